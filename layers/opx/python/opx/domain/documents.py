@@ -1,0 +1,161 @@
+"""Documents, their versions and their chunks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from opx.domain.ids import stable_hash
+from opx.domain.knowledge import Tier
+from opx.domain.scopes import Scope
+
+DEFAULT_LANGUAGE = "en"
+
+
+class DocumentState(StrEnum):
+    """Where a version of a document is in its life."""
+
+    CURRENT = "current"
+    SUPERSEDED = "superseded"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKey:
+    """What stays the same when a document changes: its source in its scope."""
+
+    scope: Scope
+    source: str
+
+    @property
+    def id(self) -> str:
+        return stable_hash("key", self.scope.key, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeDocument:
+    """One version of a document.
+
+    `source` is the object's key in the corpus store without its scope; `location` a full URI of the object;
+    `source_uri` what a person would open (a file path, a page's address). `version` counts the versions of the key
+    from 1. `trust` is in [0, 1]. Times are ISO 8601 in UTC.
+    """
+
+    document_id: str
+    key: DocumentKey
+    title: str
+    category: str
+    tier: Tier
+    trust: float
+    location: str
+    source_uri: str
+    created_at: str
+    last_updated: str
+    tags: tuple[str, ...] = ()
+    language: str = DEFAULT_LANGUAGE
+    author: str = ""
+    severity: str = ""
+    services: tuple[str, ...] = ()
+    declared_version: str = ""
+    version: int = 1
+    state: DocumentState = DocumentState.CURRENT
+    superseded_at: str = ""
+    chunk_count: int = 0
+    token_count: int = 0
+    content_hash: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The camelCase form that agents and tools receive."""
+        return {
+            "documentId": self.document_id,
+            "title": self.title,
+            "category": self.category,
+            "tier": self.tier.value,
+            "tags": list(self.tags),
+            "s3Location": self.location,
+            "source": self.source_uri,
+            "language": self.language,
+            "severity": self.severity,
+            "services": list(self.services),
+            "metadata": {"author": self.author, "version": self.declared_version, "lastUpdated": self.last_updated},
+            "version": self.version,
+            "state": self.state.value,
+            "chunkCount": self.chunk_count,
+            "createdAt": self.created_at,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentChunk:
+    """A piece of a document that is found and read on its own.
+
+    `start` and `end` are character offsets into the document's normalised text; `section` is the path of headings
+    above the piece. Chunks of a document overlap, and together cover all of its text.
+    """
+
+    chunk_id: str
+    document_id: str
+    chunk_index: int
+    content: str
+    token_count: int
+    title: str
+    section: tuple[str, ...]
+    start: int
+    end: int
+    category: str
+    tags: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What is embedded: the content under its title and section path."""
+        return contextual_text(self.title, self.section, self.content)
+
+    def to_json_line(self) -> str:
+        """One line of `chunks/{documentId}.jsonl`, without line end; the same bytes everywhere."""
+        data = {
+            "chunkId": self.chunk_id,
+            "documentId": self.document_id,
+            "chunkIndex": self.chunk_index,
+            "content": self.content,
+            "tokenCount": self.token_count,
+            "section": list(self.section),
+            "start": self.start,
+            "end": self.end,
+            "metadata": {"documentTitle": self.title, "category": self.category, "tags": list(self.tags)},
+        }
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DocumentChunk:
+        metadata = data["metadata"]
+        return cls(
+            chunk_id=data["chunkId"],
+            document_id=data["documentId"],
+            chunk_index=data["chunkIndex"],
+            content=data["content"],
+            token_count=data["tokenCount"],
+            title=metadata["documentTitle"],
+            section=tuple(data["section"]),
+            start=data["start"],
+            end=data["end"],
+            category=metadata["category"],
+            tags=tuple(metadata["tags"]),
+        )
+
+
+def contextual_text(title: str, section: Sequence[str], content: str) -> str:
+    """`# title`, `## section > path`, an empty line, then the content; the section line is left out when there is none."""
+    heading = f"# {title}\n## {' > '.join(section)}\n\n" if section else f"# {title}\n\n"
+    return heading + content
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """What a parser found in an object: its text is Markdown, normalised; `metadata` is the front matter's, unvalidated."""
+
+    title: str
+    text: str
+    metadata: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,41 @@
+"""Identifiers that are the same on every machine: hashes of normalised content, never of time or place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+
+ID_LENGTH = 32
+"""Hex digits kept of a SHA-256: 128 bits, a collision among 10^12 documents has probability below 10^-14."""
+
+
+def normalise(text: str) -> str:
+    """Unicode NFC with `\\n` line ends. Idempotent; safe to apply line by line, as a newline never composes."""
+    return unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def stable_hash(*parts: object) -> str:
+    """Hash of a sequence of JSON values. `("ab", "c")` and `("a", "bc")` differ."""
+    data = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
+
+
+def content_hash(text: str) -> str:
+    """Full SHA-256 of the normalised text, in hex."""
+    return hashlib.sha256(normalise(text).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def document_id(title: str, category: str, content_sha256: str) -> str:
+    """The id of a document: hash of title, category and content (given by its `content_hash`, so that it can stream)."""
+    return stable_hash("document", normalise(title), category, content_sha256)
+
+
+def chunk_id(document: str, index: int, text: str) -> str:
+    """The id of a chunk: hash of its document's id, its position and its text."""
+    return stable_hash("chunk", document, index, normalise(text))
+
+
+def entry_id(document_key: str, chunk: str) -> str:
+    """The id of a chunk in an index: the same chunk under two document keys has two entries."""
+    return stable_hash("entry", document_key, chunk)

@@ -1,0 +1,116 @@
+"""Tiers and categories: what kinds of knowledge there are, how far they are trusted and how long they are kept."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from opx.errors import InvalidInputError, UnknownCategoryError
+
+
+class Tier(StrEnum):
+    """Where knowledge comes from, in falling order of trust."""
+
+    INTERNAL = "internal"
+    SPECIALIZED = "specialized"
+    INTERNET = "internet"
+
+
+TRUST_RANGE: dict[Tier, tuple[float, float]] = {
+    Tier.INTERNAL: (1.0, 1.0),
+    Tier.SPECIALIZED: (0.9, 0.95),
+    Tier.INTERNET: (0.5, 0.8),
+}
+"""The trust that a category of each tier may have, both ends included."""
+
+_RETENTION = re.compile(r"([1-9]\d{0,3})([dmy])\Z")
+_DAYS = {"d": 1, "m": 30, "y": 365}
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a document is kept. `days` is None for permanent."""
+
+    text: str
+    days: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Retention:
+        """Read `permanent`, or a number with `d`, `m` (30 days) or `y` (365 days).
+
+        Raises `InvalidInputError` for anything else.
+        """
+        if text == "permanent":
+            return cls(text, None)
+        match = _RETENTION.match(text)
+        if not match:
+            raise InvalidInputError(f"retention {text!r} is not 'permanent' or a number with d, m or y, such as 90d or 2y")
+        return cls(text, int(match[1]) * _DAYS[match[2]])
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """One kind of knowledge, as `knowledge.yaml` describes it.
+
+    `folders` are the folder names (relative to `documents/`) that imply the category; `schema` maps field names to
+    their JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` says where in
+    a JSON document the title, content and metadata fields are (JSONPath).
+    """
+
+    path: str
+    tier: Tier
+    trust: float
+    retention: Retention
+    description: str = ""
+    schedule: str | None = None
+    folders: tuple[str, ...] = ()
+    schema: dict[str, str] = field(default_factory=dict)
+    embed: tuple[str, ...] = ()
+    json_mapping: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeModel:
+    """All categories by path, and which one a document without any other sign belongs to."""
+
+    categories: dict[str, Category]
+    default_category: str
+
+    def category(self, path: str) -> Category:
+        """The category with this path; `runbook` and `postmortem` work as short names of a single match.
+
+        Raises `UnknownCategoryError` that lists the allowed paths.
+        """
+        if path in self.categories:
+            return self.categories[path]
+        plural = path.rstrip("s") + "s"
+        for known in self.categories.values():
+            if plural in known.folders:
+                return known
+        allowed = ", ".join(sorted(self.categories))
+        raise UnknownCategoryError(f"unknown category {path!r}; allowed: {allowed}")
+
+    def within(self, prefix: str) -> tuple[str, ...]:
+        """Paths of the categories equal to `prefix` or below it (`runbooks` -> procedures and architecture).
+
+        Raises `UnknownCategoryError` if there is none.
+        """
+        found = tuple(sorted(p for p in self.categories if p == prefix or p.startswith(prefix + "/")))
+        return found or (self.category(prefix).path,)
+
+    def category_of_path(self, path: str) -> Category | None:
+        """The category that a file's folders imply: the longest match wins, then the one nearest to the file."""
+        folders = path.split("/")[:-1]
+        best: tuple[int, int] = (0, -1)
+        found = None
+        for category in self.categories.values():
+            for folder in {category.path, *category.folders}:
+                names = folder.split("/")
+                for at in range(len(folders) - len(names) + 1):
+                    if folders[at : at + len(names)] == names and (len(names), at) > best:
+                        best, found = (len(names), at), category
+        return found
+
+    def tier_categories(self, tiers: tuple[Tier, ...]) -> tuple[str, ...]:
+        return tuple(sorted(p for p, c in self.categories.items() if c.tier in tiers))

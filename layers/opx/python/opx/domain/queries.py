@@ -1,0 +1,86 @@
+"""What can be asked, and within which bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from opx.domain.knowledge import Tier
+from opx.errors import InvalidInputError
+
+E = TypeVar("E", bound=StrEnum)
+
+MAX_RESULTS = 100
+MAX_QUERY_CHARACTERS = 10_000
+"""Longer queries are cut here, and the answer says so: a pasted log helps, a whole log file doesn't."""
+
+
+class SearchMode(StrEnum):
+    """How much work a question is worth: `fast` looks at fewer candidates, `balanced` at more."""
+
+    FAST = "fast"
+    BALANCED = "balanced"
+
+
+class Fusion(StrEnum):
+    """How the two result lists become one."""
+
+    RRF = "rrf"
+    WEIGHTED_RRF = "weighted_rrf"
+    MIN_MAX = "min_max"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryConfig:
+    """How to answer a query. Names and defaults are those that callers already use.
+
+    Raises `InvalidInputError` for an unknown tier or mode, a `min_confidence` outside [0, 1], or `max_results`
+    below 1; `max_results` above `MAX_RESULTS` is lowered to it.
+    """
+
+    tiers: tuple[str, ...] = ("internal", "specialized")
+    categories: tuple[str, ...] | None = None
+    min_confidence: float = 0.7
+    max_results: int = 10
+    include_internet: bool = False
+    require_provenance: bool = True
+    tags: tuple[str, ...] = ()
+    document_id: str = ""
+    language: str = ""
+    mode: SearchMode = SearchMode.BALANCED
+    fusion: Fusion | None = None
+    max_chunks_per_document: int = 2
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_confidence <= 1:
+            raise InvalidInputError(f"min_confidence must be between 0 and 1, not {self.min_confidence}")
+        if self.max_results < 1:
+            raise InvalidInputError(f"max_results must be at least 1, not {self.max_results}")
+        if self.max_chunks_per_document < 1:
+            raise InvalidInputError(f"max_chunks_per_document must be at least 1, not {self.max_chunks_per_document}")
+        object.__setattr__(self, "max_results", min(self.max_results, MAX_RESULTS))
+        object.__setattr__(self, "tiers", tuple(self.tiers))
+        object.__setattr__(self, "mode", _member(SearchMode, self.mode, "mode"))
+        if self.fusion is not None:
+            object.__setattr__(self, "fusion", _member(Fusion, self.fusion, "fusion"))
+        for tier in self.tiers:
+            _member(Tier, tier, "tier")
+
+    @property
+    def searched_tiers(self) -> tuple[Tier, ...]:
+        """The tiers to search, in order of trust; internet only when it is both wanted and enabled."""
+        wanted = {Tier(tier) for tier in self.tiers}
+        if self.include_internet:
+            wanted.add(Tier.INTERNET)
+        else:
+            wanted.discard(Tier.INTERNET)
+        return tuple(tier for tier in Tier if tier in wanted)
+
+
+def _member(kind: type[E], value: str, name: str) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = ", ".join(kind)
+        raise InvalidInputError(f"unknown {name} {value!r}; allowed: {allowed}") from None

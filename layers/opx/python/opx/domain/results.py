@@ -1,0 +1,129 @@
+"""What a question gets back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from opx.domain.documents import DocumentChunk
+from opx.domain.knowledge import Tier
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """Why a hit is where it is. Ranks count from 1, None means that the leg didn't find it.
+
+    `lexical_score` is BM25, `vector_score` a cosine; `fused` is what the fusion gave; `confidence` estimates the
+    probability that the hit answers the question; `final` = confidence x trust decides the order.
+    """
+
+    lexical_rank: int | None
+    lexical_score: float | None
+    vector_rank: int | None
+    vector_score: float | None
+    fused: float
+    confidence: float
+    trust: float
+    final: float
+    rerank: float | None = None
+
+    def to_json(self) -> dict[str, float | int | None]:
+        return {
+            "lexicalRank": self.lexical_rank,
+            "lexicalScore": _rounded(self.lexical_score),
+            "vectorRank": self.vector_rank,
+            "vectorScore": _rounded(self.vector_score),
+            "fused": _rounded(self.fused),
+            "rerank": _rounded(self.rerank),
+            "confidence": _rounded(self.confidence),
+            "trust": _rounded(self.trust),
+            "final": _rounded(self.final),
+        }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedChunk:
+    """A chunk as an index returns it: with what is needed to filter, trust and cite it."""
+
+    entry_id: str
+    chunk: DocumentChunk
+    key_id: str
+    scope_key: str
+    tier: Tier
+    trust: float
+    source_uri: str
+    last_updated: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalResult:
+    """One answer. `score` is relevance x trust and gives the order; `metadata` holds everything needed to cite it."""
+
+    content: str
+    score: float
+    tier: str
+    category: str
+    source: str
+    timestamp: str
+    trust_score: float
+    metadata: dict[str, Any] = field(default_factory=dict)
+    parts: ScoreParts | None = None
+
+    @property
+    def title(self) -> str:
+        return str(self.metadata.get("title", ""))
+
+    @property
+    def section(self) -> str:
+        return " > ".join(self.metadata.get("section", ()))
+
+    @property
+    def document_id(self) -> str:
+        return str(self.metadata.get("documentId", ""))
+
+    @property
+    def confidence(self) -> float:
+        return self.parts.confidence if self.parts else self.score
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "content": self.content,
+            "score": round(self.score, 6),
+            "tier": self.tier,
+            "category": self.category,
+            "source": self.source,
+            "timestamp": self.timestamp,
+            "trustScore": self.trust_score,
+            "metadata": self.metadata,
+            "scores": self.parts.to_json() if self.parts else {},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The results of a query with what a caller must know about them.
+
+    `partial` is true when something that should have been searched was not; `notes` say what and why. `best_rejected`
+    is the best hit below the confidence asked for, so that "no good answer" can name what came nearest.
+    """
+
+    query: str
+    results: tuple[RetrievalResult, ...]
+    partial: bool = False
+    notes: tuple[str, ...] = ()
+    best_rejected: RetrievalResult | None = None
+    timings_ms: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "results": [result.to_json() for result in self.results],
+            "partial": self.partial,
+            "notes": list(self.notes),
+            "timingsMs": {name: round(value, 3) for name, value in self.timings_ms.items()},
+        }

@@ -1,0 +1,110 @@
+"""Who a document belongs to, and what a reader may see.
+
+A document is owned at exactly one level: everyone (global), a client, a group of a client's projects, or one
+project. Group membership is a registry that is read at query time, so moving a project needs no re-indexing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from opx.errors import InvalidScopeError
+
+GLOBAL_KEY = "global"
+_SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Scope:
+    """The owner of a document. Empty strings mean "none"; all empty is global.
+
+    Raises `InvalidScopeError` for a group or project without its client, for both a group and a project, and for
+    an identifier that is not 1-64 letters, digits, `.`, `_` or `-`.
+    """
+
+    client_id: str = ""
+    group_id: str = ""
+    project_id: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in (("client", self.client_id), ("group", self.group_id), ("project", self.project_id)):
+            if value and not _SEGMENT.match(value):
+                raise InvalidScopeError(f"{name} id {value!r} is not 1-64 letters, digits, '.', '_' or '-'")
+        if (self.group_id or self.project_id) and not self.client_id:
+            raise InvalidScopeError("a group or project needs its client id")
+        if self.group_id and self.project_id:
+            raise InvalidScopeError("a document belongs to a group or to a project, not to both")
+
+    @property
+    def key(self) -> str:
+        """One string for the scope, used as filter value in every index."""
+        if not self.client_id:
+            return GLOBAL_KEY
+        if self.group_id:
+            return f"client:{self.client_id}/group:{self.group_id}"
+        if self.project_id:
+            return f"client:{self.client_id}/project:{self.project_id}"
+        return f"client:{self.client_id}"
+
+    @property
+    def prefix(self) -> str:
+        """The folder of this scope in the corpus store: `""` for global, else ends with `/`."""
+        if not self.client_id:
+            return ""
+        base = f"clients/{self.client_id}/"
+        if self.group_id:
+            return f"{base}groups/{self.group_id}/"
+        if self.project_id:
+            return f"{base}projects/{self.project_id}/"
+        return base
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks, as established by the application (session attributes, token claims, configuration)."""
+
+    client_id: str = ""
+    project_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A resolved identity: the scope keys it may see, in a stable order. Always includes global."""
+
+    identity: Identity
+    visible: tuple[str, ...]
+
+    def may_see(self, scope: Scope) -> bool:
+        return scope.key in self.visible
+
+
+def reader_of(identity: Identity, group_id: str = "", group_projects: tuple[str, ...] = ()) -> Reader:
+    """Everything that `identity` may see: global, its client, its group, itself and its group's projects.
+
+    Raises `InvalidScopeError` for malformed identifiers, so that a wild card never becomes a filter.
+    """
+    scopes = [Scope()]
+    client = identity.client_id
+    if identity.project_id and not client:
+        raise InvalidScopeError("a project needs its client id")
+    if client:
+        scopes.append(Scope(client))
+    if client and group_id:
+        scopes.append(Scope(client, group_id=group_id))
+    projects = {identity.project_id, *group_projects} - {""}
+    scopes.extend(Scope(client, project_id=project) for project in sorted(projects))
+    return Reader(identity, tuple(scope.key for scope in scopes))
+
+
+def scope_of_object(object_key: str) -> tuple[Scope, str]:
+    """Split a corpus object key into its owner and the rest: `clients/a/projects/p/documents/x` -> (scope, `documents/x`)."""
+    parts = object_key.split("/")
+    if parts[0] != "clients" or len(parts) < 3:
+        return Scope(), object_key
+    client, rest = parts[1], parts[2:]
+    if len(rest) > 2 and rest[0] == "groups":
+        return Scope(client, group_id=rest[1]), "/".join(rest[2:])
+    if len(rest) > 2 and rest[0] == "projects":
+        return Scope(client, project_id=rest[1]), "/".join(rest[2:])
+    return Scope(client), "/".join(rest)

@@ -1,0 +1,59 @@
+"""Every error that crosses a boundary of the library. Each message says what is wrong and what to do."""
+
+from __future__ import annotations
+
+
+class OpxError(Exception):
+    """Base of all errors that are part of the library's interface."""
+
+
+class InvalidInputError(OpxError):
+    """The caller's input can't be used as it is; the message says what would be accepted."""
+
+
+class InvalidScopeError(InvalidInputError):
+    """A client, group or project identifier is malformed or contradictory."""
+
+
+class KnowledgeConfigError(InvalidInputError):
+    """`knowledge.yaml` is wrong; the message starts with file and line."""
+
+
+class UnknownCategoryError(InvalidInputError):
+    """A category that `knowledge.yaml` does not list."""
+
+
+class DocumentNotFoundError(OpxError):
+    """No document with this id is visible to the reader."""
+
+
+class UnparsableDocumentError(OpxError):
+    """The bytes are not a document that any parser takes; trying again with the same bytes is pointless."""
+
+
+class ObjectNotFoundError(OpxError):
+    """The corpus store holds no object under this key."""
+
+
+class ConditionFailedError(OpxError):
+    """A conditional write found the item in another state."""
+
+
+class StoreUnavailableError(OpxError):
+    """A store or service didn't answer, or refused for now; trying again later may help."""
+
+
+class IndexUnavailableError(StoreUnavailableError):
+    """The search index can't be reached or refused the request as a whole."""
+
+
+class EmbeddingError(StoreUnavailableError):
+    """The embedding model failed or is throttled."""
+
+
+class IncompatibleIndexError(OpxError):
+    """The index was built with another model, dimension or analyzer; reading it would give nonsense."""
+
+
+class WriterBusyError(OpxError):
+    """Another process writes to this folder."""

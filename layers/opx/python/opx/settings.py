@@ -1,0 +1,79 @@
+"""All configuration of the library, read from the environment in this one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from opx.errors import InvalidInputError
+
+ENV_PREFIX = "OPX_"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Names and limits. Each field is set by `OPX_` and its name in capitals, e.g. `OPX_HOME`.
+
+    `backend` is `embedded` (one folder, no network) or `aws`. Times are in seconds, sizes in bytes.
+    """
+
+    backend: str = "embedded"
+    home: str = ".opx"
+    knowledge_file: str = ""
+    model_path: str = ""
+    client_id: str = ""
+    project_id: str = ""
+    corpus_bucket: str = "opx-knowledge-corpus"
+    table_prefix: str = ""
+    ingest_queue_url: str = ""
+    search_endpoint: str = ""
+    search_index: str = "opx-knowledge"
+    search_generation: str = "nextgen"
+    embedding_model: str = ""
+    embedding_requests_per_minute: int = 600
+    embedding_threads: int = 2
+    embedding_cache_days: int = 90
+    chunk_tokens: int = 500
+    chunk_overlap: int = 50
+    max_document_bytes: int = 32 * 1024 * 1024
+    max_attempts: int = 3
+    retry_base_seconds: float = 1.0
+    lease_seconds: int = 900
+    search_timeout: float = 5.0
+    log_level: str = "INFO"
+
+    def __post_init__(self) -> None:
+        if self.backend not in ("embedded", "aws"):
+            raise InvalidInputError(f"OPX_BACKEND must be 'embedded' or 'aws', not {self.backend!r}")
+        if self.search_generation not in ("nextgen", "classic"):
+            raise InvalidInputError(f"OPX_SEARCH_GENERATION must be 'nextgen' or 'classic', not {self.search_generation!r}")
+        if not 0 <= self.chunk_overlap < self.chunk_tokens:
+            raise InvalidInputError("OPX_CHUNK_OVERLAP must be at least 0 and below OPX_CHUNK_TOKENS")
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str], **overrides: object) -> Settings:
+        """Read `OPX_*` variables; `overrides` win. Raises `InvalidInputError` for a value of the wrong type."""
+        values: dict[str, object] = {}
+        for field in fields(cls):
+            raw = environ.get(env_name(field.name))
+            if raw is not None:
+                values[field.name] = _convert(field.name, str(field.type), raw)
+        return cls(**{**values, **overrides})  # type: ignore[arg-type]
+
+    @property
+    def home_path(self) -> Path:
+        return Path(self.home).expanduser().absolute()
+
+
+def env_name(field_name: str) -> str:
+    """The environment variable of a settings field."""
+    return ENV_PREFIX + field_name.upper()
+
+
+def _convert(name: str, kind: str, raw: str) -> object:
+    converters = {"int": int, "float": float, "str": str}
+    try:
+        return converters[kind](raw)
+    except ValueError:
+        raise InvalidInputError(f"{env_name(name)} must be of type {kind}, not {raw!r}") from None

@@ -1,0 +1,77 @@
+"""Every table's keys, indexes and expiry, once: CDK, the embedded store and the tests build from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """A secondary index. Items without its attributes are not in it."""
+
+    name: str
+    partition: str
+    sort: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A table. All key attributes are strings unless listed in `numbers`; `ttl` names an attribute with epoch seconds."""
+
+    name: str
+    partition: str
+    sort: str = ""
+    indexes: tuple[IndexSpec, ...] = ()
+    ttl: str = ""
+    numbers: tuple[str, ...] = ()
+
+    def index(self, name: str) -> IndexSpec:
+        for index in self.indexes:
+            if index.name == name:
+                return index
+        raise KeyError(f"table {self.name} has no index {name}")
+
+    def key_of(self, item: dict[str, object]) -> dict[str, object]:
+        names = (self.partition, self.sort) if self.sort else (self.partition,)
+        return {name: item[name] for name in names}
+
+
+DOCUMENTS = TableSpec(
+    name="opx-knowledge-documents",
+    partition="documentId",
+    sort="entry",
+    indexes=(
+        IndexSpec("category-lastUpdated-index", "category", "lastUpdated"),
+        IndexSpec("tags-index", "tag", "lastUpdated"),
+        IndexSpec("documentKey-version-index", "documentKey", "version"),
+    ),
+    numbers=("version",),
+)
+"""One item a version (`entry` = `document#<key id>`) and one a tag of it (`tag#<tag>#<key id>`)."""
+
+KEYS = TableSpec(name="opx-knowledge-keys", partition="documentKey")
+"""One item a document key: its current version, the last event applied, and who is working on it."""
+
+ENTRIES = TableSpec(name="opx-knowledge-entries", partition="documentKey", sort="page")
+"""Ids that the search service assigned, a page of them an item; unused where ids are ours."""
+
+FAILURES = TableSpec(
+    name="opx-knowledge-failures",
+    partition="failureId",
+    indexes=(IndexSpec("status-failedAt-index", "status", "failedAt"),),
+)
+
+EMBEDDINGS = TableSpec(name="opx-knowledge-embeddings", partition="cacheKey", ttl="expiresAt")
+"""Vectors by model and text hash."""
+
+PROJECTS = TableSpec(
+    name="opx-knowledge-projects",
+    partition="clientId",
+    sort="projectId",
+    indexes=(IndexSpec("group-index", "groupKey", "projectId"),),
+)
+
+IDEMPOTENCY = TableSpec(name="opx-knowledge-idempotency", partition="id", ttl="expiration")
+"""Used by the ingestion function to skip events that were handled already."""
+
+ALL_TABLES = (DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, PROJECTS, IDEMPOTENCY)
