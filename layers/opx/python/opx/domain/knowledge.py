@@ -24,6 +24,23 @@ TRUST_RANGE: dict[Tier, tuple[float, float]] = {
 }
 """The trust that a category of each tier may have, both ends included."""
 
+JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object")
+"""What a field of a category's schema may be."""
+
+JSON_MAPPING_FIELDS = (
+    "title",
+    "content",
+    "tags",
+    "author",
+    "version",
+    "severity",
+    "services",
+    "created",
+    "updated",
+    "source_uri",
+)
+"""The parts of a JSON record that a category can map; the first two are needed."""
+
 _RETENTION = re.compile(r"([1-9]\d{0,3})([dmy])\Z")
 _DAYS = {"d": 1, "m": 30, "y": 365}
 
@@ -45,7 +62,9 @@ class Retention:
             return cls(text, None)
         match = _RETENTION.match(text)
         if not match:
-            raise InvalidInputError(f"retention {text!r} is not 'permanent' or a number with d, m or y, such as 90d or 2y")
+            raise InvalidInputError(
+                f"retention {text!r} is not 'permanent' or a number with d, m or y, such as 90d or 2y"
+            )
         return cls(text, int(match[1]) * _DAYS[match[2]])
 
 
@@ -54,8 +73,8 @@ class Category:
     """One kind of knowledge, as `knowledge.yaml` describes it.
 
     `folders` are the folder names (relative to `documents/`) that imply the category; `schema` maps field names to
-    their JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` says where in
-    a JSON document the title, content and metadata fields are (JSONPath).
+    their JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` says where
+    in a JSON document the title, content and metadata fields are (JSONPath).
     """
 
     path: str

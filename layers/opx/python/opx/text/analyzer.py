@@ -20,6 +20,7 @@ ANALYZER_VERSION = "1"
 _RUN = re.compile(r"[^\W_]+(?:[._\-'’][^\W_]+|_+[^\W_]+)*")
 _SEPARATORS = re.compile(r"[._\-'’]+")
 _CASE_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]+s?(?![a-z])|[A-Z]?[^\WA-Z_]+|[^\W_]+")
+_LONGEST_CACHED = 64
 _stemmer = Stemmer.Stemmer("english", 0)
 
 
@@ -27,11 +28,11 @@ def analyze(text: str) -> list[str]:
     """The terms of `text`, in order, a compound's whole term before its parts. A pure function of the text."""
     terms: list[str] = []
     for match in _RUN.finditer(unicodedata.normalize("NFKC", text)):
-        terms.extend(_terms_of(match.group()))
+        run = match.group()
+        terms.extend(_cached_terms_of(run) if len(run) <= _LONGEST_CACHED else _terms_of(run))
     return terms
 
 
-@lru_cache(1 << 16)
 def _terms_of(run: str) -> tuple[str, ...]:
     """The terms of one run of letters and digits that `.`, `_`, `-` or an apostrophe may join."""
     if run[-2:].casefold() in ("'s", "’s"):
@@ -64,7 +65,9 @@ def _split_case(piece: str) -> list[str]:
     return parts or [piece]
 
 
-@lru_cache(1 << 16)
+_cached_terms_of = lru_cache(1 << 16)(_terms_of)
+
+
 def _stem(word: str) -> str:
     if len(word) <= 2 or word[0].isdigit():
         return word

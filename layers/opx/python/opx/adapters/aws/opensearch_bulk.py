@@ -1,0 +1,178 @@
+"""Writes to OpenSearch in bulk requests of bounded size, new entries before the removal of what they replace."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opensearchpy import ConnectionError, OpenSearch, TransportError  # noqa: A004
+
+from opx.adapters.aws.backoff import Backoff
+from opx.adapters.aws.opensearch_schema import to_source
+from opx.errors import IndexUnavailableError
+from opx.ports import DocumentChange, IndexEntry
+
+MAX_ACTIONS = 500
+MAX_BYTES = 5 * 1024 * 1024
+"""The service takes 10 MB a request and recommends half of that."""
+
+RETRIED_STATUSES = frozenset({402, 408, 429, 500, 502, 503, 504})
+"""402 is "maximum OCU capacity reached": the collection is growing, or can't."""
+
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class BulkLimits:
+    actions: int = MAX_ACTIONS
+    bytes: int = MAX_BYTES
+    timeout: float = 60.0
+
+
+@dataclass(eq=False, slots=True)
+class _Action:
+    """One action. `target` is the id it is about, if that is known before; `done` receives the id that was given."""
+
+    lines: str
+    target: str = ""
+    done: Callable[[str], None] | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    actions: list[_Action] = field(default_factory=list)
+    size: int = 0
+    targets: set[str] = field(default_factory=set)
+
+    def add(self, action: _Action) -> None:
+        self.actions.append(action)
+        self.size += len(action.lines.encode())
+        self.targets.add(action.target)
+
+    def has_room_for(self, action: _Action, limits: BulkLimits) -> bool:
+        """An action larger than a request may be goes alone; two actions on one id never share a request."""
+        if not self.actions:
+            return True
+        if action.target and action.target in self.targets:
+            return False
+        return len(self.actions) < limits.actions and self.size + len(action.lines.encode()) <= limits.bytes
+
+
+class BulkWriter:
+    """Collects changes and sends them. Superseded entries are removed only when the new ones are stored.
+
+    Raises `IndexUnavailableError` that says how many actions failed and why. `finish` sends what is left.
+    """
+
+    def __init__(
+        self,
+        client: OpenSearch,
+        index_name: str,
+        *,
+        custom_ids: bool,
+        limits: BulkLimits = BulkLimits(),
+        backoff: Backoff = Backoff(),  # noqa: B008
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._index_name = index_name
+        self._custom_ids = custom_ids
+        self._limits = limits
+        self._backoff = backoff
+        self._sleep = sleep
+        self._batch = _Batch()
+        self._deletes: dict[str, None] = {}
+
+    def write(self, change: DocumentChange) -> list[str]:
+        """Queue a change. The list is filled with the references of its entries until `finish` returns."""
+        references: list[str] = []
+        for position, entry in enumerate(change.entries):
+            references.append("")
+            self._put(entry, references, position)
+        kept = set(references)
+        self._deletes |= dict.fromkeys(ref for ref in change.superseded if ref and ref not in kept)
+        return references
+
+    def finish(self) -> None:
+        while self._batch.actions or self._deletes:
+            self._send_batch()
+
+    def _put(self, entry: IndexEntry, references: list[str], position: int) -> None:
+        entry_id = entry.indexed.entry_id if self._custom_ids else ""
+        if entry_id in self._deletes:
+            self.finish()  # an earlier change removes this entry: that must have happened before it is put again
+        references[position] = entry_id
+        header = {"index": {"_id": entry_id} if entry_id else {}}
+        lines = f"{_json(header)}\n{_json(to_source(entry))}\n"
+        self._queue(_Action(lines, entry_id, lambda ref: references.__setitem__(position, ref)))
+
+    def _queue(self, action: _Action) -> None:
+        while not self._batch.has_room_for(action, self._limits):
+            self._send_batch()
+        self._batch.add(action)
+
+    def _send_batch(self) -> None:
+        """Send the batch; the deletes that waited for it start the next one, as many as fit."""
+        waiting = list(self._deletes)
+        actions, self._batch = self._batch.actions, _Batch()
+        if actions:
+            self._send(actions)
+        for reference in waiting[: self._limits.actions]:
+            self._batch.add(_Action(f"{_json({'delete': {'_id': reference}})}\n", reference))
+            del self._deletes[reference]
+
+    def _send(self, actions: Sequence[_Action]) -> None:
+        """Send actions, and again those that the service was too busy for."""
+        left = list(actions)
+        pauses = self._backoff.pauses()
+        while True:
+            left, why = self._attempt(left)
+            if not left:
+                return
+            pause = next(pauses, None)
+            if pause is None:
+                message = f"{len(left)} of {len(actions)} writes to index {self._index_name} failed: {why}"
+                raise IndexUnavailableError(message)
+            self._sleep(pause)
+
+    def _attempt(self, actions: list[_Action]) -> tuple[list[_Action], str]:
+        """The actions that should be tried again, and why the first of them failed."""
+        body = "".join(action.lines for action in actions)
+        try:
+            answer = self._client.bulk(body=body, index=self._index_name, request_timeout=self._limits.timeout)
+        except TransportError as exc:
+            if exc.status_code in RETRIED_STATUSES or isinstance(exc, ConnectionError):
+                return actions, str(exc)
+            raise IndexUnavailableError(f"writing to index {self._index_name} failed: {exc}") from exc
+        return self._sort_out(actions, answer["items"])
+
+    def _sort_out(self, actions: list[_Action], items: list[dict[str, Any]]) -> tuple[list[_Action], str]:
+        again: list[_Action] = []
+        why = ""
+        refused: list[str] = []
+        for action, item in zip(actions, items, strict=True):
+            ((operation, result),) = item.items()
+            status = result["status"]
+            if status in RETRIED_STATUSES:
+                again.append(action)
+                why = why or _explain(result)
+            elif status >= 400 and not (operation == "delete" and status == _NOT_FOUND):
+                refused.append(_explain(result))
+            elif action.done:
+                action.done(result["_id"])
+        if refused:
+            message = f"index {self._index_name} refused {len(refused)} of {len(actions)} writes: {refused[0]}"
+            raise IndexUnavailableError(message)
+        return again, why
+
+
+def _explain(result: dict[str, Any]) -> str:
+    error = result.get("error") or {}
+    return f"{result['status']} {error.get('type', '')}: {error.get('reason', '')}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,133 @@
+"""The OpenSearch index of the corpus: its fields, once, for whoever creates it and whoever reads and writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from opx.domain.documents import DocumentChunk
+from opx.domain.knowledge import Tier
+from opx.domain.results import IndexedChunk
+from opx.ports import IndexEntry
+from opx.text.analyzer import ANALYZER_VERSION
+from opx.text.fields import LEXICAL_FIELDS, analysed_fields
+
+VECTOR_FIELD = "vector"
+ENTRY_FIELD = "entry_id"
+KEY_FIELD = "key_id"
+SPACE_TYPE = "innerproduct"
+"""The dot product of unit vectors is their cosine. Its score formula is the same in every k-NN engine and version,
+which `cosinesimil`'s is not."""
+
+VECTOR_DECIMALS = 8
+"""Decimals of a vector's numbers on the wire: finer than 32-bit floats below 1/8 can tell apart, half as long."""
+
+FILTER_FIELDS: dict[str, str] = {
+    "scopes": "scope",
+    "categories": "category",
+    "tiers": "tier",
+    "tags": "tags",
+    "document_ids": "document_id",
+    "languages": "language",
+}
+"""Each part of a `SearchFilter` and the field it is compared with."""
+
+_KEYWORDS = (ENTRY_FIELD, "chunk_id", KEY_FIELD, *FILTER_FIELDS.values())
+_STORED_TEXTS = ("title", "section", "content", "source_uri", "last_updated")
+_STORED_NUMBERS = {
+    "chunk_index": "integer",
+    "token_count": "integer",
+    "start": "integer",
+    "end": "integer",
+    "trust": "double",
+}
+
+SOURCE_FIELDS: tuple[str, ...] = (*_KEYWORDS, *_STORED_TEXTS, *_STORED_NUMBERS)
+"""What a hit brings back: neither the vector nor the analysed terms."""
+
+
+def index_body(model_id: str, dimension: int) -> dict[str, Any]:
+    """Settings and mappings of an index for vectors of this model; plain JSON, also for CloudFormation.
+
+    The vector's mapping has no `method`: next-generation collections refuse an `engine`, classic ones choose one. The
+    searched fields hold terms that are analysed already, joined by blanks. BM25 has Lucene's defaults, k1 = 1.2 and
+    b = 0.75. Unknown fields are refused.
+    """
+    properties: dict[str, Any] = {
+        VECTOR_FIELD: {"type": "knn_vector", "dimension": dimension, "space_type": SPACE_TYPE},
+    }
+    properties |= {name: {"type": "text", "analyzer": "whitespace"} for name in LEXICAL_FIELDS}
+    properties |= {name: {"type": "keyword"} for name in _KEYWORDS}
+    properties |= {name: {"type": "text", "index": False} for name in _STORED_TEXTS}
+    properties |= {name: {"type": kind, "index": False} for name, kind in _STORED_NUMBERS.items()}
+    return {
+        "settings": {"index": {"knn": True}},
+        "mappings": {"dynamic": "strict", "_meta": identity(model_id, dimension), "properties": properties},
+    }
+
+
+def identity(model_id: str, dimension: int) -> dict[str, Any]:
+    """What must be equal for an index to be usable; kept under the mapping's `_meta`."""
+    return {
+        "model_id": model_id,
+        "dimension": dimension,
+        "analyzer_version": ANALYZER_VERSION,
+        "lexical_fields": sorted(LEXICAL_FIELDS),
+    }
+
+
+def to_source(entry: IndexEntry) -> dict[str, Any]:
+    """The document that is stored for an entry."""
+    indexed, chunk = entry.indexed, entry.indexed.chunk
+    terms = {name: " ".join(found) for name, found in analysed_fields(chunk).items()}
+    return {
+        ENTRY_FIELD: indexed.entry_id,
+        "chunk_id": chunk.chunk_id,
+        KEY_FIELD: indexed.key_id,
+        "scope": indexed.scope_key,
+        "category": chunk.category,
+        "tier": indexed.tier.value,
+        "tags": list(chunk.tags),
+        "document_id": chunk.document_id,
+        "language": indexed.language,
+        "title": chunk.title,
+        "section": list(chunk.section),
+        "content": chunk.content,
+        "source_uri": indexed.source_uri,
+        "last_updated": indexed.last_updated,
+        "chunk_index": chunk.chunk_index,
+        "token_count": chunk.token_count,
+        "start": chunk.start,
+        "end": chunk.end,
+        "trust": indexed.trust,
+        VECTOR_FIELD: [round(float(value), VECTOR_DECIMALS) for value in entry.vector],
+        **{name: terms[name] for name in LEXICAL_FIELDS},
+    }
+
+
+def from_source(source: Mapping[str, Any]) -> IndexedChunk:
+    """The chunk that `to_source` stored."""
+    chunk = DocumentChunk(
+        chunk_id=source["chunk_id"],
+        document_id=source["document_id"],
+        chunk_index=source["chunk_index"],
+        content=source["content"],
+        token_count=source["token_count"],
+        title=source["title"],
+        section=tuple(source["section"]),
+        start=source["start"],
+        end=source["end"],
+        category=source["category"],
+        tags=tuple(source["tags"]),
+    )
+    return IndexedChunk(
+        entry_id=source[ENTRY_FIELD],
+        chunk=chunk,
+        key_id=source[KEY_FIELD],
+        scope_key=source["scope"],
+        tier=Tier(source["tier"]),
+        trust=source["trust"],
+        source_uri=source["source_uri"],
+        last_updated=source["last_updated"],
+        language=source["language"],
+    )

@@ -1,0 +1,85 @@
+"""What AWS answers when it can't serve a request, as errors of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from botocore.exceptions import (
+    ClientError,
+    ConnectionError,  # noqa: A004 - botocore's own
+    CredentialRetrievalError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    TokenRetrievalError,
+)
+
+from opx.errors import StoreUnavailableError
+
+CONNECTION_ERRORS = (
+    ConnectionError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    TokenRetrievalError,
+)
+
+_TRANSIENT = (
+    "InternalError",
+    "InternalServerError",
+    "KmsThrottled",
+    "LimitExceeded",
+    "OverLimit",
+    "ProvisionedThroughputExceeded",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SlowDown",
+    "ThrottledException",
+    "Throttling",
+    "TooManyRequests",
+    "TransactionConflict",
+    "TransactionInProgress",
+)
+_REFUSED = (
+    "AccessDenied",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "Kms",
+    "NoSuchBucket",
+    "NonExistentQueue",
+    "QueueDoesNotExist",
+    "ResourceNotFound",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClient",
+)
+
+
+def error_code(error: ClientError) -> str:
+    """The service's code. Queues prefix theirs: `AWS.SimpleQueueService.NonExistentQueue`."""
+    return error.response.get("Error", {}).get("Code", "").rpartition(".")[2]
+
+
+@contextmanager
+def translated_errors(action: str) -> Iterator[None]:
+    """Raise `StoreUnavailableError` if the service can't be reached, fails, throttles, or refuses the caller.
+
+    What is wrong with the request itself goes through: it is a mistake of ours.
+    """
+    try:
+        yield
+    except CONNECTION_ERRORS as exc:
+        raise StoreUnavailableError(f"can't {action}: {exc}") from exc
+    except ClientError as exc:
+        status = exc.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code = error_code(exc)
+        if code.startswith(_TRANSIENT) or status >= 500 or status == 429:
+            raise StoreUnavailableError(f"can't {action} for now: {code}") from exc
+        if code.startswith(_REFUSED) or status in (401, 403):
+            hint = "check that the resource exists and that the role may use it"
+            raise StoreUnavailableError(f"can't {action}: {code}; {hint}") from exc
+        raise

@@ -1,0 +1,139 @@
+"""SQLite for several threads and processes: tables, queues and small state of an embedded installation."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from opx.errors import StoreUnavailableError
+
+BUSY_SECONDS = 30.0
+JOURNAL_BYTES = 64 * 1024 * 1024
+
+_UNAVAILABLE = {
+    sqlite3.SQLITE_BUSY: "another process is writing; try again",
+    sqlite3.SQLITE_LOCKED: "another thread is writing; try again",
+    sqlite3.SQLITE_PROTOCOL: "another process is writing; try again",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk can't be read or written",
+    sqlite3.SQLITE_CANTOPEN: "the file can't be opened; check that its folder exists and may be written to",
+    sqlite3.SQLITE_PERM: "the file may not be accessed",
+    sqlite3.SQLITE_READONLY: "the file may not be written to",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; restore it from a backup",
+}
+
+
+class Database:
+    """A SQLite file with a connection a thread. A commit is on the disk when `transaction` ends."""
+
+    def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.path = path
+        self._busy_seconds = busy_seconds
+        self._lock = threading.Lock()
+        self._connections: dict[threading.Thread, sqlite3.Connection] = {}
+
+    @contextmanager
+    def transaction(self, *, immediate: bool = True) -> Iterator[sqlite3.Connection]:
+        """Commit what the block does, or nothing of it if it raises. Inside another transaction: be part of that.
+
+        `immediate` takes the write lock at once, so that what the block reads can't change before it writes.
+        Raises `StoreUnavailableError` if the lock isn't free within the busy time, or if the disk fails.
+        """
+        connection = self.connection()
+        if connection.in_transaction:
+            yield connection
+            return
+        with self.translated_errors():
+            connection.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def connection(self) -> sqlite3.Connection:
+        """This thread's connection, in autocommit mode. Don't hand it to another thread."""
+        thread = threading.current_thread()
+        connection = self._connections.get(thread)
+        if connection is None:
+            with self.translated_errors():
+                connection = self._connect()
+            with self._lock:
+                self._close_finished_threads()
+                self._connections[thread] = connection
+        return connection
+
+    def close(self) -> None:
+        """Close the connections of all threads, which must have ended their work."""
+        with self._lock:
+            for connection in self._connections.values():
+                connection.close()
+            self._connections.clear()
+
+    @contextmanager
+    def translated_errors(self) -> Iterator[None]:
+        """Raise `StoreUnavailableError` for failures of the file, and let mistakes in SQL through."""
+        try:
+            yield
+        except sqlite3.DatabaseError as exc:
+            reason = _UNAVAILABLE.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF)
+            if reason is None:
+                raise
+            raise StoreUnavailableError(f"database {self.path}: {reason}") from exc
+
+    def _connect(self) -> sqlite3.Connection:
+        # close() runs in one thread and closes the connections of others.
+        connection = sqlite3.connect(
+            self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._configure(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _configure(self, connection: sqlite3.Connection) -> None:
+        _use_write_ahead_log(connection, time.monotonic() + self._busy_seconds)
+        # With NORMAL, a loss of power takes back the last commits.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: flush the drive's cache too
+        connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
+
+    def _close_finished_threads(self) -> None:
+        for thread in [thread for thread in self._connections if not thread.is_alive()]:
+            self._connections.pop(thread).close()
+
+
+def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database:
+    """Open the SQLite file at `path`, creating it and its folder. Raises `StoreUnavailableError`. The caller closes it.
+
+    Writers wait up to `busy_seconds` for one another.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StoreUnavailableError(f"can't create folder {path.parent}: {exc.strerror}") from exc
+    database = Database(path, busy_seconds=busy_seconds)
+    database.connection()
+    return database
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, deadline: float) -> None:
+    """Readers and the writer don't block one another. Persistent: only the first opener changes the file."""
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as exc:
+            # Two processes that do this at once: one is refused at once instead of waiting, lest both wait for ever.
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)

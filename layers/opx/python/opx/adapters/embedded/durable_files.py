@@ -1,0 +1,120 @@
+"""Files that are whole and on the disk, or not there at all. POSIX only: it relies on `rename`, `flock` and `fsync`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from opx.errors import InvalidInputError, StoreUnavailableError
+
+ABANDONED_SECONDS = 24 * 3600
+"""A temporary file that nobody has written to for this long belongs to a process that died."""
+
+
+@contextmanager
+def temporary_file(folder: Path) -> Iterator[BinaryIO]:
+    """A new file in `folder`, open for writing and reading; removed at the end unless it was renamed."""
+    path = folder / secrets.token_hex(16)
+    with path.open("x+b") as file:
+        try:
+            yield file
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove temporary files that processes left behind when they were killed."""
+    oldest = time.time() - ABANDONED_SECONDS
+    for path in folder.iterdir():
+        try:
+            if path.stat().st_mtime < oldest:
+                path.unlink()
+        except FileNotFoundError:
+            continue
+
+
+def sync_file(file: BinaryIO) -> None:
+    """Return when the file's content is on the disk."""
+    file.flush()
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone leaves the data in the drive's cache
+    if full_sync is None:
+        os.fsync(file.fileno())
+    else:
+        fcntl.fcntl(file.fileno(), full_sync)
+
+
+def move_into_place(source: Path, target: Path) -> None:
+    """Rename a synced file over `target`, creating its folders. The name is on the disk when this returns."""
+    make_folders(target.parent)
+    os.replace(source, target)  # noqa: PTH105 - the one call that commits; kept bare so that tests can stop it
+    sync_folder(target.parent)
+
+
+def make_folders(folder: Path) -> None:
+    """Create a folder and its parents so that they survive a loss of power."""
+    if not folder.is_dir():
+        make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def remove_file(path: Path, root: Path) -> None:
+    """Remove the file if it exists, and the folders below `root` that this leaves empty."""
+    if is_missing(path):
+        return
+    path.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    for folder in path.parents:
+        if folder == root:
+            return
+        try:
+            folder.rmdir()
+        except OSError:  # not empty
+            return
+
+
+def is_missing(path: Path) -> bool:
+    """True if there is no such file, also if its name is longer than the file system takes."""
+    try:
+        path.lstat()
+    except OSError as exc:
+        if exc.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            return True
+        raise
+    return False
+
+
+def sync_folder(folder: Path) -> None:
+    """Return when the names in the folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock among all threads and processes. The system releases it when a process dies."""
+    # Each holder opens the file anew: a lock belongs to the open file, so threads exclude each other too.
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def translated_os_errors(action: str) -> Iterator[None]:
+    """Raise `StoreUnavailableError` for what the operating system refuses, e.g. for lack of space or permission."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno == errno.ENAMETOOLONG:
+            raise InvalidInputError(f"can't {action}: its name is too long for this file system") from exc
+        raise StoreUnavailableError(f"can't {action}: {exc.strerror or exc}") from exc

@@ -1,0 +1,144 @@
+"""Tables in SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from opx.adapters.conditions import holds, is_expired
+from opx.adapters.embedded.database import Database
+from opx.adapters.embedded.item_json import from_json, to_json
+from opx.adapters.embedded.table_queries import page_query
+from opx.adapters.embedded.table_schema import EXPIRES, ITEM, column_names, create, is_complete, key_names, quoted
+from opx.adapters.limits import check_item, check_table_key, check_whole
+from opx.adapters.slices import Slice, slice_of
+from opx.errors import ConditionFailedError
+from opx.ports import Clock, Condition, Item, KeyRange
+from opx.tables import TableSpec
+
+KEYS_A_READ = 100
+ITEMS_A_WRITE = 500
+ITEMS_A_PAGE = 100
+
+
+class SqliteTable:
+    """A `Table` in a SQLite database: key attributes in columns of their own, the item as JSON.
+
+    Several threads and processes may use it; indexes never lag. Expired items stay until `purge_expired` is called.
+    """
+
+    def __init__(self, spec: TableSpec, database: Database, *, clock: Clock = time.time) -> None:
+        self._spec = spec
+        self._database = database
+        self._clock = clock
+        self._name = quoted(spec.name)
+        self._columns = column_names(spec)
+        self._is_key = " AND ".join(f"{quoted(name)} = ?" for name in key_names(spec))
+        with database.translated_errors():
+            complete = is_complete(database.connection(), spec)
+        if not complete:  # else don't wait for a writer
+            with database.transaction() as connection:
+                create(connection, spec)
+
+    def get(self, key: Mapping[str, Any]) -> Item | None:
+        check_table_key(self._spec, key)
+        with self._database.translated_errors():
+            return self._stored(self._database.connection(), key)
+
+    def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
+        for key in keys:
+            check_table_key(self._spec, key)
+        remaining = iter({self._key_values(key): key for key in keys}.values())
+        found: list[Item] = []
+        # A transaction a batch, to read its snapshot once.
+        while batch := list(islice(remaining, KEYS_A_READ)):
+            with self._database.transaction(immediate=False) as connection:
+                items = (self._stored(connection, key) for key in batch)
+                found.extend(item for item in items if item is not None)
+        return found
+
+    def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
+        check_item(self._spec, item)
+        with self._database.transaction() as connection:
+            self._require(connection, condition, item)
+            self._write(connection, [item])
+
+    def put_many(self, items: Iterable[Mapping[str, Any]]) -> None:
+        remaining = iter(items)
+        while batch := list(islice(remaining, ITEMS_A_WRITE)):
+            for item in batch:
+                check_item(self._spec, item)
+            with self._database.transaction() as connection:
+                self._write(connection, batch)
+
+    def delete(self, key: Mapping[str, Any], *, condition: Condition | None = None) -> None:
+        check_table_key(self._spec, key)
+        with self._database.transaction() as connection:
+            self._require(connection, condition, key)
+            connection.execute(f"DELETE FROM {self._name} WHERE {self._is_key}", self._key_values(key))  # noqa: S608
+
+    def query(
+        self,
+        partition: str | int,
+        *,
+        index: str = "",
+        where: KeyRange | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Item]:
+        part = slice_of(self._spec, partition, index, where)
+        if limit is not None:
+            check_whole("limit", limit, 0, 2**31)
+        return islice(self._read(part, reverse=reverse), limit)
+
+    def purge_expired(self) -> int:
+        """Remove the expired items for good and return how many there were."""
+        if not self._spec.ttl:
+            return 0
+        with self._database.transaction() as connection:
+            statement = f"DELETE FROM {self._name} WHERE {EXPIRES} < ?"  # noqa: S608
+            return connection.execute(statement, (self._clock(),)).rowcount
+
+    def _read(self, part: Slice, *, reverse: bool) -> Iterator[Item]:
+        # No cursor stays open between pages: it would pin the snapshot, and the caller may write meanwhile.
+        after: tuple[Any, ...] | None = None
+        while not part.is_empty:
+            statement, parameters = page_query(self._spec, part, after, reverse=reverse)
+            with self._database.translated_errors():
+                rows = self._database.connection().execute(statement, (*parameters, ITEMS_A_PAGE)).fetchall()
+            items = (from_json(row[0]) for row in rows)
+            yield from (item for item in items if not self._is_expired(item))
+            if len(rows) < ITEMS_A_PAGE:
+                return
+            after = rows[-1][1:]
+
+    def _stored(self, connection: sqlite3.Connection, key: Mapping[str, Any]) -> Item | None:
+        statement = f"SELECT {ITEM} FROM {self._name} WHERE {self._is_key}"  # noqa: S608
+        row = connection.execute(statement, self._key_values(key)).fetchone()
+        item = from_json(row[0]) if row else None
+        return None if item is None or self._is_expired(item) else item
+
+    def _require(self, connection: sqlite3.Connection, condition: Condition | None, key: Mapping[str, Any]) -> None:
+        if condition is not None and not holds(condition, self._stored(connection, key)):
+            shown = dict(zip(key_names(self._spec), self._key_values(key), strict=True))
+            raise ConditionFailedError(f"item {shown} of table {self._spec.name} is in another state: {condition}")
+
+    def _write(self, connection: sqlite3.Connection, items: Iterable[Mapping[str, Any]]) -> None:
+        columns = [*map(quoted, self._columns), EXPIRES, ITEM]
+        marks = ", ".join("?" * len(columns))
+        statement = f"INSERT OR REPLACE INTO {self._name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
+        connection.executemany(statement, map(self._row, items))
+
+    def _row(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
+        expires = item.get(self._spec.ttl)
+        is_time = isinstance(expires, int | float) and not isinstance(expires, bool)
+        return (*map(item.get, self._columns), float(expires) if is_time else None, to_json(item))
+
+    def _key_values(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(item[name] for name in key_names(self._spec))
+
+    def _is_expired(self, item: Item) -> bool:
+        return is_expired(item, self._spec.ttl, self._clock())

@@ -1,0 +1,147 @@
+"""What both sets of adapters accept: the narrowest limits among the services behind the ports.
+
+The embedded adapters could take more. They refuse the same input, so that what works in a folder works on AWS.
+Limits of DynamoDB: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from opx.errors import InvalidInputError
+from opx.tables import TableSpec
+
+MAX_OBJECT_KEY_BYTES = 1024
+MAX_METADATA_BYTES = 1400
+"""As JSON. S3 stores 2,048 bytes, in base64 where headers can't carry them unchanged."""
+MAX_ITEM_BYTES = 400 * 1024
+MAX_PARTITION_KEY_BYTES = 2048
+MAX_SORT_KEY_BYTES = 1024
+MAX_DEPTH = 32
+MAX_MESSAGE_BYTES = 262_144
+MAX_DELAY_SECONDS = 900
+MAX_HIDE_SECONDS = 43_200
+MAX_RECEIVED = 10
+
+
+def is_object_key(key: str) -> bool:
+    """Whether `put` takes the key: no empty, `.` or `..` segments, no backslash, no control characters."""
+    if any(character < " " or character in "\\\x7f" or "\ud800" <= character <= "\udfff" for character in key):
+        return False
+    if any(segment in ("", ".", "..") for segment in key.split("/")):
+        return False
+    return len(key.encode()) <= MAX_OBJECT_KEY_BYTES
+
+
+def check_object_key(key: str) -> None:
+    """Raise `InvalidInputError` for a malformed key."""
+    if not is_object_key(key):
+        raise InvalidInputError(
+            f"object key {key[:100]!r} is malformed: use `/`-separated segments without `.`, `..`, backslashes and"
+            f" control characters, at most {MAX_OBJECT_KEY_BYTES} bytes"
+        )
+
+
+def check_metadata(metadata: Mapping[str, str]) -> None:
+    """Raise `InvalidInputError` for metadata that aren't text or are too large."""
+    texts = [*metadata.keys(), *metadata.values()]
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidInputError("names and values of an object's metadata must be strings")
+    size = _utf8_length(json.dumps(dict(metadata), ensure_ascii=False))
+    if size > MAX_METADATA_BYTES:
+        raise InvalidInputError(f"an object's metadata have {size:,} bytes as JSON; at most {MAX_METADATA_BYTES:,} fit")
+
+
+def check_table_key(spec: TableSpec, key: Mapping[str, Any]) -> None:
+    """Raise `InvalidInputError` unless `key` has exactly the key attributes of the table, with usable values."""
+    names = {spec.partition, spec.sort} - {""}
+    if set(key) != names:
+        raise InvalidInputError(f"a key of table {spec.name} has the attributes {sorted(names)}, not {sorted(key)}")
+    _check_key_values(spec, key, spec.partition, spec.sort)
+
+
+def check_item(spec: TableSpec, item: Mapping[str, Any]) -> None:
+    """Raise `InvalidInputError` if the item lacks its key, has a value of an unknown type, or is too large."""
+    _check_key_values(spec, item, spec.partition, spec.sort)
+    for index in spec.indexes:
+        present = [name for name in (index.partition, index.sort) if name in item]
+        for name in present:
+            check_key_value(spec, name, item[name], _key_limit(name, index.partition))
+    size = sum(_size(name, 0) + _size(value, 1) for name, value in item.items())
+    if size > MAX_ITEM_BYTES:
+        raise InvalidInputError(f"an item of table {spec.name} has {size:,} bytes; at most {MAX_ITEM_BYTES:,} are stored")
+
+
+def check_key_value(spec: TableSpec, name: str, value: object, limit: int = MAX_PARTITION_KEY_BYTES) -> None:
+    """Raise `InvalidInputError` unless `value` can be the key attribute `name`, in the table or an index."""
+    if name in spec.numbers:
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not number or not -(2**63) <= value < 2**63:  # type: ignore[operator]
+            raise InvalidInputError(f"{name} of table {spec.name} must be a number of 64 bits, not {value!r}")
+    elif not isinstance(value, str) or not 0 < _utf8_length(value) <= limit:
+        shown = repr(value)[:100]
+        raise InvalidInputError(f"{name} of table {spec.name} must be a string of 1 to {limit} bytes, not {shown}")
+
+
+def check_message(body: str, delay_seconds: int) -> None:
+    """Raise `InvalidInputError` for a message that a queue can't carry unchanged."""
+    if not 1 <= _utf8_length(body) <= MAX_MESSAGE_BYTES:
+        raise InvalidInputError(f"a message has 1 to {MAX_MESSAGE_BYTES:,} bytes, not {len(body.encode()):,}")
+    if any((character < " " and character not in "\t\n\r") or character in "\ufffe\uffff" for character in body):
+        raise InvalidInputError("a message can't hold control characters other than tab and line ends; escape them")
+    check_whole("delay_seconds", delay_seconds, 0, MAX_DELAY_SECONDS)
+
+
+def check_whole(name: str, value: int, low: int, high: int) -> None:
+    """Raise `InvalidInputError` unless `low <= value <= high`."""
+    if not low <= value <= high:
+        raise InvalidInputError(f"{name} must be {low} to {high}, not {value}")
+
+
+def _check_key_values(spec: TableSpec, item: Mapping[str, Any], partition: str, sort: str) -> None:
+    for name in filter(None, (partition, sort)):
+        if name not in item:
+            raise InvalidInputError(f"an item of table {spec.name} needs the key attribute {name}")
+        check_key_value(spec, name, item[name], _key_limit(name, partition))
+
+
+def _key_limit(name: str, partition: str) -> int:
+    return MAX_PARTITION_KEY_BYTES if name == partition else MAX_SORT_KEY_BYTES
+
+
+def _size(value: object, depth: int) -> int:
+    """Bytes that DynamoDB counts for a value, rounded up. Raises `InvalidInputError` for what it can't hold."""
+    if depth > MAX_DEPTH:
+        raise InvalidInputError(f"values may be nested {MAX_DEPTH} levels deep")
+    if value is None or isinstance(value, bool):
+        return 1
+    if isinstance(value, str):
+        return _utf8_length(value)
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, int | float):
+        return _number_size(value)
+    if isinstance(value, list | tuple):
+        return 3 + sum(1 + _size(element, depth + 1) for element in value)
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return 3 + sum(1 + _size(name, 0) + _size(element, depth + 1) for name, element in value.items())
+    raise InvalidInputError(f"a table can't hold a value of type {type(value).__name__}")
+
+
+def _number_size(value: float) -> int:
+    if isinstance(value, int):
+        if abs(value) >= 10**38:
+            raise InvalidInputError("a whole number may have 38 digits")
+    elif value and not 1e-130 <= abs(value) < 1e126:  # also NaN, which compares false
+        raise InvalidInputError(f"a table can't hold the number {value!r}: its size must be 1e-130 to 1e126, or 0")
+    return 21
+
+
+def _utf8_length(text: str) -> int:
+    try:
+        return len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as exc:
+        raise InvalidInputError(f"text with the unpaired surrogate {text[exc.start]!r} can't be stored") from exc

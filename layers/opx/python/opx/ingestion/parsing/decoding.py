@@ -1,0 +1,161 @@
+"""Bytes to normalised text in bounded memory."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from opx.domain.ids import normalise
+from opx.errors import UnparsableDocumentError
+from opx.ingestion.parsing.source import Source
+
+MAX_PIECE = 64 * 1024
+"""Characters of a line that are kept together."""
+
+_CUT_WINDOW = 4096
+_MAX_MARKS = 256
+"""Combining characters in a row. Text has up to 30 (the Stream-Safe Text Format of UAX 15); normalising takes time that
+grows with the square of the run, so that a crafted file could keep a machine busy for hours."""
+
+
+def text_lines(source: Source) -> Iterator[str]:
+    """The object's text, normalised, in lines of at most 64 Ki characters; nothing else is changed.
+
+    Raises `UnparsableDocumentError` for bytes that are neither UTF-8 nor UTF-16 with a byte order mark.
+    """
+    return cut_lines(_decoded(source), source.name)
+
+
+def cut_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
+    """Text in blocks of any size to normalised lines; longer ones are cut where normalising is not affected.
+
+    Line ends must be `\\n` already, or within a block.
+    """
+    rest = ""
+    for block in blocks:
+        *lines, rest = (rest + block).split("\n")
+        for line in lines:
+            yield from _pieces(line + "\n", name)
+        while len(rest) > MAX_PIECE:
+            at = _safe_cut(rest, name)
+            yield _normalised(rest[:at], name)
+            rest = rest[at:]
+    if rest:
+        yield from _pieces(rest, name)
+
+
+def read_text(source: Source) -> str:
+    """The whole text, with `\\n` line ends, for formats that can't be read in parts. Raises like `text_lines`."""
+    return "".join(_decoded(source))
+
+
+def not_blank(lines: Iterable[str], name: str, problem: str) -> Iterator[str]:
+    """The same lines; raises `UnparsableDocumentError` at the end if there was nothing but white space."""
+    blank = True
+    for line in lines:
+        blank = blank and not line.strip()
+        yield line
+    if blank:
+        raise UnparsableDocumentError(f"{name}: {problem}")
+
+
+def well_formed(text: str) -> str:
+    """Text that every store takes: NUL and halves of surrogate pairs, which escapes can smuggle in, become U+FFFD."""
+    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _decoded(source: Source) -> Iterator[str]:
+    """Text with `\\n` line ends, without byte order mark."""
+    encoding, mark = _encoding(source.head)
+    decoder = codecs.getincrementaldecoder(encoding)()
+    newlines = io.IncrementalNewlineDecoder(None, translate=True)
+    offset, line = mark, 1
+    for block in _then_empty(source.blocks(), mark):
+        pending = len(decoder.getstate()[0])
+        try:
+            text = newlines.decode(decoder.decode(block, final=not block), final=not block)
+        except UnicodeDecodeError as exc:
+            raise _not_decodable(source.name, exc, offset - pending + exc.start, line) from exc
+        if "\0" in text:
+            line += text.partition("\0")[0].count("\n")
+            problem = f"NUL character in line {line}, so it is binary data, not text"
+            raise UnparsableDocumentError(f"{source.name}: {problem}; convert it to Markdown, plain text or HTML")
+        offset += len(block)
+        line += text.count("\n")
+        yield text
+
+
+def _not_decodable(name: str, exc: UnicodeDecodeError, offset: int, line: int) -> UnparsableDocumentError:
+    line += normalise(exc.object[: exc.start].decode(exc.encoding, "replace")).count("\n")
+    encoding = "UTF-8" if exc.encoding == "utf-8" else "UTF-16"
+    remedy = "save it as UTF-8, or as UTF-16 with a byte order mark"
+    return UnparsableDocumentError(f"{name}: not valid {encoding} at byte {offset} (line {line}); {remedy}")
+
+
+def _then_empty(blocks: Iterator[bytes], skip: int) -> Iterator[bytes]:
+    """The blocks without the first `skip` bytes, then an empty one, which tells the decoder that this was all."""
+    first = next(blocks, b"")[skip:]
+    if first:
+        yield first
+    yield from blocks
+    yield b""
+
+
+def _encoding(head: bytes) -> tuple[str, int]:
+    """Python's name of the encoding and the length of the byte order mark."""
+    if head.startswith(codecs.BOM_UTF8):
+        return "utf-8", 3
+    if head.startswith(codecs.BOM_UTF16_LE):
+        return "utf-16-le", 2
+    if head.startswith(codecs.BOM_UTF16_BE):
+        return "utf-16-be", 2
+    return "utf-8", 0
+
+
+def _pieces(line: str, name: str) -> Iterator[str]:
+    while len(line) > MAX_PIECE:
+        at = _safe_cut(line, name)
+        yield _normalised(line[:at], name)
+        line = line[at:]
+    yield _normalised(line, name)
+
+
+def _safe_cut(line: str, name: str) -> int:
+    """The last place up to the limit where the parts, normalised one by one, make up the normalised whole."""
+    for at in range(MAX_PIECE, MAX_PIECE - _CUT_WINDOW, -1):
+        if _starts_afresh(line[at]):
+            return at
+    raise UnparsableDocumentError(f"{name}: a line has thousands of characters that can't be told apart; break it up")
+
+
+def _starts_afresh(char: str) -> bool:
+    """True if the character never composes with what is before it: neither a mark, nor a vowel or final of Hangul.
+
+    The scripts of plane 1 below the symbols are left out, as some of their letters compose; so is what is unassigned.
+    """
+    code = ord(char)
+    if 0x1160 <= code < 0x1200 or 0x10000 <= code < 0x1F000:
+        return False
+    return unicodedata.category(char)[0] not in "MC"
+
+
+def _normalised(piece: str, name: str) -> str:
+    if piece.isascii():
+        return piece
+    for at in range(0, len(piece), _MAX_MARKS // 2):
+        if unicodedata.combining(piece[at]) and _run_of_marks(piece, at) > _MAX_MARKS:
+            raise UnparsableDocumentError(
+                f"{name}: more than {_MAX_MARKS} combining characters in a row, so it is not text; remove them"
+            )
+    return normalise(piece)
+
+
+def _run_of_marks(piece: str, at: int) -> int:
+    start = end = at
+    while start > 0 and unicodedata.combining(piece[start - 1]) and at - start <= _MAX_MARKS:
+        start -= 1
+    while end < len(piece) and unicodedata.combining(piece[end]) and end - at <= _MAX_MARKS:
+        end += 1
+    return end - start

@@ -1,0 +1,134 @@
+"""JSON records, read through the mapping of their category."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from opx.domain.ids import normalise
+from opx.domain.knowledge import JSON_MAPPING_FIELDS
+from opx.errors import InvalidInputError, KnowledgeConfigError, UnparsableDocumentError
+from opx.ingestion.parsing.decoding import cut_lines, read_text, well_formed
+from opx.ingestion.parsing.json_paths import FieldPath, compile_paths
+from opx.ingestion.parsing.source import ParsedSource, Source
+
+MAX_DEPTH = 200
+_LISTS = ("tags", "services")
+_MAX_INDENT = 12
+"""Spaces; deeper levels aren't indented further, or small leaves far down would take hundreds of times their size."""
+
+
+def parse_json(source: Source) -> ParsedSource:
+    """Title, text and metadata of one JSON object, from where the category's mapping says they are.
+
+    The text is the content field; of several each is a paragraph under its name. Raises `KnowledgeConfigError` if the
+    mapping itself is wrong.
+    """
+    category, name = source.category, source.name
+    if not category.json_mapping:
+        raise UnparsableDocumentError(
+            f"{name}: category {category.path} has no `json` paths in knowledge.yaml; add them, or convert the file"
+        )
+    record = _loaded(read_text(source), name)
+    paths = {field: _compiled(field, source) for field in JSON_MAPPING_FIELDS if field in category.json_mapping}
+    title = _first(paths.pop("title"), record)
+    if isinstance(title, bool) or not isinstance(title, str | int | float):
+        raise UnparsableDocumentError(f"{name}: no title at {category.json_mapping['title']}; add it to the record")
+    text = _content(paths.pop("content"), record)
+    if not text.strip():
+        raise UnparsableDocumentError(f"{name}: no content at {category.json_mapping['content']}; add it to the record")
+    metadata = {
+        field: _all(found, record) if field in _LISTS else _first(found, record) for field, found in paths.items()
+    }
+    return ParsedSource(
+        title=normalise(well_formed(str(title))).strip().splitlines()[0].rstrip(),
+        metadata={field: value for field, value in metadata.items() if value not in (None, [])},
+        lines=cut_lines([text], name),
+    )
+
+
+def _loaded(text: str, name: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as exc:
+        where = f"line {exc.lineno}, column {exc.colno}"
+        raise UnparsableDocumentError(f"{name}: not valid JSON at {where}: {exc.msg}; correct it") from exc
+    except ValueError as exc:  # a number of thousands of digits
+        raise UnparsableDocumentError(f"{name}: not usable JSON: {exc}; write the number as a text") from exc
+    except RecursionError as exc:
+        raise UnparsableDocumentError(f"{name}: JSON nested deeper than {MAX_DEPTH} levels; flatten it") from exc
+    if isinstance(record, list):
+        raise UnparsableDocumentError(f"{name}: an array of records at the top; put each record into a file of its own")
+    if not isinstance(record, dict):
+        raise UnparsableDocumentError(f"{name}: a JSON object is needed at the top, not {type(record).__name__}")
+    _refuse_deep(record, name)
+    return record
+
+
+def _refuse_deep(record: dict[str, Any], name: str) -> None:
+    level: list[Any] = [record]
+    for _ in range(MAX_DEPTH):
+        collections = [value for value in level if isinstance(value, dict | list)]
+        level = [item for value in collections for item in (value.values() if isinstance(value, dict) else value)]
+        if not level:
+            return
+    raise UnparsableDocumentError(f"{name}: JSON nested deeper than {MAX_DEPTH} levels; flatten it")
+
+
+def _compiled(field: str, source: Source) -> tuple[FieldPath, ...]:
+    try:
+        return compile_paths(source.category.json_mapping[field])
+    except InvalidInputError as exc:
+        raise KnowledgeConfigError(f"knowledge.yaml: {source.category.path}.json.{field}: {exc}") from exc
+
+
+def _first(paths: tuple[FieldPath, ...], record: dict[str, Any]) -> Any:
+    for path in paths:
+        for value in path.values(record):
+            return value
+    return None
+
+
+def _all(paths: tuple[FieldPath, ...], record: dict[str, Any]) -> list[Any]:
+    found: list[Any] = []
+    for path in paths:
+        for value in path.values(record):
+            found.extend(value if isinstance(value, list) else [value])
+    return found
+
+
+def _content(paths: tuple[FieldPath, ...], record: dict[str, Any]) -> str:
+    parts = []
+    for path in paths:
+        values = path.values(record)
+        if values:
+            text = "\n\n".join(values) if _are_texts(values) else _rendered(values[0] if len(values) == 1 else values)
+            parts.append((path.label, text.strip("\n")))
+    if len(paths) == 1:
+        body = "".join(text for _, text in parts)
+    else:
+        body = "\n\n".join(f"## {label}\n\n{text}" for label, text in parts)
+    return normalise(well_formed(body)) + "\n"
+
+
+def _are_texts(values: list[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _rendered(value: Any, indent: str = "") -> str:
+    """A value as Markdown: collections as nested bullets, `- key: value` for objects."""
+    if isinstance(value, dict):
+        return "\n".join(_bullet(f"{key}:", item, indent) for key, item in value.items())
+    if isinstance(value, list):
+        return "\n".join(_bullet("", item, indent) for item in value)
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    return str(value)
+
+
+def _bullet(label: str, value: Any, indent: str) -> str:
+    if isinstance(value, dict | list) and value:
+        deeper = indent + "  " if len(indent) < _MAX_INDENT else indent
+        return f"{indent}- {label}".rstrip() + "\n" + _rendered(value, deeper)
+    text = _rendered(value).strip().replace("\n", f"\n{indent}  ")
+    return f"{indent}- " + f"{label} {text}".strip()

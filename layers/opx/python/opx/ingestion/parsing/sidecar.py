@@ -1,0 +1,73 @@
+"""Metadata files beside a document, in the format of Amazon Bedrock knowledge bases (`x.md.metadata.json`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from opx.errors import UnparsableDocumentError
+
+SUFFIX = ".metadata.json"
+MAX_BYTES = 10 * 1024
+"""What Bedrock takes; a larger file would be ignored there."""
+
+_VALUE_KEYS = {
+    "STRING": "stringValue",
+    "NUMBER": "numberValue",
+    "BOOLEAN": "booleanValue",
+    "STRING_LIST": "stringListValue",
+}
+
+
+def parse_sidecar(data: bytes, name: str) -> dict[str, Any]:
+    """The attributes by name: texts, numbers, booleans and lists of texts.
+
+    Each may be given plainly or with its type (`{"value": {"type": "STRING", "stringValue": "x"},
+    "includeForEmbedding": true}`). Raises `UnparsableDocumentError`.
+    """
+    if len(data) > MAX_BYTES:
+        raise UnparsableDocumentError(f"{name}: {len(data)} bytes; a metadata file may have {MAX_BYTES}. Shorten it")
+    try:
+        content = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as exc:
+        raise UnparsableDocumentError(f"{name}: not valid UTF-8 at byte {exc.start}; save it as UTF-8") from exc
+    except json.JSONDecodeError as exc:
+        where = f"line {exc.lineno}, column {exc.colno}"
+        raise UnparsableDocumentError(f"{name}: not valid JSON at {where}: {exc.msg}; correct it") from exc
+    except (ValueError, RecursionError) as exc:
+        raise UnparsableDocumentError(f"{name}: not usable JSON: {exc}; simplify it") from exc
+    attributes = content.get("metadataAttributes") if isinstance(content, dict) else None
+    if not isinstance(attributes, dict):
+        raise UnparsableDocumentError(f'{name}: needs an object `{{"metadataAttributes": {{...}}}}` at the top')
+    return {key: _attribute(key, value, name) for key, value in attributes.items()}
+
+
+def _attribute(key: str, value: Any, name: str) -> Any:
+    found = _typed(key, value, name) if isinstance(value, dict) else value
+    if isinstance(found, str | int | float) or (
+        isinstance(found, list) and all(isinstance(item, str) for item in found)
+    ):
+        return found
+    raise UnparsableDocumentError(f"{name}: attribute {key!r} must be a text, number, boolean or list of texts")
+
+
+def _typed(key: str, value: dict[str, Any], name: str) -> Any:
+    typed = value.get("value")
+    kind = typed.get("type") if isinstance(typed, dict) else None
+    value_key = _VALUE_KEYS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(typed, dict) or not value_key:
+        allowed = ", ".join(_VALUE_KEYS)
+        raise UnparsableDocumentError(f"{name}: attribute {key!r} has no known type at value.type; allowed: {allowed}")
+    if not _matches(kind, typed.get(value_key)):
+        raise UnparsableDocumentError(
+            f"{name}: attribute {key!r} of type {kind} needs such a value at value.{value_key}"
+        )
+    return typed[value_key]
+
+
+def _matches(kind: object, value: object) -> bool:
+    if kind == "STRING":
+        return isinstance(value, str)
+    if kind == "NUMBER":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, bool if kind == "BOOLEAN" else list)

@@ -1,0 +1,48 @@
+"""What parsers are given and what they give back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Protocol
+
+from opx.domain.knowledge import Category
+
+HEAD_BYTES = 8 * 1024
+BLOCK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An opened object. `head` holds its first 8 KiB, which are already taken from `stream`."""
+
+    name: str
+    head: bytes
+    stream: BinaryIO
+    category: Category
+
+    def blocks(self) -> Iterator[bytes]:
+        """All bytes, from the beginning, in pieces of at most 64 KiB. Can be consumed once."""
+        yield self.head
+        while block := self.stream.read(BLOCK_BYTES):
+            yield block
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSource:
+    """The title that the format declares, if it does; metadata as found, unvalidated; and the text.
+
+    `lines` is consumed once. It yields normalised Markdown in lines that end with `\\n` (the last may not); a line of
+    more than 64 Ki characters comes in several pieces. Joined they are the document's text. What is wrong beyond the
+    first bytes shows only while reading: iterating raises `UnparsableDocumentError`, too.
+    """
+
+    title: str | None
+    metadata: dict[str, Any]
+    lines: Iterator[str]
+
+
+class Parser(Protocol):
+    """Reads one format. Raises `UnparsableDocumentError` that names the file, what is wrong and what to do."""
+
+    def __call__(self, source: Source) -> ParsedSource: ...

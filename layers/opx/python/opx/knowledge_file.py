@@ -1,0 +1,180 @@
+"""Reads `knowledge.yaml`: tiers, categories and how each is trusted, kept, refreshed and embedded."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from opx.domain.knowledge import (
+    JSON_MAPPING_FIELDS,
+    JSON_TYPES,
+    TRUST_RANGE,
+    Category,
+    KnowledgeModel,
+    Retention,
+    Tier,
+)
+from opx.errors import InvalidInputError, KnowledgeConfigError
+from opx.marked_yaml import Marked, read_marked
+
+FILE_NAME = "knowledge.yaml"
+_PACKAGE = Path(__file__).resolve().parent
+_CATEGORY_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\Z")
+_REQUIRED = ("tier", "description", "retention", "schema", "embed")
+_OPTIONAL = ("trust", "schedule", "folders", "json")
+
+
+def load_knowledge(path: Path | None = None, *, check_json_paths: bool = False) -> KnowledgeModel:
+    """The model that a file describes; None takes the repository's `corpus/knowledge.yaml`, or the packaged copy.
+
+    Raises `KnowledgeConfigError`, whose message starts with file and line. JSONPath expressions are only parsed with
+    `check_json_paths`, and schedules only where cronsim is installed: the search path needs neither, and its
+    functions load this file at every cold start.
+    """
+    file, name = (path, str(path)) if path else _default_file()
+    top = read_marked(file, name).fields(required=("default_category", "tiers", "categories"))
+    default_trust = _default_trust(top["tiers"])
+    categories: dict[str, Category] = {}
+    for category_path, entry in top["categories"].entries().items():
+        categories[category_path] = _category(category_path, entry, default_trust, check_json_paths)
+    _refuse_shared_folders(top["categories"], categories)
+    default = top["default_category"].text()
+    if default not in categories:
+        allowed = ", ".join(sorted(categories))
+        raise top["default_category"].error(f"unknown category {default!r}; allowed: {allowed}")
+    return KnowledgeModel(categories, default)
+
+
+def _default_file() -> tuple[Path, str]:
+    """The file of the checkout that this package lies in, or else the copy beside the package's code."""
+    above = _PACKAGE.parents
+    if len(above) > 3:
+        in_checkout = above[3] / "corpus" / FILE_NAME
+        if in_checkout.is_file():
+            return in_checkout, f"corpus/{FILE_NAME}"
+    packaged = _PACKAGE / "data" / FILE_NAME
+    if packaged.is_file():
+        return packaged, f"opx/data/{FILE_NAME}"
+    raise KnowledgeConfigError(
+        f"{FILE_NAME}: not in the package and in no checkout; set OPX_KNOWLEDGE_FILE to its path"
+    )
+
+
+def _default_trust(tiers: Marked) -> dict[Tier, float]:
+    trust = {}
+    for name, entry in tiers.entries().items():
+        tier = _tier(name, entry, tuple(Tier))
+        trust[tier] = _trust(entry.fields(required=("default_trust",))["default_trust"], tier)
+    return trust
+
+
+def _category(path: str, entry: Marked, default_trust: Mapping[Tier, float], check_json_paths: bool) -> Category:
+    if not _CATEGORY_PATH.match(path):
+        raise entry.error(f"category path {path!r} must be lower-case names of letters, digits and _, joined by /")
+    fields = entry.fields(required=_REQUIRED, optional=_OPTIONAL)
+    tier = _tier(fields["tier"].text(), fields["tier"], tuple(default_trust))
+    schema = _schema(fields["schema"])
+    return Category(
+        path=path,
+        tier=tier,
+        trust=_trust(fields["trust"], tier) if "trust" in fields else default_trust[tier],
+        retention=_retention(fields["retention"]),
+        description=fields["description"].text(),
+        schedule=_schedule(fields["schedule"]) if "schedule" in fields else None,
+        folders=tuple(_folder(item) for item in fields["folders"].items()) if "folders" in fields else (),
+        schema=schema,
+        embed=tuple(_embedded(item, schema) for item in fields["embed"].items()),
+        json_mapping=_json_mapping(fields["json"], check_json_paths) if "json" in fields else {},
+    )
+
+
+def _tier(name: str, entry: Marked, allowed: tuple[Tier, ...]) -> Tier:
+    if name not in allowed:
+        raise entry.error(f"unknown tier {name!r}; allowed: {', '.join(allowed)}")
+    return Tier(name)
+
+
+def _trust(entry: Marked, tier: Tier) -> float:
+    low, high = TRUST_RANGE[tier]
+    trust = entry.number()
+    if not low <= trust <= high:
+        allowed = f"{low}" if low == high else f"{low} to {high}"
+        raise entry.error(f"trust {trust} is wrong for tier {tier}; allowed: {allowed}")
+    return trust
+
+
+def _retention(entry: Marked) -> Retention:
+    text = entry.text()
+    try:
+        return Retention.parse(text)
+    except InvalidInputError as exc:
+        allowed = "permanent, or a number with d, m or y"
+        raise entry.error(f"unknown retention {text!r}; allowed: {allowed}") from exc
+
+
+def _schedule(entry: Marked) -> str:
+    text = entry.text()
+    count = len(text.split())
+    if count != 5:
+        raise entry.error(f"schedule {text!r} has {count} fields; needed: minute hour day-of-month month day-of-week")
+    if importlib.util.find_spec("cronsim"):
+        from datetime import UTC, datetime
+
+        from cronsim import CronSim, CronSimError
+
+        try:
+            CronSim(text, datetime(2000, 1, 1, tzinfo=UTC))
+        except CronSimError as exc:
+            raise entry.error(f"schedule {text!r} is not a cron expression: {str(exc).lower()}") from exc
+    return text
+
+
+def _folder(entry: Marked) -> str:
+    folder = entry.text()
+    if not all(folder.split("/")) or ".." in folder.split("/"):
+        raise entry.error(f"folder {folder!r} must be a name, or names joined by /, without a / at either end")
+    return folder
+
+
+def _schema(entry: Marked) -> dict[str, str]:
+    schema = {}
+    for field, kind in entry.entries().items():
+        schema[field] = kind.text()
+        if schema[field] not in JSON_TYPES:
+            raise kind.error(f"unknown JSON type {schema[field]!r} of {field!r}; allowed: {', '.join(JSON_TYPES)}")
+    return schema
+
+
+def _embedded(entry: Marked, schema: Mapping[str, str]) -> str:
+    field = entry.text()
+    if field not in schema:
+        raise entry.error(f"embed names {field!r}, which is not in the schema; allowed: {', '.join(schema)}")
+    return field
+
+
+def _json_mapping(entry: Marked, check_paths: bool) -> dict[str, str]:
+    fields = entry.fields(required=JSON_MAPPING_FIELDS[:2], optional=JSON_MAPPING_FIELDS[2:])
+    mapping = {}
+    for field, value in fields.items():
+        mapping[field] = value.text()
+        if check_paths:
+            from opx.ingestion.parsing.json_paths import compile_paths
+
+            try:
+                compile_paths(mapping[field])
+            except InvalidInputError as exc:
+                raise value.error(f"json.{field}: {exc}") from exc
+    return mapping
+
+
+def _refuse_shared_folders(entries: Marked, categories: Mapping[str, Category]) -> None:
+    owners = {path: path for path in categories}
+    for path, entry in entries.entries().items():
+        for folder in categories[path].folders:
+            owner = owners.setdefault(folder, path)
+            if owner != path:
+                raise entry.fields(required=_REQUIRED, optional=_OPTIONAL)["folders"].error(
+                    f"folder {folder!r} implies {owner} already; a folder belongs to one category"
+                )

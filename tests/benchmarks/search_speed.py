@@ -1,0 +1,141 @@
+"""Search latency, memory and opening time of the embedded index at several sizes.
+
+The corpus is made up: words drawn from a Zipf distribution over a vocabulary that contains identifiers, 300 tokens a
+chunk, random unit vectors. Query embedding is not part of what is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+from opx.retrieval.hybrid import HybridSearch
+
+from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.documents import DocumentChunk
+from opx.domain.ids import chunk_id, entry_id, stable_hash
+from opx.domain.knowledge import Tier
+from opx.domain.queries import Fusion, QueryConfig, SearchMode
+from opx.domain.results import IndexedChunk
+from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest
+
+WORDS_A_CHUNK = 215
+CHUNKS_A_DOCUMENT = 8
+DIMENSION = 384
+VOCABULARY = 60_000
+CATEGORIES = ("runbooks/procedures", "postmortems", "operations/incidents", "vendor/cloud")
+
+
+def percentile(values: list[float], share: float) -> float:
+    return float(np.percentile(np.array(values), share))
+
+
+class Corpus:
+    """Seeded documents and questions."""
+
+    def __init__(self, seed: int = 7) -> None:
+        self._random = random.Random(seed)
+        self._numpy = np.random.default_rng(seed)
+        self._words = [self._word(n) for n in range(VOCABULARY)]
+        ranks = np.arange(1, VOCABULARY + 1)
+        self._weights = (1 / ranks) / (1 / ranks).sum()
+
+    def _word(self, number: int) -> str:
+        letters = "etaoinshrdlucmfwypvbgkjqxz"
+        length = 2 + min(9, int(number**0.2)) + self._random.randrange(3)
+        word = "".join(self._random.choice(letters) for _ in range(length))
+        return word.capitalize() + "Error" if number % 50 == 49 else word
+
+    def text(self, count: int) -> str:
+        return " ".join(self._words[i] for i in self._numpy.choice(VOCABULARY, count, p=self._weights))
+
+    def vectors(self, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+        rows = self._numpy.standard_normal((count, DIMENSION), dtype=np.float32)
+        unit: np.ndarray[tuple[int, int], np.dtype[np.float32]] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return unit
+
+    def changes(self, chunks: int) -> Iterator[DocumentChange]:
+        for number in range(chunks // CHUNKS_A_DOCUMENT):
+            key = stable_hash("bench", number)
+            vectors = self.vectors(CHUNKS_A_DOCUMENT)
+            entries = [self._entry(key, number, n, vectors[n]) for n in range(CHUNKS_A_DOCUMENT)]
+            yield DocumentChange(key, key, entries)
+
+    def _entry(
+        self, key: str, number: int, position: int, vector: np.ndarray[tuple[int], np.dtype[np.float32]]
+    ) -> IndexEntry:
+        content = self.text(WORDS_A_CHUNK)
+        chunk = DocumentChunk(
+            chunk_id(key, position, content), key, position, content, 300, self.text(5), (self.text(3),), 0, 0,
+            CATEGORIES[number % len(CATEGORIES)],
+        )  # fmt: skip
+        return IndexEntry(
+            IndexedChunk(entry_id(key, chunk.chunk_id), chunk, key, "global", Tier.INTERNAL, 1.0, "", "", "en"),
+            vector,
+        )
+
+
+def measure(size: int, questions: int, folder: Path) -> dict[str, float]:
+    corpus = Corpus()
+    index = EmbeddedIndex(folder, model_id="bench", dimension=DIMENSION)
+    started = time.perf_counter()
+    changes = corpus.changes(size)
+    for _ in range(0, size // CHUNKS_A_DOCUMENT, 250):
+        index.apply(change for change, _ in zip(changes, range(250), strict=False))
+    built = time.perf_counter() - started
+    index.close()
+    started = time.perf_counter()
+    index = EmbeddedIndex(folder, model_id="bench", dimension=DIMENSION)
+    where = SearchFilter(scopes=("global",), categories=CATEGORIES[:2])
+    index.count(where)
+    figures = {"chunks": size, "build_s": built, "open_s": time.perf_counter() - started}
+    figures |= _latencies(index, corpus, where, questions)
+    figures["rss_mb"] = psutil.Process().memory_info().rss / 1e6
+    index.close()
+    return figures
+
+
+def _latencies(index: EmbeddedIndex, corpus: Corpus, where: SearchFilter, questions: int) -> dict[str, float]:
+    asked = [
+        (corpus.text(random.Random(n).randrange(4, 9)), vector) for n, vector in enumerate(corpus.vectors(questions))
+    ]
+    figures: dict[str, float] = {}
+    for text, vector in asked[:20]:
+        index.search(SearchRequest(where, text, vector, 50))
+    for mode in (SearchMode.FAST, SearchMode.BALANCED):
+        search = HybridSearch(index)
+        times = []
+        for text, vector in asked:
+            started = time.perf_counter()
+            search.run(text, vector, where, QueryConfig(mode=mode, fusion=Fusion.MIN_MAX))
+            times.append(1000 * (time.perf_counter() - started))
+        figures[f"{mode}_p50_ms"] = percentile(times, 50)
+        figures[f"{mode}_p95_ms"] = percentile(times, 95)
+    return figures
+
+
+def main() -> None:
+    """Print one JSON line a size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--questions", type=int, default=200)
+    args = parser.parse_args()
+    for size in args.sizes:
+        folder = Path(tempfile.mkdtemp(prefix="opx-bench-"))
+        try:
+            figures = measure(size, args.questions, folder)
+            print(json.dumps({name: round(value, 4) for name, value in figures.items()}), flush=True)
+        finally:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,457 @@
+"""What every search index must do. An adapter's test class inherits this one and provides the `index` fixture."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from opx.domain.knowledge import Tier
+from opx.domain.queries import MAX_QUERY_CHARACTERS
+from opx.domain.scopes import Scope
+from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest, SearchResponse, Vector
+from opx.text.fields import LEXICAL_FIELDS, analysed_fields, query_terms
+from tests.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
+
+K1, B = 1.2, 0.75
+SCORE_TOLERANCE = 1e-4
+"""Relative: engines compute in 32-bit floats."""
+
+OPERATIONS_TEXTS = (
+    "Disk full on the database server: delete old archive logs, then extend the volume.",
+    "The pod is crash looping. Read the pod log, then the events of the namespace.",
+    "Disk latency alert. Compare the disk queue of both servers, then fail over.",
+    "Certificate expired on the gateway. Renew it and reload the gateway.",
+    "Login fails with ORA-01555, snapshot too old. Extend the undo retention of the database.",
+)
+
+
+def an_operations_corpus() -> list[IndexEntry]:
+    """Five documents whose title, section and content all have terms, each short enough for exact field lengths."""
+    return [
+        an_entry(text, title=f"Incident {number} disk" if number % 2 else f"Incident {number}", source=f"{number}.md")
+        for number, text in enumerate(OPERATIONS_TEXTS)
+    ]
+
+
+def bm25(entries: Sequence[IndexEntry], text: str) -> dict[str, float]:
+    """BM25 in Lucene's form (no `k1 + 1` in the numerator) summed over the searched fields, written down plainly.
+
+    Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), section 3.
+    """
+    documents = {entry.indexed.entry_id: analysed_fields(entry.indexed.chunk) for entry in entries}
+    scores: defaultdict[str, float] = defaultdict(float)
+    for field, boost in LEXICAL_FIELDS.items():
+        average = sum(len(fields[field]) for fields in documents.values()) / len(documents)
+        for term, times in Counter(query_terms(text)).items():
+            found = sum(term in fields[field] for fields in documents.values())
+            idf = math.log(1 + (len(documents) - found + 0.5) / (found + 0.5))
+            for entry_id, fields in documents.items():
+                frequency = fields[field].count(term)
+                length = K1 * (1 - B + B * len(fields[field]) / average)
+                if frequency:
+                    scores[entry_id] += boost * times * idf * frequency / (frequency + length)
+    return dict(scores)
+
+
+def by_score(scores: dict[str, float]) -> list[str]:
+    return sorted(scores, key=lambda entry_id: (-scores[entry_id], entry_id))
+
+
+def fill(index: SearchIndex, *entries: IndexEntry) -> list[list[str]]:
+    """Apply each entry as a document of its own."""
+    return index.apply([a_change(entry) for entry in entries])
+
+
+def lexical(index: SearchIndex, text: str, where: SearchFilter = EVERYONE, depth: int = 50) -> SearchResponse:
+    return index.search(SearchRequest(where, text=text, depth=depth))
+
+
+def by_vector(index: SearchIndex, vector: Vector, where: SearchFilter = EVERYONE, depth: int = 50) -> SearchResponse:
+    return index.search(SearchRequest(where, vector=vector, depth=depth))
+
+
+def lexical_ids(index: SearchIndex, text: str, where: SearchFilter = EVERYONE, depth: int = 50) -> list[str]:
+    return [entry_id for entry_id, _ in lexical(index, text, where, depth).lexical.hits]
+
+
+def vector_ids(index: SearchIndex, vector: Vector, where: SearchFilter = EVERYONE, depth: int = 50) -> list[str]:
+    return [entry_id for entry_id, _ in by_vector(index, vector, where, depth).vector.hits]
+
+
+def ids_of(*entries: IndexEntry) -> list[str]:
+    return [entry.indexed.entry_id for entry in entries]
+
+
+class SearchIndexContract:
+    """Inherit and add a fixture `index`: an empty `SearchIndex` for vectors of `VECTOR_DIMENSION`, whose writes are
+    visible at once."""
+
+    # -- nothing there ---------------------------------------------------------------------------------------------
+
+    def test_empty_index_gives_empty_legs(self, index: SearchIndex) -> None:
+        response = index.search(SearchRequest(EVERYONE, text="disk full", vector=any_vector("q")))
+        assert response.lexical.hits == ()
+        assert response.vector.hits == ()
+        assert response.lexical.error == response.vector.error == ""
+        assert response.chunks == {}
+        assert response.entry_count == 0
+
+    def test_empty_index_counts_nothing(self, index: SearchIndex) -> None:
+        assert index.count(EVERYONE) == 0
+
+    def test_unknown_key_has_no_references(self, index: SearchIndex) -> None:
+        assert index.references("no-such-key") == []
+
+    def test_no_changes_give_no_references(self, index: SearchIndex) -> None:
+        assert index.apply([]) == []
+
+    # -- ranking ---------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize(
+        "text", ["disk", "disk full on the database", "the gateway certificate", "pod pod log", "ORA-01555 undo"]
+    )
+    def test_lexical_leg_is_bm25(self, index: SearchIndex, text: str) -> None:
+        corpus = an_operations_corpus()
+        fill(index, *corpus)
+        expected = bm25(corpus, text)
+        hits = lexical(index, text).lexical.hits
+        assert [entry_id for entry_id, _ in hits] == by_score(expected)
+        assert dict(hits) == pytest.approx(expected, rel=SCORE_TOLERANCE)
+
+    def test_lexical_scores_do_not_depend_on_the_filter(self, index: SearchIndex) -> None:
+        corpus = an_operations_corpus()
+        fill(index, *corpus)
+        wanted = corpus[2]
+        where = replace(EVERYONE, document_ids=(wanted.indexed.chunk.document_id,))
+        ((entry_id, score),) = lexical(index, "disk", where).lexical.hits
+        assert entry_id == wanted.indexed.entry_id
+        assert score == pytest.approx(bm25(corpus, "disk")[entry_id], rel=SCORE_TOLERANCE)
+
+    def test_vector_leg_is_the_cosine(self, index: SearchIndex) -> None:
+        corpus = an_operations_corpus()
+        fill(index, *corpus)
+        query = any_vector("query")
+        expected = {e.indexed.entry_id: sum(a * b for a, b in zip(e.vector, query, strict=True)) for e in corpus}
+        hits = by_vector(index, query).vector.hits
+        assert [entry_id for entry_id, _ in hits] == by_score(expected)
+        assert dict(hits) == pytest.approx(expected, abs=SCORE_TOLERANCE)
+
+    def test_vector_scores_reach_from_one_to_minus_one(self, index: SearchIndex) -> None:
+        same, across, opposite = (
+            an_entry(source=f"{x}-{y}.md", vector=a_unit_vector(x, y)) for x, y in ((1, 0), (0, 1), (-1, 0))
+        )
+        fill(index, opposite, across, same)
+        hits = by_vector(index, a_unit_vector(1, 0)).vector.hits
+        assert [entry_id for entry_id, _ in hits] == ids_of(same, across, opposite)
+        assert [score for _, score in hits] == pytest.approx([1, 0, -1], abs=SCORE_TOLERANCE)
+
+    def test_both_legs_in_one_search_equal_each_leg_alone(self, index: SearchIndex) -> None:
+        fill(index, *an_operations_corpus())
+        query = any_vector("query")
+        both = index.search(SearchRequest(EVERYONE, text="disk log", vector=query))
+        assert both.lexical == lexical(index, "disk log").lexical
+        assert both.vector == by_vector(index, query).vector
+        assert both.lexical.hits
+        assert both.vector.hits
+
+    def test_leg_that_is_not_asked_for_is_empty_without_an_error(self, index: SearchIndex) -> None:
+        fill(index, an_entry("disk full"))
+        assert lexical(index, "disk").vector.hits == ()
+        assert lexical(index, "disk").vector.error == ""
+        assert by_vector(index, any_vector("q")).lexical.hits == ()
+        assert by_vector(index, any_vector("q")).lexical.error == ""
+
+    def test_equal_scores_are_in_the_order_of_the_ids(self, index: SearchIndex) -> None:
+        twins = [an_entry("disk full", source=f"{n}.md", vector=a_unit_vector(1, 2)) for n in range(12)]
+        fill(index, *twins)
+        ordered = sorted(ids_of(*twins))
+        assert lexical_ids(index, "disk") == ordered
+        assert vector_ids(index, a_unit_vector(1, 2)) == ordered
+
+    def test_depth_bounds_each_leg(self, index: SearchIndex) -> None:
+        corpus = [an_entry("disk " * (n + 1), source=f"{n}.md", vector=a_unit_vector(1, n)) for n in range(9)]
+        fill(index, *corpus)
+        query = a_unit_vector(1, 0)
+        assert lexical_ids(index, "disk", depth=4) == lexical_ids(index, "disk")[:4]
+        assert vector_ids(index, query, depth=4) == vector_ids(index, query)[:4] == ids_of(*corpus[:4])
+
+    # -- queries ---------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("text", ["", "   ", "?!... --- ***"])
+    def test_text_without_terms_gives_no_hits(self, index: SearchIndex, text: str) -> None:
+        fill(index, an_entry("disk full"))
+        response = lexical(index, text)
+        assert response.lexical.hits == ()
+        assert response.lexical.error == ""
+        assert response.term_frequencies == {}
+
+    def test_text_without_terms_leaves_the_vector_leg_alone(self, index: SearchIndex) -> None:
+        entry = an_entry("disk full")
+        fill(index, entry)
+        response = index.search(SearchRequest(EVERYONE, text="?!", vector=any_vector("q")))
+        assert [entry_id for entry_id, _ in response.vector.hits] == ids_of(entry)
+
+    def test_query_of_ten_thousand_characters_is_answered(self, index: SearchIndex) -> None:
+        fill(index, an_entry("the needle is in the stack"), an_entry("nothing of the kind", source="other.md"))
+        text = "needle " + " ".join(f"word{n}" for n in range(2000))
+        assert lexical_ids(index, text[:MAX_QUERY_CHARACTERS]) == ids_of(an_entry("the needle is in the stack"))
+
+    def test_query_syntax_has_no_meaning(self, index: SearchIndex) -> None:
+        entry = an_entry("disk full")
+        fill(index, entry)
+        assert lexical_ids(index, '+disk -full AND (title:"x" OR *) ~2 ^3 \\') == ids_of(entry)
+
+    @pytest.mark.parametrize(
+        ("content", "query"),
+        [
+            ("Überlauf der Warteschlange auf dem Gerät", "GERÄT überlauf"),
+            ("キュー 障害 再起動", "障害"),
+            ("перезапуск службы после сбоя", "службы"),
+            ("emoji 🚒 in der Meldung", "meldung"),
+            ("call moduleControllerCreate first", "controller"),
+        ],
+    )
+    def test_unicode_text_and_identifiers_are_found_and_come_back_unchanged(
+        self, index: SearchIndex, content: str, query: str
+    ) -> None:
+        entry = an_entry(content)
+        fill(index, entry, an_entry("something else", source="other.md"))
+        response = lexical(index, query)
+        assert response.chunks == {entry.indexed.entry_id: entry.indexed}
+
+    def test_chunks_hold_every_hit_of_both_legs_as_it_was_put(self, index: SearchIndex) -> None:
+        one = an_entry("disk full", tags=("a", "b"), trust=0.95, section=("A", "B > C"), language="de", index=3)
+        two = an_entry("pod down", source="two.md", tier=Tier.INTERNET, trust=0.55, vector=a_unit_vector(1))
+        fill(index, one, two)
+        response = index.search(SearchRequest(EVERYONE, text="disk", vector=a_unit_vector(1), depth=1))
+        assert response.chunks == {e.indexed.entry_id: e.indexed for e in (one, two)}
+
+    # -- statistics ------------------------------------------------------------------------------------------------
+
+    def test_term_frequencies_count_the_entries_with_each_term_in_any_field(self, index: SearchIndex) -> None:
+        fill(
+            index,
+            an_entry("disk disk disk", source="1.md"),
+            an_entry("pod down", title="disk", source="2.md"),
+            an_entry("pod up", section=("disk",), source="3.md"),
+        )
+        assert lexical(index, "disk pod absent").term_frequencies == {"disk": 3, "pod": 2, "absent": 0}
+
+    def test_entry_count_is_how_many_entries_there_are(self, index: SearchIndex) -> None:
+        fill(index, *an_operations_corpus())
+        assert lexical(index, "certificate").entry_count == len(OPERATIONS_TEXTS)
+
+    def test_count_counts_what_passes_the_filter(self, index: SearchIndex) -> None:
+        fill(index, an_entry(source="1.md", tags=("linux",)), an_entry(source="2.md"))
+        assert index.count(EVERYONE) == 2
+        assert index.count(replace(EVERYONE, tags=("linux",))) == 1
+        assert index.count(SearchFilter(scopes=("client:other",))) == 0
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def test_references_come_back_per_change_and_entry(self, index: SearchIndex) -> None:
+        document = [an_entry(f"part {n}", index=n, document_id="d") for n in range(3)]
+        other = an_entry("other", source="other.md")
+        references = index.apply([a_change(*document), a_change(other)])
+        assert [len(of_change) for of_change in references] == [3, 1]
+        assert len({reference for of_change in references for reference in of_change}) == 4
+        if index.derives_ids:
+            assert references == [ids_of(*document), ids_of(other)]
+
+    def test_references_of_a_key_are_those_that_apply_gave(self, index: SearchIndex) -> None:
+        document = [an_entry(f"part {n}", index=n, document_id="d") for n in range(3)]
+        applied, _ = index.apply([a_change(*document), a_change(an_entry("other", source="other.md"))])
+        assert sorted(index.references(document[0].indexed.key_id)) == sorted(applied)
+
+    def test_applying_a_change_again_gives_the_same_hits(self, index: SearchIndex) -> None:
+        corpus = an_operations_corpus()
+        fill(index, *corpus)
+        fill(index, *corpus)
+        query = any_vector("q")
+        assert sorted(lexical_ids(index, "disk log gateway database")) == sorted(ids_of(*corpus))
+        assert sorted(vector_ids(index, query)) == sorted(ids_of(*corpus))
+
+    def test_applying_a_change_again_stores_nothing_twice_where_ids_are_derived(self, index: SearchIndex) -> None:
+        if not index.derives_ids:
+            pytest.skip("this service assigns ids")
+        corpus = an_operations_corpus()
+        assert fill(index, *corpus) == fill(index, *corpus)
+        assert index.count(EVERYONE) == len(corpus)
+
+    def test_applying_an_entry_again_replaces_every_field(self, index: SearchIndex) -> None:
+        old = an_entry("disk full", tags=("a",), vector=a_unit_vector(1))
+        new = IndexEntry(
+            replace(
+                old.indexed, trust=0.5, language="de", chunk=replace(old.indexed.chunk, content="pod", tags=("b",))
+            ),
+            a_unit_vector(0, 1),
+        )
+        (superseded,) = fill(index, old)
+        index.apply([a_change(new, superseded=superseded)])
+        assert lexical(index, "pod").chunks == {new.indexed.entry_id: new.indexed}
+        assert lexical_ids(index, "disk") == []
+        assert lexical_ids(index, "pod", replace(EVERYONE, tags=("a",))) == []
+        assert by_vector(index, a_unit_vector(0, 1)).vector.hits[0][1] == pytest.approx(1, abs=SCORE_TOLERANCE)
+
+    def test_replacing_a_document_leaves_only_the_new_entries(self, index: SearchIndex) -> None:
+        old = [an_entry(f"old disk part {n}", index=n, document_id="old") for n in range(4)]
+        new = [an_entry(f"new disk part {n}", index=n, document_id="new") for n in range(2)]
+        (superseded,) = index.apply([a_change(*old)])
+        index.apply([a_change(*new, superseded=superseded)])
+        assert sorted(lexical_ids(index, "disk part")) == sorted(ids_of(*new))
+        assert sorted(vector_ids(index, any_vector("q"))) == sorted(ids_of(*new))
+        assert index.count(EVERYONE) == len(new)
+
+    def test_entry_that_is_new_and_superseded_stays(self, index: SearchIndex) -> None:
+        kept, dropped = an_entry("kept disk", index=0, document_id="d"), an_entry("dropped", index=1, document_id="d")
+        (superseded,) = index.apply([a_change(kept, dropped)])
+        index.apply([a_change(kept, superseded=superseded)])
+        assert lexical_ids(index, "kept dropped") == ids_of(kept)
+
+    def test_entry_that_a_later_change_brings_back_stays(self, index: SearchIndex) -> None:
+        entry = an_entry("disk full")
+        (superseded,) = fill(index, entry)
+        index.apply([a_removal(entry, superseded), a_change(entry)])
+        assert lexical_ids(index, "disk") == ids_of(entry)
+
+    def test_superseded_references_that_do_not_exist_are_ignored(self, index: SearchIndex) -> None:
+        entry = an_entry("disk full")
+        index.apply([a_change(entry, superseded=("0" * 32, "never-there"))])
+        assert lexical_ids(index, "disk") == ids_of(entry)
+
+    def test_change_without_entries_removes_the_document(self, index: SearchIndex) -> None:
+        gone, stays = an_entry("disk full"), an_entry("disk empty", source="other.md")
+        superseded, _ = fill(index, gone, stays)
+        assert index.apply([a_removal(gone, superseded)]) == [[]]
+        assert lexical_ids(index, "disk") == ids_of(stays)
+        assert vector_ids(index, any_vector("q")) == ids_of(stays)
+        assert index.references(gone.indexed.key_id) == []
+
+    def test_removing_twice_does_nothing(self, index: SearchIndex) -> None:
+        entry = an_entry("disk full")
+        (superseded,) = fill(index, entry)
+        index.apply([a_removal(entry, superseded)])
+        index.apply([a_removal(entry, superseded)])
+        assert index.count(EVERYONE) == 0
+
+    def test_same_text_under_two_keys_is_two_entries(self, index: SearchIndex) -> None:
+        one, two = an_entry("disk full", source="one.md"), an_entry("disk full", source="two.md")
+        superseded, _ = fill(index, one, two)
+        assert one.indexed.chunk.chunk_id == two.indexed.chunk.chunk_id
+        assert sorted(lexical_ids(index, "disk")) == sorted(ids_of(one, two))
+        index.apply([a_removal(one, superseded)])
+        assert lexical_ids(index, "disk") == ids_of(two)
+
+    def test_large_document_from_a_generator_is_taken_whole(self, index: SearchIndex) -> None:
+        size = 2000
+
+        def entries() -> Iterator[IndexEntry]:
+            return (an_entry(f"disk part{n}", index=n, document_id="large") for n in range(size))
+
+        key = an_entry().indexed.key_id
+        (references,) = index.apply(change for change in [DocumentChange(key, "large", entries())])
+        assert len(set(references)) == size
+        assert index.count(EVERYONE) == size
+        assert sorted(index.references(key)) == sorted(references)
+        assert lexical_ids(index, f"part{size - 1}", depth=1) == ids_of(
+            an_entry(f"disk part{size - 1}", index=size - 1, document_id="large")
+        )
+
+    def test_inputs_are_not_changed(self, index: SearchIndex) -> None:
+        entry = an_entry("disk full", tags=("a",))
+        superseded = ["unknown"]
+        before = copy.deepcopy(entry)
+        index.apply([a_change(entry, superseded=superseded)])
+        query = any_vector("q")
+        index.search(SearchRequest(EVERYONE, text="disk", vector=query))
+        assert entry == before
+        assert superseded == ["unknown"]
+        assert query == any_vector("q")
+
+    # -- filters ---------------------------------------------------------------------------------------------------
+
+    def test_other_scopes_never_appear(self, index: SearchIndex) -> None:
+        mine, theirs = Scope("acme", project_id="web"), Scope("acme", project_id="shop")
+        own = an_entry("disk full", scope=mine)
+        fill(index, own, an_entry("disk full", scope=theirs), an_entry("disk full"))
+        where = SearchFilter(scopes=(mine.key,))
+        response = index.search(SearchRequest(where, text="disk", vector=own.vector))
+        assert response.chunks == {own.indexed.entry_id: own.indexed}
+        assert [len(leg.hits) for leg in (response.lexical, response.vector)] == [1, 1]
+        assert index.count(where) == 1
+
+    def test_several_scopes_are_searched_together(self, index: SearchIndex) -> None:
+        mine = Scope("acme", group_id="shops")
+        own, everyones = an_entry("disk full", scope=mine), an_entry("disk full")
+        fill(index, own, everyones, an_entry("disk full", scope=Scope("other")))
+        where = SearchFilter(scopes=(mine.key, Scope().key))
+        assert sorted(lexical_ids(index, "disk", where)) == sorted(ids_of(own, everyones))
+
+    def test_scope_is_not_matched_by_its_beginning(self, index: SearchIndex) -> None:
+        fill(index, an_entry("disk full", scope=Scope("acme", project_id="web")))
+        assert lexical_ids(index, "disk", SearchFilter(scopes=("client:acme",))) == []
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            {"categories": ("security/cve", "linux/docs")},
+            {"tiers": ("specialized",)},
+            {"tags": ("kernel", "absent")},
+            {"languages": ("de",)},
+            {"tiers": ("specialized",), "tags": ("kernel",), "categories": ("security/cve",), "languages": ("de",)},
+        ],
+    )
+    def test_filter_keeps_what_matches_each_part(self, index: SearchIndex, part: dict[str, tuple[str, ...]]) -> None:
+        wanted = an_entry(
+            "disk full",
+            source="wanted.md",
+            category="security/cve",
+            tier=Tier.SPECIALIZED,
+            tags=("kernel", "patch"),
+            language="de",
+        )
+        fill(index, wanted, an_entry("disk full"), an_entry("disk full", source="tagged.md", tags=("patch",)))
+        where = replace(EVERYONE, **part)
+        assert lexical_ids(index, "disk", where) == ids_of(wanted)
+        assert vector_ids(index, any_vector("q"), where) == ids_of(wanted)
+        assert index.count(where) == 1
+
+    def test_filter_by_document(self, index: SearchIndex) -> None:
+        one, two, three = (an_entry(f"disk {n}", source=f"{n}.md") for n in range(3))
+        fill(index, one, two, three)
+        where = replace(EVERYONE, document_ids=tuple(e.indexed.chunk.document_id for e in (one, three)))
+        assert sorted(lexical_ids(index, "disk", where)) == sorted(ids_of(one, three))
+        assert sorted(vector_ids(index, any_vector("q"), where)) == sorted(ids_of(one, three))
+
+    def test_every_part_of_a_filter_must_match(self, index: SearchIndex) -> None:
+        fill(index, an_entry("disk full", tags=("kernel",), tier=Tier.INTERNAL))
+        where = replace(EVERYONE, tags=("kernel",), tiers=("specialized",))
+        assert lexical_ids(index, "disk", where) == []
+        assert index.count(where) == 0
+
+    def test_filter_is_applied_before_the_best_hits_are_chosen(self, index: SearchIndex) -> None:
+        crowd = [an_entry("disk disk disk", source=f"{n}.md", vector=a_unit_vector(1)) for n in range(199)]
+        last = an_entry(
+            "a long text in which the disk is named once among many other words",
+            source="last.md",
+            tags=("rare",),
+            vector=a_unit_vector(-1),
+        )
+        fill(index, *crowd, last)
+        assert lexical_ids(index, "disk", depth=200)[-1] == last.indexed.entry_id
+        assert vector_ids(index, a_unit_vector(1), depth=200)[-1] == last.indexed.entry_id
+        where = replace(EVERYONE, tags=("rare",))
+        assert lexical_ids(index, "disk", where, depth=1) == ids_of(last)
+        assert vector_ids(index, a_unit_vector(1), where, depth=1) == ids_of(last)
+
+    def test_filter_values_are_not_analysed(self, index: SearchIndex) -> None:
+        entry = an_entry("disk full", tags=("Über Größe*",), category="runbooks/procedures")
+        fill(index, entry)
+        assert lexical_ids(index, "disk", replace(EVERYONE, tags=("Über Größe*",))) == ids_of(entry)
+        assert lexical_ids(index, "disk", replace(EVERYONE, tags=("über größe*",))) == []
+        assert lexical_ids(index, "disk", replace(EVERYONE, categories=("runbooks",))) == []

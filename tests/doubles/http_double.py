@@ -1,0 +1,178 @@
+"""A small HTTP server for doubles of services: it records requests, and fails, dawdles or hangs up when told to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`path` is unquoted; header names are in lower case."""
+
+    method: str
+    path: str
+    parameters: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def json_lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.body.splitlines() if line]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """`body` None sends none; `hang_up` closes the connection without an answer; `delay` seconds pass before it."""
+
+    status: int = 200
+    body: object = None
+    headers: tuple[tuple[str, str], ...] = ()
+    hang_up: bool = False
+    delay: float = 0.0
+
+
+class ServiceFailure(Exception):  # noqa: N818
+    """Raised while a request is answered, to answer it with this response instead."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response)
+        self.response = response
+
+
+class HttpDouble:
+    """A server on 127.0.0.1, running inside `with`. Subclasses implement `answer`."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._injected: list[tuple[Callable[[Request], bool], Response]] = []
+        self.requests: list[Request] = []
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.double = self
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def answer(self, request: Request) -> Response:
+        """The service's answer; called by one thread at a time."""
+        raise ServiceFailure(Response(404))
+
+    def inject(self, response: Response, *, times: int = 1, path: str = "") -> None:
+        """Answer the next `times` requests whose path ends with `path` with this response."""
+        self._injected += [(lambda request: request.path.endswith(path), response)] * times
+
+    def respond(self, request: Request) -> Response:
+        with self._lock:
+            self.requests.append(request)
+            response = self._next_injected(request) or self._answer(request)
+        if response.delay:
+            self._closing.wait(response.delay)
+        return response
+
+    def _answer(self, request: Request) -> Response:
+        problem = signature_problem(request, self._service)
+        if problem:
+            return Response(403, {"message": problem})
+        try:
+            return self.answer(request)
+        except ServiceFailure as failure:
+            return failure.response
+
+    def _next_injected(self, request: Request) -> Response | None:
+        for position, (applies, response) in enumerate(self._injected):
+            if applies(request):
+                del self._injected[position]
+                return response
+        return None
+
+
+_AUTHORIZATION = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=[^/]+/\d{8}/[a-z0-9-]+/(?P<service>[a-z]+)/aws4_request, "
+    r"SignedHeaders=(?P<signed>[a-z0-9;-]+), Signature=[0-9a-f]{64}\Z"
+)
+
+
+def signature_problem(request: Request, service: str) -> str:
+    """What is wrong with a request's Signature Version 4 headers, or nothing. The secret is not known here."""
+    match = _AUTHORIZATION.match(request.headers.get("authorization", ""))
+    if not match:
+        return "Missing Authentication Token"
+    if match["service"] != service:
+        return f"Credential should be scoped to correct service: '{service}'."
+    if service != "aoss":
+        return ""
+    if "x-amz-content-sha256" not in match["signed"].split(";"):
+        return "x-amz-content-sha256 must be signed"
+    if request.headers.get("x-amz-content-sha256") != hashlib.sha256(request.body).hexdigest():
+        return "x-amz-content-sha256 is not the hash of the body"
+    return ""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    double: HttpDouble
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no failure of the double."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout = 10
+    server: _Server
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+    def do_GET(self) -> None:
+        target = urlsplit(self.path)
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(self.command, unquote(target.path), dict(parse_qsl(target.query)), headers, body)
+        response = self.server.double.respond(request)
+        if response.hang_up:
+            self.close_connection = True
+            return
+        self._send(response)
+
+    do_POST = do_PUT = do_DELETE = do_HEAD = do_GET  # noqa: N815
+
+    def _send(self, response: Response) -> None:
+        data = b"" if response.body is None else json.dumps(response.body).encode()
+        self.send_response(response.status)
+        self.send_header("Content-Type", JSON)
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in response.headers:
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)

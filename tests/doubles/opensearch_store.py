@@ -1,0 +1,161 @@
+"""Indexes of the OpenSearch double: what may be created and stored, and when it becomes visible."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tests.doubles.http_double import Response, ServiceFailure
+
+MAX_TOKEN_LENGTH = 255
+"""Where Lucene's whitespace tokenizer cuts a word."""
+
+_FIELD_PARAMETERS = {
+    "keyword": {"type"},
+    "text": {"type", "analyzer", "index"},
+    "integer": {"type", "index"},
+    "double": {"type", "index"},
+    "knn_vector": {"type", "dimension", "space_type"},
+}
+_SPACES = ("innerproduct", "cosinesimil", "l2")
+
+
+def failure(status: int, kind: str, reason: str) -> ServiceFailure:
+    """An error in the shape of OpenSearch."""
+    cause = {"type": kind, "reason": reason}
+    return ServiceFailure(Response(status, {"error": {"root_cause": [cause], **cause}, "status": status}))
+
+
+def error_of(refusal: ServiceFailure) -> dict[str, Any]:
+    """The body of an error that `failure` made."""
+    return cast("dict[str, Any]", refusal.response.body)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    id: str
+    source: dict[str, Any]
+    terms: dict[str, Counter[str]]
+    vectors: dict[str, tuple[float, ...]]
+
+
+class StoredIndex:
+    """One index. Writes become visible `delay` seconds after they were made, or at `refresh` if `delay` is None."""
+
+    def __init__(
+        self, body: dict[str, Any], *, generation: str, clock: Callable[[], float], delay: float | None
+    ) -> None:
+        self.mappings = body["mappings"]
+        self.fields: dict[str, dict[str, Any]] = self.mappings["properties"]
+        _check_body(body, generation)
+        self._clock = clock
+        self._delay = delay
+        self._stored: dict[str, StoredDocument] = {}
+        self._visible: dict[str, StoredDocument] = {}
+        self._pending: list[tuple[float, str]] = []
+
+    def __contains__(self, document_id: str) -> bool:
+        return document_id in self._stored
+
+    def put(self, document_id: str, source: dict[str, Any]) -> None:
+        self._stored[document_id] = self._parse(document_id, source)
+        self._mark(document_id)
+
+    def remove(self, document_id: str) -> None:
+        del self._stored[document_id]
+        self._mark(document_id)
+
+    def refresh(self) -> None:
+        self._pending.clear()
+        self._visible = dict(self._stored)
+
+    def documents(self) -> Iterable[StoredDocument]:
+        """What searches see now."""
+        while self._pending and self._pending[0][0] <= self._clock():
+            _, document_id = self._pending.pop(0)
+            if document_id in self._stored:
+                self._visible[document_id] = self._stored[document_id]
+            else:
+                self._visible.pop(document_id, None)
+        return self._visible.values()
+
+    def _mark(self, document_id: str) -> None:
+        due = float("inf") if self._delay is None else self._clock() + self._delay
+        self._pending.append((due, document_id))
+
+    def _parse(self, document_id: str, source: dict[str, Any]) -> StoredDocument:
+        unknown = sorted(source.keys() - self.fields.keys())
+        if unknown:
+            raise failure(
+                400,
+                "strict_dynamic_mapping_exception",
+                f"mapping set to strict, dynamic introduction of [{unknown[0]}] within [_doc] is not allowed",
+            )
+        terms = {
+            name: Counter(_tokens(source[name]))
+            for name, field in self.fields.items()
+            if name in source and field["type"] == "text" and field.get("index", True)
+        }
+        vectors = {
+            name: _vector(name, field, source[name])
+            for name, field in self.fields.items()
+            if name in source and field["type"] == "knn_vector"
+        }
+        return StoredDocument(document_id, source, terms, vectors)
+
+
+def as_float32(value: float) -> float:
+    """What is left of a number in a 32-bit float."""
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    return float(rounded)
+
+
+def _tokens(text: str) -> list[str]:
+    return [
+        word[start : start + MAX_TOKEN_LENGTH]
+        for word in text.split()
+        for start in range(0, len(word), MAX_TOKEN_LENGTH)
+    ]
+
+
+def _vector(name: str, field: dict[str, Any], values: list[float]) -> tuple[float, ...]:
+    if len(values) != field["dimension"]:
+        mismatch = f"Vector dimension mismatch. Expected: {field['dimension']}, Given: {len(values)}"
+        raise failure(400, "mapper_parsing_exception", f"failed to parse field [{name}]: {mismatch}")
+    return tuple(as_float32(value) for value in values)
+
+
+def _check_body(body: dict[str, Any], generation: str) -> None:
+    if body.keys() - {"settings", "mappings"} or body["mappings"].keys() - {"dynamic", "_meta", "properties"}:
+        raise failure(400, "parse_exception", "unknown key in create index request")
+    if body.get("settings") != {"index": {"knn": True}}:
+        raise failure(400, "illegal_argument_exception", "only the setting [index.knn] is supported")
+    for name, field in body["mappings"]["properties"].items():
+        _check_field(name, field, generation)
+
+
+def _check_field(name: str, field: dict[str, Any], generation: str) -> None:
+    kind = field.get("type")
+    if kind not in _FIELD_PARAMETERS:
+        raise failure(400, "mapper_parsing_exception", f"No handler for type [{kind}] declared on field [{name}]")
+    if kind == "knn_vector":
+        _check_vector_field(field, generation)
+    allowed = _FIELD_PARAMETERS[kind] | ({"method"} if kind == "knn_vector" else set())
+    for parameter in field.keys() - allowed:
+        raise failure(
+            400, "mapper_parsing_exception", f"unknown parameter [{parameter}] on mapper [{name}] of type [{kind}]"
+        )
+    if field.get("analyzer", "whitespace") != "whitespace":
+        raise failure(400, "illegal_argument_exception", f"the double has no analyzer [{field['analyzer']}]")
+
+
+def _check_vector_field(field: dict[str, Any], generation: str) -> None:
+    if generation == "nextgen":
+        for parameter in ("engine", "mode"):
+            if parameter in field or parameter in field.get("method", {}):
+                raise failure(400, "illegal_argument_exception", f"Field parameter '{parameter}' is not supported")
+    if field.get("space_type", "l2") not in _SPACES or not 1 <= field.get("dimension", 0) <= 16_000:
+        raise failure(400, "mapper_parsing_exception", "bad space_type or dimension of a knn_vector")
