@@ -32,9 +32,10 @@ OPERATIONS_TEXTS = (
 
 def an_operations_corpus() -> list[IndexEntry]:
     """Five documents whose title, section and content all have terms, each short enough for exact field lengths."""
+    sections = (("Steps",), ("Pod log", "Steps"), ("Steps",), ("Gateway",), ("Steps", "Database"))
     return [
-        an_entry(text, title=f"Incident {number} disk" if number % 2 else f"Incident {number}", source=f"{number}.md")
-        for number, text in enumerate(OPERATIONS_TEXTS)
+        an_entry(text, title=f"Incident {n} disk" if n % 2 else f"Incident {n}", section=section, source=f"{n}.md")
+        for n, (text, section) in enumerate(zip(OPERATIONS_TEXTS, sections, strict=True))
     ]
 
 

@@ -44,6 +44,9 @@ class Response:
     delay: float = 0.0
 
 
+_LOST = Response(hang_up=True)
+
+
 class ServiceFailure(Exception):  # noqa: N818
     """Raised while a request is answered, to answer it with this response instead."""
 
@@ -61,6 +64,7 @@ class HttpDouble:
         self._closing = threading.Event()
         self._injected: list[tuple[Callable[[Request], bool], Response]] = []
         self.requests: list[Request] = []
+        self.responses: list[Response] = []
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.double = self
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
@@ -89,10 +93,24 @@ class HttpDouble:
         """Answer the next `times` requests whose path ends with `path` with this response."""
         self._injected += [(lambda request: request.path.endswith(path), response)] * times
 
+    def reset(self) -> None:
+        """Forget what was recorded and injected."""
+        with self._lock:
+            self._injected.clear()
+            self.requests.clear()
+            self.responses.clear()
+
+    def lose_answers(self, times: int = 1, *, path: str = "") -> None:
+        """Do what the next `times` requests whose path ends with `path` ask for, then hang up without an answer."""
+        self.inject(_LOST, times=times, path=path)
+
     def respond(self, request: Request) -> Response:
         with self._lock:
             self.requests.append(request)
-            response = self._next_injected(request) or self._answer(request)
+            injected = self._next_injected(request)
+            response = self._answer(request) if injected is None or injected is _LOST else injected
+            self.responses.append(response)
+        response = _LOST if injected is _LOST else response
         if response.delay:
             self._closing.wait(response.delay)
         return response

@@ -47,7 +47,7 @@ DOCUMENTS = TableSpec(
     ),
     numbers=("version",),
 )
-"""One item a version (`entry` = `document#<key id>`) and one a tag of it (`tag#<tag>#<key id>`)."""
+"""One item a version (`entry` = `document#<key id>#<version>`) and one a tag of it (`tag#<tag>#<key id>`)."""
 
 KEYS = TableSpec(name="opx-knowledge-keys", partition="documentKey")
 """One item a document key: its current version, the last event applied, and who is working on it."""

@@ -21,10 +21,16 @@ def holds(condition: Condition, item: Mapping[str, Any] | None) -> bool:
     return _compare(condition, item[condition.attribute])
 
 
-def is_expired(item: Mapping[str, Any], ttl: str, now: float) -> bool:
-    """Whether the attribute `ttl` is a number in the past. Items without it, or with another type, don't expire."""
+def expiry(item: Mapping[str, Any], ttl: str) -> float | None:
+    """When the item expires, in seconds since the epoch; None without the attribute `ttl`, or if it is no number."""
     expires = item.get(ttl) if ttl else None
-    return _kind(expires) == "number" and bool(expires < now)  # type: ignore[operator]
+    return None if expires is None or _kind(expires) != "number" else float(expires)
+
+
+def is_expired(item: Mapping[str, Any], ttl: str, now: float) -> bool:
+    """Whether the time in the attribute `ttl` has passed."""
+    expires = expiry(item, ttl)
+    return expires is not None and expires < now
 
 
 def _compare(condition: Equals | LessThan, stored: object) -> bool:

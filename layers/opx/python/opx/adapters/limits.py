@@ -70,9 +70,11 @@ def check_item(spec: TableSpec, item: Mapping[str, Any]) -> None:
         present = [name for name in (index.partition, index.sort) if name in item]
         for name in present:
             check_key_value(spec, name, item[name], _key_limit(name, index.partition))
-    size = sum(_size(name, 0) + _size(value, 1) for name, value in item.items())
+    size = sum(_name_size(name) + _size(value, 1) for name, value in item.items())
     if size > MAX_ITEM_BYTES:
-        raise InvalidInputError(f"an item of table {spec.name} has {size:,} bytes; at most {MAX_ITEM_BYTES:,} are stored")
+        raise InvalidInputError(
+            f"an item of table {spec.name} has {size:,} bytes; at most {MAX_ITEM_BYTES:,} are stored"
+        )
 
 
 def check_key_value(spec: TableSpec, name: str, value: object, limit: int = MAX_PARTITION_KEY_BYTES) -> None:
@@ -126,9 +128,15 @@ def _size(value: object, depth: int) -> int:
         return _number_size(value)
     if isinstance(value, list | tuple):
         return 3 + sum(1 + _size(element, depth + 1) for element in value)
-    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        return 3 + sum(1 + _size(name, 0) + _size(element, depth + 1) for name, element in value.items())
+    if isinstance(value, dict):
+        return 3 + sum(1 + _name_size(name) + _size(element, depth + 1) for name, element in value.items())
     raise InvalidInputError(f"a table can't hold a value of type {type(value).__name__}")
+
+
+def _name_size(name: object) -> int:
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"a name in an item must be a string that isn't empty, not {name!r}")
+    return _utf8_length(name)
 
 
 def _number_size(value: float) -> int:

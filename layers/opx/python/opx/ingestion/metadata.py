@@ -25,12 +25,13 @@ _NAMES = {
     "severity": ("severity",),
     "services": ("services",),
     "language": ("language", "lang"),
-    "created": ("created", "created_at", "createdAt"),
-    "last_updated": ("last_updated", "lastUpdated", "updated"),
-    "source_uri": ("source_uri", "sourceUri"),
+    "created": ("createdAt", "created_at", "created"),
+    "last_updated": ("lastUpdated", "last_updated", "updated"),
+    "source_uri": ("sourceUri", "source_uri"),
     "category": ("category",),
 }
-"""Each field with the names that it goes by; the first that has a value counts."""
+"""Each field with the names that it goes by; the first that has a value counts. The names that callers of the interface
+use come first: what they say about a document wins over what it says itself."""
 
 
 @dataclass(frozen=True, slots=True)

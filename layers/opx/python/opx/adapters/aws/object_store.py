@@ -94,9 +94,10 @@ class S3ObjectStore:
 
     def _upload(self, key: str, stream: BinaryIO, headers: dict[str, str]) -> ObjectInfo:
         source = WholeReads(stream)
+        readable = cast("BinaryIO", source)
         with translated_errors(f"store {self._uri(key)}"):
             self._client.upload_fileobj(
-                source, self._bucket, key, ExtraArgs={"Metadata": headers}, Config=self._transfer
+                readable, self._bucket, key, ExtraArgs={"Metadata": headers}, Config=self._transfer
             )
             etag = self._client.head_object(Bucket=self._bucket, Key=key)["ETag"]
         return ObjectInfo(key, source.count, _etag(etag), self._uri(key), from_headers(headers))
@@ -111,4 +112,7 @@ def _etag(quoted: str) -> str:
 
 def _can_exist(key: str) -> bool:
     """Whether a bucket can hold the key at all. It may hold some that `put` refuses, such as `a//b`."""
-    return 0 < len(key.encode("utf-8", "surrogatepass")) <= MAX_OBJECT_KEY_BYTES and key.isprintable() | key.isascii()
+    try:
+        return 0 < len(key.encode()) <= MAX_OBJECT_KEY_BYTES
+    except UnicodeEncodeError:
+        return False

@@ -36,7 +36,7 @@ class BulkLimits:
 class _Action:
     """One action. `target` is the id it is about, if that is known before; `done` receives the id that was given."""
 
-    lines: str
+    lines: bytes
     target: str = ""
     done: Callable[[str], None] | None = None
 
@@ -49,7 +49,7 @@ class _Batch:
 
     def add(self, action: _Action) -> None:
         self.actions.append(action)
-        self.size += len(action.lines.encode())
+        self.size += len(action.lines)
         self.targets.add(action.target)
 
     def has_room_for(self, action: _Action, limits: BulkLimits) -> bool:
@@ -58,7 +58,7 @@ class _Batch:
             return True
         if action.target and action.target in self.targets:
             return False
-        return len(self.actions) < limits.actions and self.size + len(action.lines.encode()) <= limits.bytes
+        return len(self.actions) < limits.actions and self.size + len(action.lines) <= limits.bytes
 
 
 class BulkWriter:
@@ -106,8 +106,9 @@ class BulkWriter:
             self.finish()  # an earlier change removes this entry: that must have happened before it is put again
         references[position] = entry_id
         header = {"index": {"_id": entry_id} if entry_id else {}}
-        lines = f"{_json(header)}\n{_json(to_source(entry))}\n"
-        self._queue(_Action(lines, entry_id, lambda ref: references.__setitem__(position, ref)))
+        self._queue(
+            _Action(_lines(header, to_source(entry)), entry_id, lambda ref: references.__setitem__(position, ref))
+        )
 
     def _queue(self, action: _Action) -> None:
         while not self._batch.has_room_for(action, self._limits):
@@ -121,7 +122,7 @@ class BulkWriter:
         if actions:
             self._send(actions)
         for reference in waiting[: self._limits.actions]:
-            self._batch.add(_Action(f"{_json({'delete': {'_id': reference}})}\n", reference))
+            self._batch.add(_Action(_lines({"delete": {"_id": reference}}), reference))
             del self._deletes[reference]
 
     def _send(self, actions: Sequence[_Action]) -> None:
@@ -140,7 +141,7 @@ class BulkWriter:
 
     def _attempt(self, actions: list[_Action]) -> tuple[list[_Action], str]:
         """The actions that should be tried again, and why the first of them failed."""
-        body = "".join(action.lines for action in actions)
+        body = b"".join(action.lines for action in actions)
         try:
             answer = self._client.bulk(body=body, index=self._index_name, request_timeout=self._limits.timeout)
         except TransportError as exc:
@@ -174,5 +175,7 @@ def _explain(result: dict[str, Any]) -> str:
     return f"{result['status']} {error.get('type', '')}: {error.get('reason', '')}"
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _lines(*values: object) -> bytes:
+    """A line of JSON each; what isn't valid Unicode becomes a question mark, since the service refuses it."""
+    lines = (json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n" for value in values)
+    return "".join(lines).encode("utf-8", "replace")

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
     from botocore.response import StreamingBody
 
+BLOCK = 1024 * 1024
+
 
 class WholeReads:
     """A stream that gives as many bytes as are asked for until it ends, and counts them.
@@ -26,7 +28,7 @@ class WholeReads:
     def read(self, size: int = -1) -> bytes:
         blocks: list[bytes] = []
         wanted = size
-        while wanted and (block := self._stream.read(wanted)):
+        while wanted and (block := self._stream.read(BLOCK if wanted < 0 else wanted)):
             blocks.append(block)
             wanted -= len(block) if size > 0 else 0
         whole = b"".join(blocks)

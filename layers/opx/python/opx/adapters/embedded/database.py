@@ -54,8 +54,7 @@ class Database:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                connection.rollback()
                 raise
 
     def connection(self) -> sqlite3.Connection:
@@ -131,9 +130,10 @@ def _use_write_ahead_log(connection: sqlite3.Connection, deadline: float) -> Non
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-            return
         except sqlite3.OperationalError as exc:
             # Two processes that do this at once: one is refused at once instead of waiting, lest both wait for ever.
             if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
             time.sleep(0.01)
+        else:
+            return

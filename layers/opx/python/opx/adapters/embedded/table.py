@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from opx.adapters.conditions import holds, is_expired
+from opx.adapters.conditions import expiry, holds, is_expired
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.item_json import from_json, to_json
 from opx.adapters.embedded.table_queries import page_query
@@ -133,9 +133,8 @@ class SqliteTable:
         connection.executemany(statement, map(self._row, items))
 
     def _row(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
-        expires = item.get(self._spec.ttl)
-        is_time = isinstance(expires, int | float) and not isinstance(expires, bool)
-        return (*map(item.get, self._columns), float(expires) if is_time else None, to_json(item))
+        expires = expiry(item, self._spec.ttl)
+        return (*map(item.get, self._columns), expires, to_json(item))
 
     def _key_values(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(item[name] for name in key_names(self._spec))

@@ -12,9 +12,7 @@ from opx.tables import TableSpec
 LAST_CHARACTER = "\U0010ffff"
 
 
-def page_query(
-    spec: TableSpec, part: Slice, after: tuple[Any, ...] | None, *, reverse: bool
-) -> tuple[str, list[Any]]:
+def page_query(spec: TableSpec, part: Slice, after: tuple[Any, ...] | None, *, reverse: bool) -> tuple[str, list[Any]]:
     """Statement and parameters, but for the last one: how many rows. A row is the item and its place in the order.
 
     `after` is the place of the last row of the page before.

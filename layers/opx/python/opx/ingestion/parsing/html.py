@@ -94,9 +94,15 @@ class _Converter(MarkdownConverter):
 
 
 def _parsed(text: str) -> BeautifulSoup:
-    text = _PROCESSING_INSTRUCTION.sub("", text)
+    text = _escape_unfinished(_escape_unfinished(_PROCESSING_INSTRUCTION.sub("", text), "<!--", "-->"), "<", ">")
     # Without any tag Beautiful Soup takes the text for an address or a file name and warns.
     return _Soup(text if "<" in text else f"<p>{text}</p>", "html.parser")
+
+
+def _escape_unfinished(text: str, opening: str, closing: str) -> str:
+    """Make text of what nothing closes: for each such place the parser would read on to the end of the page."""
+    end = text.rfind(closing) + 1
+    return text[:end] + text[end:].replace(opening, "&lt;" + opening[1:])
 
 
 def _refuse_deep(soup: BeautifulSoup, name: str) -> None:

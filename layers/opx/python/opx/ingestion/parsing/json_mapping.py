@@ -102,13 +102,15 @@ def _content(paths: tuple[FieldPath, ...], record: dict[str, Any]) -> str:
     for path in paths:
         values = path.values(record)
         if values:
-            text = "\n\n".join(values) if _are_texts(values) else _rendered(values[0] if len(values) == 1 else values)
-            parts.append((path.label, text.strip("\n")))
+            text = (
+                "\n\n".join(dict.fromkeys(values))
+                if _are_texts(values)
+                else _rendered(values[0] if len(values) == 1 else values)
+            )
+            parts.append((path.label, normalise(well_formed(text)).strip("\n")))
     if len(paths) == 1:
-        body = "".join(text for _, text in parts)
-    else:
-        body = "\n\n".join(f"## {label}\n\n{text}" for label, text in parts)
-    return normalise(well_formed(body)) + "\n"
+        return "".join(f"{text}\n" for _, text in parts)
+    return "".join(f"## {label}\n\n{text}\n\n" for label, text in parts)[:-1]
 
 
 def _are_texts(values: list[Any]) -> bool:

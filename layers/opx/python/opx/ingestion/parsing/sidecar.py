@@ -7,7 +7,6 @@ from typing import Any
 
 from opx.errors import UnparsableDocumentError
 
-SUFFIX = ".metadata.json"
 MAX_BYTES = 10 * 1024
 """What Bedrock takes; a larger file would be ignored there."""
 

@@ -1,0 +1,156 @@
+"""`Embedder` on Bedrock models."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from opx.adapters.aws.backoff import Backoff
+from opx.adapters.aws.bedrock_models import DOCUMENT, QUERY, embedding_model
+from opx.adapters.aws.rate_limit import RateLimit
+from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, error_code
+from opx.errors import EmbeddingError
+from opx.ports import Vector
+
+if TYPE_CHECKING:
+    from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
+
+BUSY_CODES = frozenset(
+    {
+        "InternalServerException",
+        "ModelNotReadyException",
+        "ModelTimeoutException",
+        "ServiceUnavailableException",
+        "ThrottlingException",
+    }
+)
+"""Errors of InvokeModel after which the same request may succeed."""
+
+_TOO_LONG = "too many input tokens"
+_SHORTEST_CUT = 1000
+_BLANK = "."
+"""Sent for a text without characters, which the models refuse."""
+
+
+class BedrockEmbedder:
+    """`Embedder` that calls a model of `bedrock_models`, by its id or an inference profile's.
+
+    Texts beyond a model's limit of characters are cut there, and further by halves if they still have too many tokens.
+    The client should not retry by itself: what is throttled is tried again here, counted by the rate limit.
+    """
+
+    def __init__(
+        self,
+        client: BedrockRuntimeClient,
+        model: str,
+        *,
+        dimension: int | None = None,
+        requests_per_minute: float = 600,
+        threads: int = 2,
+        backoff: Backoff = Backoff(),  # noqa: B008
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._called = model
+        self._model = embedding_model(model)
+        self._dimension = self._model.checked_dimension(dimension)
+        self._limit = RateLimit(requests_per_minute, clock=clock, sleep=sleep)
+        self._threads = threads
+        self._backoff = backoff
+        self._sleep = sleep
+
+    @property
+    def model_id(self) -> str:
+        """Model and dimension; the same through every inference profile, as the vectors are."""
+        return f"{self._model.name}/{self._dimension}"
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        batches = list(self._batches(texts))
+        if len(batches) <= 1:
+            return [vector for batch in batches for vector in self._embed(batch, DOCUMENT)]
+        with ThreadPoolExecutor(min(self._threads, len(batches)), "embed") as pool:
+            calls = [pool.submit(self._embed, batch, DOCUMENT) for batch in batches]
+            try:
+                return [vector for call in calls for vector in call.result()]
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def embed_query(self, text: str) -> Vector:
+        return self._embed([self._readable(text)], QUERY)[0]
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        batch: list[str] = []
+        size = 0
+        for text in map(self._readable, texts):
+            full = len(batch) == self._model.texts_a_call or size + len(text) > self._model.max_call_characters
+            if batch and full:
+                yield batch
+                batch, size = [], 0
+            batch.append(text)
+            size += len(text)
+        if batch:
+            yield batch
+
+    def _readable(self, text: str) -> str:
+        """What the model takes of a text: not blank, not too long, and valid Unicode."""
+        cut = text[: self._model.max_characters].encode("utf-8", "replace").decode()
+        return cut if cut.strip() else _BLANK
+
+    def _embed(self, texts: list[str], purpose: str) -> list[Vector]:
+        """The vectors of one call's texts, trying again while the service is busy."""
+        pauses = self._backoff.pauses()
+        while True:
+            self._limit.wait()
+            try:
+                return self._invoke(texts, purpose)
+            except (ClientError, *CONNECTION_ERRORS) as exc:
+                if _is_too_long(exc) and max(map(len, texts)) > _SHORTEST_CUT:
+                    texts = [text[: max(len(text) // 2, _SHORTEST_CUT)] for text in texts]
+                    continue
+                pause = next(pauses, None) if _is_busy(exc) else None
+                if pause is None:
+                    raise EmbeddingError(f"{self._called} could not embed {len(texts)} texts: {exc}") from exc
+            except BotoCoreError as exc:
+                raise EmbeddingError(f"{self._called} could not be called: {exc}") from exc
+            self._sleep(pause)
+
+    def _invoke(self, texts: list[str], purpose: str) -> list[Vector]:
+        body = json.dumps(self._model.request(texts, purpose, self._dimension))
+        answer = self._client.invoke_model(
+            modelId=self._called, body=body, contentType="application/json", accept="application/json"
+        )
+        try:
+            vectors = [self._unit(vector) for vector in self._model.vectors(json.loads(answer["body"].read()))]
+        except (ValueError, KeyError, TypeError) as exc:
+            raise EmbeddingError(f"{self._called} gave an answer of an unknown form: {exc!r}") from exc
+        if len(vectors) != len(texts):
+            raise EmbeddingError(f"{self._called} gave {len(vectors)} vectors for {len(texts)} texts")
+        return vectors
+
+    def _unit(self, values: Sequence[float]) -> Vector:
+        length = math.hypot(*values)
+        if len(values) != self._dimension or not 0 < length < math.inf:
+            raise EmbeddingError(f"{self._called} gave a vector of {len(values)} numbers and length {length}")
+        return array("f", (value / length for value in values))
+
+
+def _is_busy(error: Exception) -> bool:
+    if isinstance(error, ClientError):
+        return error_code(error) in BUSY_CODES
+    return isinstance(error, CONNECTION_ERRORS)
+
+
+def _is_too_long(error: Any) -> bool:
+    return isinstance(error, ClientError) and _TOO_LONG in str(error).lower()

@@ -1,0 +1,46 @@
+"""An object store that tells the queue about every change, as S3 does through EventBridge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import BinaryIO
+
+from opx.ingestion.events import DOCUMENTS_FOLDER, SEQUENCER_WIDTH, ObjectEvent
+from opx.domain.scopes import scope_of_object
+from opx.ports import ObjectInfo, ObjectStore, Queue
+
+
+class AnnouncingObjectStore:
+    """An `ObjectStore` around another one. `sequence` gives growing numbers; only documents are announced.
+
+    A crash between the change and its message leaves an object that the catalog doesn't know: putting it again (which
+    `opx ingest` does) announces it again.
+    """
+
+    def __init__(self, store: ObjectStore, queue: Queue, sequence: Callable[[], int]) -> None:
+        self._store = store
+        self._queue = queue
+        self._sequence = sequence
+
+    def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        info = self._store.put(key, data, metadata=metadata)
+        self._announce(key, deleted=False)
+        return info
+
+    def delete(self, key: str) -> None:
+        self._store.delete(key)
+        self._announce(key, deleted=True)
+
+    def open(self, key: str) -> BinaryIO:
+        return self._store.open(key)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        return self._store.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix)
+
+    def _announce(self, key: str, *, deleted: bool) -> None:
+        if scope_of_object(key)[1].startswith(DOCUMENTS_FOLDER):
+            sequencer = f"{self._sequence():0{SEQUENCER_WIDTH}X}"
+            self._queue.send(ObjectEvent(key, deleted, sequencer).to_json())

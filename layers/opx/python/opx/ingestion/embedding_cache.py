@@ -1,0 +1,96 @@
+"""Embeddings of texts that were embedded before, from a table."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import struct
+import time
+from array import array
+from collections.abc import Mapping, Sequence
+
+from opx.errors import StoreUnavailableError
+from opx.ports import Clock, Embedder, Table, Vector
+
+TEXTS_A_STEP = 192
+"""Texts embedded between two writes to the cache: what was paid for is kept if a later text fails."""
+
+_log = logging.getLogger(__name__)
+
+
+class CachedEmbedder:
+    """`Embedder` that asks another one only for texts that the table of `tables.EMBEDDINGS` doesn't know.
+
+    An entry is found by model id and SHA-256 of the text, holds the vector as little-endian 32-bit floats and expires
+    after `days`. Questions are not cached. If the table can't be read or written, the work is done without it.
+    `hits` and `misses` count texts, equal ones in a call once as a miss and then as hits.
+    """
+
+    def __init__(self, embedder: Embedder, table: Table, *, days: float = 90, clock: Clock = time.time) -> None:
+        self._embedder = embedder
+        self._table = table
+        self._seconds = days * 86_400
+        self._clock = clock
+        self.hits = 0
+        self.misses = 0
+
+    @property
+    def model_id(self) -> str:
+        return self._embedder.model_id
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    def embed_query(self, text: str) -> Vector:
+        return self._embedder.embed_query(text)
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        keys = [self._key(text) for text in texts]
+        by_key = dict(zip(keys, texts, strict=True))
+        vectors = self._cached(list(by_key))
+        missing = {key: text for key, text in by_key.items() if key not in vectors}
+        self.misses += len(missing)
+        self.hits += len(texts) - len(missing)
+        vectors |= self._embedded(missing)
+        return [vectors[key] for key in keys]
+
+    def _key(self, text: str) -> str:
+        return f"{self.model_id}#{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+    def _cached(self, keys: Sequence[str]) -> dict[str, Vector]:
+        try:
+            items = self._table.get_many([{"cacheKey": key} for key in keys]) if keys else []
+        except StoreUnavailableError as exc:
+            _log.warning("embedding cache can't be read, embedding all %d texts: %s", len(keys), exc)
+            return {}
+        whole = 4 * self.dimension
+        return {item["cacheKey"]: _unpacked(item["vector"]) for item in items if len(item["vector"]) == whole}
+
+    def _embedded(self, missing: Mapping[str, str]) -> dict[str, Vector]:
+        """Embed and keep, a step at a time."""
+        found: dict[str, Vector] = {}
+        keys = list(missing)
+        for start in range(0, len(keys), TEXTS_A_STEP):
+            step = keys[start : start + TEXTS_A_STEP]
+            vectors = self._embedder.embed_documents([missing[key] for key in step])
+            fresh = dict(zip(step, vectors, strict=True))
+            self._keep(fresh)
+            found |= fresh
+        return found
+
+    def _keep(self, vectors: Mapping[str, Vector]) -> None:
+        expires = int(self._clock() + self._seconds)
+        items = [{"cacheKey": k, "vector": _packed(v), "expiresAt": expires} for k, v in vectors.items()]
+        try:
+            self._table.put_many(items)
+        except StoreUnavailableError as exc:
+            _log.warning("embedding cache can't be written, %d vectors are not kept: %s", len(items), exc)
+
+
+def _packed(vector: Vector) -> bytes:
+    return struct.pack(f"<{len(vector)}f", *vector)
+
+
+def _unpacked(data: bytes) -> Vector:
+    return array("f", struct.unpack(f"<{len(data) // 4}f", data))

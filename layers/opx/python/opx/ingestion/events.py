@@ -1,0 +1,68 @@
+"""What happened to an object of the corpus, in the form in which Amazon S3 reports it through EventBridge.
+
+The embedded store sends the same form, so that one code path reads both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opx.errors import InvalidInputError
+
+SIDECAR_SUFFIX = ".metadata.json"
+DOCUMENTS_FOLDER = "documents/"
+CREATED = "Object Created"
+DELETED = "Object Deleted"
+SEQUENCER_WIDTH = 40
+"""Sequencers of one key are compared as texts of equal length, filled up with zeros on the left, as S3 documents it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvent:
+    """An object was created (or overwritten), or deleted. `sequencer` orders the events of one key."""
+
+    key: str
+    deleted: bool
+    sequencer: str
+
+    @property
+    def is_sidecar(self) -> bool:
+        return self.key.endswith(SIDECAR_SUFFIX)
+
+    @property
+    def document_key(self) -> str:
+        """The key of the document that this object is or describes."""
+        return self.key.removesuffix(SIDECAR_SUFFIX)
+
+    def to_json(self) -> str:
+        detail = {"object": {"key": self.key, "sequencer": self.sequencer}}
+        kind = DELETED if self.deleted else CREATED
+        return json.dumps({"source": "aws.s3", "detail-type": kind, "detail": detail}, ensure_ascii=False)
+
+
+def parse_event(body: str) -> ObjectEvent:
+    """Read an EventBridge envelope. Raises `InvalidInputError` for anything else."""
+    try:
+        event = json.loads(body)
+    except (json.JSONDecodeError, RecursionError) as exc:
+        raise InvalidInputError(f"the event is not JSON: {exc}") from exc
+    if not isinstance(event, Mapping):
+        raise InvalidInputError("the event is not a JSON object")
+    kind = event.get("detail-type")
+    if event.get("source") != "aws.s3" or kind not in (CREATED, DELETED):
+        raise InvalidInputError(f"not an S3 object event: source {event.get('source')!r}, detail-type {kind!r}")
+    return _object_event(event, deleted=kind == DELETED)
+
+
+def _object_event(event: Mapping[str, Any], *, deleted: bool) -> ObjectEvent:
+    try:
+        changed = event["detail"]["object"]
+        key, sequencer = str(changed["key"]), str(changed.get("sequencer", ""))
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise InvalidInputError("the event has no detail.object.key") from exc
+    if len(sequencer) > SEQUENCER_WIDTH:
+        raise InvalidInputError(f"the sequencer of {key} is over {SEQUENCER_WIDTH} characters")
+    return ObjectEvent(key, deleted, sequencer.upper().rjust(SEQUENCER_WIDTH, "0"))

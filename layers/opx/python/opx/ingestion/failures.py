@@ -1,0 +1,87 @@
+"""Items that could not be taken in, with the reason, until they are retried or replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from opx.domain.ids import stable_hash
+from opx.domain.times import iso_time
+from opx.ingestion.events import ObjectEvent
+from opx.ports import Clock, Item, KeyRange, Table
+
+_STATUS = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedItem:
+    """`reason` is for people; `event` is what to send again. `attempts` counts how often it was tried."""
+
+    failure_id: str
+    object_key: str
+    reason: str
+    error: str
+    attempts: int
+    failed_at: str
+    event: str
+
+    def to_json(self) -> dict[str, str | int]:
+        return {
+            "failureId": self.failure_id,
+            "objectKey": self.object_key,
+            "reason": self.reason,
+            "error": self.error,
+            "attempts": self.attempts,
+            "failedAt": self.failed_at,
+        }
+
+
+class FailureLog:
+    """One entry an object: a later failure replaces the earlier one, a success removes it."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    def record(self, event: ObjectEvent, error: BaseException, attempts: int) -> FailedItem:
+        item = FailedItem(
+            failure_id=failure_id(event.document_key),
+            object_key=event.document_key,
+            reason=str(error),
+            error=type(error).__name__,
+            attempts=attempts,
+            failed_at=iso_time(self._clock()),
+            event=event.to_json(),
+        )
+        self._table.put({**item.to_json(), "event": item.event, "status": _STATUS})
+        return item
+
+    def resolve(self, document_key: str) -> None:
+        """Forget the failure of an object, if there is one."""
+        self._table.delete({"failureId": failure_id(document_key)})
+
+    def get(self, failure: str) -> FailedItem | None:
+        item = self._table.get({"failureId": failure})
+        return _from_item(item) if item else None
+
+    def items(self, *, since: str = "") -> Iterator[FailedItem]:
+        """Failed items, the oldest first."""
+        where = KeyRange(low=since) if since else None
+        for item in self._table.query(_STATUS, index="status-failedAt-index", where=where):
+            yield _from_item(item)
+
+
+def failure_id(document_key: str) -> str:
+    return stable_hash("failure", document_key)
+
+
+def _from_item(item: Item) -> FailedItem:
+    return FailedItem(
+        failure_id=item["failureId"],
+        object_key=item["objectKey"],
+        reason=item["reason"],
+        error=item["error"],
+        attempts=int(item["attempts"]),
+        failed_at=item["failedAt"],
+        event=item["event"],
+    )

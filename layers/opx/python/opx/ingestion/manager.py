@@ -1,0 +1,209 @@
+"""The ways in: each one ends in an object in the corpus store, and the pipeline takes it from there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.ids import stable_hash
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.scopes import Scope
+from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
+from opx.ingestion.catalog import Catalog
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.outcomes import IngestionResult, Outcome, Result
+from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.worker import QueueDrain
+from opx.ports import ObjectStore
+
+_DOCUMENT_SUFFIXES = (".md", ".markdown", ".txt", ".text", ".html", ".htm", ".xhtml", ".json", ".log")
+_HASH_BLOCK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FileToIngest:
+    """A file on disk and the source name that its document keeps."""
+
+    path: Path
+    source: str
+
+
+class IngestionManager:
+    """Takes documents in for one scope. On a laptop `drain` does the work at once; on AWS functions do, and it is None."""
+
+    def __init__(
+        self,
+        *,
+        store: ObjectStore,
+        catalog: Catalog,
+        knowledge: KnowledgeModel,
+        drain: QueueDrain | None,
+        scope: Scope = Scope(),  # noqa: B008 (frozen)
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._knowledge = knowledge
+        self._drain = drain
+        self._scope = scope
+
+    def ingest_document(
+        self, tier: str, category: str, document: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+    ) -> str:
+        """Take in one document: Markdown text, or a mapping that is read as JSON of the category. Returns its id.
+
+        Where functions do the work, the id isn't known yet and the object's key is returned. `metadata` may have title,
+        tags, author, version, severity, services, language, source_uri, and `source`, the name that stays when the
+        document changes (else a hash of the document). Raises `InvalidInputError` for a category that is not of the
+        tier, and `UnparsableDocumentError` for what can't be read.
+        """
+        key = self._put_text(tier, category, document, dict(metadata or {}))
+        for outcome in self.work():
+            if outcome.object_key == key and outcome.result is Result.FAILED:
+                raise outcome.error or OpxError(outcome.reason)
+        head = self._catalog.head(DocumentKey(self._scope, key.removeprefix(self._scope.prefix)))
+        return str(head["documentId"]) if head and "documentId" in head else key
+
+    def ingest_batch(
+        self, tier: str, category: str, documents: Iterable[str | Mapping[str, Any]], *, dedupe: bool = True
+    ) -> IngestionResult:
+        """Take in several documents; with `dedupe`, equal ones of the batch once. Failures are in the result."""
+        seen: set[str] = set()
+        for document in documents:
+            digest = stable_hash(document)
+            if not (dedupe and digest in seen):
+                self._put_text(tier, category, document, {} if dedupe else {"source": f"batch/{len(seen)}-{digest}"})
+            seen.add(digest)
+        return IngestionResult(tuple(self.work()))
+
+    def _put_text(
+        self, tier: str, category: str, document: str | Mapping[str, Any], metadata: dict[str, Any]
+    ) -> str:
+        known = self._knowledge.category(category)
+        if known.tier.value != tier:
+            raise InvalidInputError(f"category {known.path} is of tier {known.tier.value}, not {tier!r}")
+        text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, sort_keys=True)
+        suffix = ".md" if isinstance(document, str) else ".json"
+        name = str(metadata.pop("source", "") or stable_hash(text))
+        source = f"{DOCUMENTS_FOLDER}{known.path}/{name}"
+        key = self._scope.prefix + (source if source.endswith(_DOCUMENT_SUFFIXES) else source + suffix)
+        self._put(key, text.encode("utf-8"), {**metadata, "category": known.path})
+        return key
+
+    # -- files
+
+    def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | Outcome]:
+        """The files under `paths` in a stable order. Sources are relative to `base` where possible, so that they stay
+        the same wherever the command runs. A path that doesn't exist is a failed outcome."""
+        for path in paths:
+            if not path.exists():
+                reason = f"no such file or folder: {path}"
+                yield Outcome(Result.FAILED, str(path), reason, error=InvalidInputError(reason))
+                continue
+            files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if _is_document(p, path))
+            for file in files:
+                yield FileToIngest(file, source_name(file, base))
+
+    def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
+        """Copy a file and its sidecar into the corpus store. An outcome only if there is nothing more to do: it is
+        `UNCHANGED`, or `FAILED` because the file can't be read."""
+        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
+        described = {"name": file.path.name, "source_uri": file.source, **metadata}
+        try:
+            digest = _digest(file.path)
+            current = self._current_if_same(key, digest, described, file.path)
+            if current:
+                return Outcome(Result.UNCHANGED, key, document_id=current)
+            self._put_sidecar(key, file.path)
+            with file.path.open("rb") as stream:
+                self._store.put(key, stream, metadata={OBJECT_METADATA: _metadata_text(described)})
+        except OSError as exc:
+            reason = f"can't read {file.path}: {exc.strerror}"
+            return Outcome(Result.FAILED, key, reason, error=InvalidInputError(reason))
+        return None
+
+    def _current_if_same(self, key: str, digest: str, described: Mapping[str, Any], path: Path) -> str:
+        """The document id if the stored object is this very file and it is indexed; else ""."""
+        info = self._store.head(key)
+        if info is None or info.etag != digest or info.metadata.get(OBJECT_METADATA) != _metadata_text(described):
+            return ""
+        stored = self._store.head(key + SIDECAR_SUFFIX)
+        sidecar = _sidecar(path)
+        if (stored.etag if stored else "") != (_digest(sidecar) if sidecar else ""):
+            return ""
+        head = self._catalog.head(DocumentKey(self._scope, key.removeprefix(self._scope.prefix)))
+        done = head is not None and head.get("state") == DocumentState.CURRENT and not head.get("writing")
+        return str(head["documentId"]) if head and done else ""
+
+    def _put_sidecar(self, key: str, path: Path) -> None:
+        sidecar = _sidecar(path)
+        if sidecar:
+            self._store.put(key + SIDECAR_SUFFIX, sidecar.read_bytes())
+        elif self._store.head(key + SIDECAR_SUFFIX):
+            self._store.delete(key + SIDECAR_SUFFIX)
+
+    def _put(self, key: str, data: bytes, described: Mapping[str, Any]) -> None:
+        self._store.put(key, data, metadata={OBJECT_METADATA: _metadata_text(described)})
+
+    # -- the rest
+
+    def work(self) -> Iterator[Outcome]:
+        """Handle what is waiting, here and now; nothing where functions do it."""
+        if self._drain is not None:
+            yield from self._drain.run()
+
+    def delete(self, document_id: str) -> list[KnowledgeDocument]:
+        """Remove the current documents with this id from the corpus; their versions stay readable.
+
+        Raises `DocumentNotFoundError`.
+        """
+        found = [
+            document
+            for document in self._catalog.find(document_id)
+            if document.key.scope == self._scope and document.state is DocumentState.CURRENT
+        ]
+        if not found:
+            raise DocumentNotFoundError(f"no current document {document_id}")
+        for document in found:
+            self.delete_object(document.key.scope.prefix + document.key.source)
+        return found
+
+    def delete_object(self, key: str) -> None:
+        self._store.delete(key)
+        if self._store.head(key + SIDECAR_SUFFIX):
+            self._store.delete(key + SIDECAR_SUFFIX)
+
+
+def source_name(path: Path, base: Path) -> str:
+    """The path relative to `base`, with `/`; absolute if it is elsewhere."""
+    absolute = path.absolute()
+    try:
+        return absolute.relative_to(base).as_posix()
+    except ValueError:
+        return absolute.as_posix()
+
+
+def _is_document(path: Path, root: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+    return path.is_file() and not hidden and not path.name.endswith(SIDECAR_SUFFIX)
+
+
+def _sidecar(path: Path) -> Path | None:
+    sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
+    return sidecar if sidecar.is_file() else None
+
+
+def _metadata_text(described: Mapping[str, Any]) -> str:
+    return json.dumps(described, ensure_ascii=False, sort_keys=True)
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(_HASH_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

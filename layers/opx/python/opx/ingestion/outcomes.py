@@ -1,0 +1,51 @@
+"""How the handling of an event ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Result(StrEnum):
+    INGESTED = "ingested"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`reason` is empty for what went as expected. `delay_seconds` says when to try again, for `RETRY`."""
+
+    result: Result
+    object_key: str
+    reason: str = ""
+    document_id: str = ""
+    title: str = ""
+    chunks: int = 0
+    delay_seconds: float = 0
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestionResult:
+    """The outcomes of a batch, counted. `failures` have their reasons."""
+
+    outcomes: tuple[Outcome, ...]
+
+    def count(self, result: Result) -> int:
+        return sum(outcome.result is result for outcome in self.outcomes)
+
+    @property
+    def document_ids(self) -> tuple[str, ...]:
+        return tuple(outcome.document_id for outcome in self.outcomes if outcome.document_id)
+
+    @property
+    def chunks(self) -> int:
+        return sum(outcome.chunks for outcome in self.outcomes)
+
+    @property
+    def failures(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.result is Result.FAILED)

@@ -1,0 +1,161 @@
+"""An object of the corpus to a document: parsed, with its metadata settled and its text spooled to disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import IO, Any
+
+from opx.domain.documents import DEFAULT_LANGUAGE, DocumentKey, KnowledgeDocument
+from opx.domain.ids import document_id, normalise
+from opx.domain.knowledge import Category, KnowledgeModel
+from opx.domain.times import iso_time
+from opx.errors import ObjectNotFoundError, UnparsableDocumentError
+from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.markdown_lines import scan
+from opx.ingestion.metadata import DocumentMetadata, validated
+from opx.ingestion.parsing.registry import parse
+from opx.ingestion.parsing.sidecar import parse_sidecar
+from opx.ports import Clock, ObjectInfo, ObjectStore
+
+OBJECT_METADATA = "opx-metadata"
+"""The user metadata of an object that holds what its uploader said about it, as JSON; it wins over the document's own."""
+
+_SPOOL_BYTES = 1024 * 1024
+_LINE_PIECE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """A document before chunking. `text` is the normalised text in an open temporary file, read with `pieces`."""
+
+    document: KnowledgeDocument
+    category: Category
+    text: IO[str]
+
+    def pieces(self) -> Iterator[str]:
+        """The text's lines, very long ones in parts."""
+        self.text.seek(0)
+        while piece := self.text.readline(_LINE_PIECE):
+            yield piece
+
+
+class DocumentReader:
+    """Reads what is in the corpus store now, not what an event said was there."""
+
+    def __init__(self, store: ObjectStore, knowledge: KnowledgeModel, *, max_bytes: int, clock: Clock) -> None:
+        self._store = store
+        self._knowledge = knowledge
+        self._max_bytes = max_bytes
+        self._clock = clock
+
+    def sidecar(self, object_key: str) -> ObjectInfo | None:
+        return self._store.head(object_key + SIDECAR_SUFFIX)
+
+    @contextmanager
+    def read(self, key: DocumentKey, info: ObjectInfo) -> Iterator[ReadDocument]:
+        """Raises `UnparsableDocumentError`, `UnknownCategoryError` or `ObjectNotFoundError`."""
+        if info.size > self._max_bytes:
+            raise UnparsableDocumentError(
+                f"{key.source} has {info.size:,} bytes, the limit is {self._max_bytes:,}: "
+                "split it, or raise OPX_MAX_DOCUMENT_BYTES"
+            )
+        uploaded = _uploaded_metadata(info, key.source)
+        outer = {**self._sidecar_metadata(info.key), **uploaded}
+        with (
+            self._store.open(info.key) as stream,
+            tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="") as text,
+        ):
+            category = self._category(key.source, outer)
+            name = str(uploaded.get("name") or key.source)
+            parsed = parse(stream, name=name, category=category)
+            raw = {**parsed.metadata, **outer}
+            metadata = validated(raw, name=name)
+            if metadata.category:
+                category = self._knowledge.category(metadata.category)
+            heading, digest = _spool(parsed.lines, text)
+            title = _title(metadata.title, parsed.title, heading, name)
+            document = self._document(key, info, category, metadata, (title, digest))
+            yield ReadDocument(document, category, text)
+
+    def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
+        name = object_key + SIDECAR_SUFFIX
+        try:
+            with self._store.open(name) as stream:
+                return parse_sidecar(stream.read(self._max_bytes), name)
+        except ObjectNotFoundError:
+            return {}
+
+    def _category(self, source: str, outer: Mapping[str, Any]) -> Category:
+        """What was said about the object, else what its folders imply, else the default; front matter comes later."""
+        if outer.get("category"):
+            return self._knowledge.category(str(outer["category"]))
+        return self._knowledge.category_of_path(source) or self._knowledge.category(self._knowledge.default_category)
+
+    def _document(
+        self,
+        key: DocumentKey,
+        info: ObjectInfo,
+        category: Category,
+        metadata: DocumentMetadata,
+        identity: tuple[str, str],
+    ) -> KnowledgeDocument:
+        title, digest = identity
+        now = iso_time(self._clock())
+        return KnowledgeDocument(
+            document_id=document_id(title, category.path, digest),
+            key=key,
+            title=title,
+            category=category.path,
+            tier=category.tier,
+            trust=category.trust,
+            location=info.location,
+            source_uri=metadata.source_uri or info.location,
+            created_at=metadata.created or now,
+            last_updated=metadata.last_updated or now,
+            tags=metadata.tags,
+            language=metadata.language or DEFAULT_LANGUAGE,
+            author=metadata.author,
+            severity=metadata.severity,
+            services=metadata.services,
+            declared_version=metadata.version,
+            content_hash=digest,
+        )
+
+
+def _uploaded_metadata(info: ObjectInfo, source: str) -> dict[str, Any]:
+    text = info.metadata.get(OBJECT_METADATA)
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as exc:
+        raise UnparsableDocumentError(f"{source}: its object metadata {OBJECT_METADATA} is not JSON: {exc}") from exc
+    if not isinstance(found, dict):
+        raise UnparsableDocumentError(f"{source}: its object metadata {OBJECT_METADATA} is not a JSON object")
+    return found
+
+
+def _spool(lines: Iterator[str], text: IO[str]) -> tuple[str, str]:
+    """Write the lines; return the first level-one heading ("" for none) and the hash of the text."""
+    digest = hashlib.sha256()
+    heading = ""
+    for line in scan(lines):
+        text.write(line.text)
+        digest.update(line.text.encode("utf-8", "surrogatepass"))
+        if line.level == 1 and not heading:
+            heading = line.heading
+    return heading, digest.hexdigest()
+
+
+def _title(declared: str, found: str | None, heading: str, name: str) -> str:
+    """The first of: metadata, the parser's, the first heading, the file's name made readable."""
+    title = declared or found or heading
+    if not title:
+        title = PurePosixPath(name).stem.replace("-", " ").replace("_", " ").strip() or name
+    return normalise(" ".join(title.split()))[:500]

@@ -1,0 +1,140 @@
+"""Takes messages from the queue through the pipeline: rounds, retries with backoff, and failed items at the end."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+from opx.errors import InvalidInputError
+from opx.ingestion.events import ObjectEvent, parse_event
+from opx.ingestion.failures import FailureLog
+from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.pipeline import IngestionPipeline, Progress
+from opx.ports import Message, Queue
+
+log = logging.getLogger(__name__)
+
+MAX_DELAY_SECONDS = 900.0
+BATCH_MESSAGES = 40
+_IDLE_SECONDS = 0.2
+Observer = Callable[[Outcome], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRules:
+    """An item that fails for reasons that may pass is tried `attempts` times, `base_seconds`, then twice that, ... apart."""
+
+    attempts: int = 3
+    base_seconds: float = 1.0
+
+    def delay(self, receives: int) -> float:
+        return min(MAX_DELAY_SECONDS, self.base_seconds * 2.0 ** max(0, receives - 1))
+
+
+class IngestionWorker:
+    """Turns messages into outcomes. It never loses one: what isn't done is retried, and what can't be is recorded."""
+
+    def __init__(self, pipeline: IngestionPipeline, failures: FailureLog, rules: RetryRules) -> None:
+        self._pipeline = pipeline
+        self._failures = failures
+        self._rules = rules
+
+    def process(self, messages: Sequence[tuple[str, int]], progress: Progress | None = None) -> list[Outcome]:
+        """Handle bodies with their delivery counts; one outcome each, in order. `RETRY` has its delay."""
+        outcomes: dict[int, Outcome] = {}
+        events: dict[int, ObjectEvent] = {}
+        for position, (body, _) in enumerate(messages):
+            try:
+                events[position] = parse_event(body)
+            except InvalidInputError as exc:
+                log.error("dropped a message that is no event: %s", exc)
+                outcomes[position] = Outcome(Result.FAILED, "", str(exc), error=exc)
+        for group in _rounds(events):
+            applied = self._pipeline.apply([events[position] for position in group], progress)
+            for position, outcome in zip(group, applied, strict=True):
+                outcomes[position] = self._settled(events[position], outcome, messages[position][1])
+        return [outcomes[position] for position in range(len(messages))]
+
+    def _settled(self, event: ObjectEvent, outcome: Outcome, receives: int) -> Outcome:
+        """Decide on a retry, and keep the list of failed items up to date."""
+        if outcome.result is Result.RETRY:
+            if outcome.error is None:  # busy: nothing is wrong with the document
+                return outcome
+            if receives < self._rules.attempts:
+                return replace(outcome, delay_seconds=self._rules.delay(receives))
+            outcome = replace(outcome, result=Result.FAILED)
+        if outcome.result is Result.FAILED:
+            assert outcome.error is not None
+            self._failures.record(event, outcome.error, receives)
+            log.warning("failed: %s: %s", event.document_key, outcome.reason)
+        elif outcome.result is not Result.SKIPPED:
+            self._failures.resolve(event.document_key)
+        return outcome
+
+
+def _rounds(events: dict[int, ObjectEvent]) -> Iterator[list[int]]:
+    """Positions in groups, each with at most one event of a document, so that a document never waits for itself."""
+    remaining = dict(events)
+    while remaining:
+        seen: set[str] = set()
+        group = []
+        for position, event in remaining.items():
+            if event.document_key not in seen:
+                seen.add(event.document_key)
+                group.append(position)
+        yield group
+        for position in group:
+            del remaining[position]
+
+
+class QueueDrain:
+    """Works through a queue until nothing is waiting; for processes that are not called by the queue itself."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        worker: IngestionWorker,
+        *,
+        exclusive: Callable[[], AbstractContextManager[None]] = nullcontext,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._queue = queue
+        self._worker = worker
+        self._exclusive = exclusive
+        self._sleep = sleep
+
+    def run(self, observe: Observer | None = None, progress: Progress | None = None) -> Iterator[Outcome]:
+        """Yield outcomes as they happen; an item to be retried is waited for and yields only its last one."""
+        with self._exclusive():
+            while self._queue.waiting():
+                messages = self._take()
+                if messages:
+                    yield from self._handle(messages, observe, progress)
+                else:
+                    self._sleep(_IDLE_SECONDS)
+
+    def _handle(
+        self, messages: Sequence[Message], observe: Observer | None, progress: Progress | None
+    ) -> Iterator[Outcome]:
+        outcomes = self._worker.process([(m.body, m.receives) for m in messages], progress)
+        for message, outcome in zip(messages, outcomes, strict=True):
+            if observe:
+                observe(outcome)
+            if outcome.result is Result.RETRY:
+                self._queue.retry(message.receipt, delay_seconds=math.ceil(outcome.delay_seconds))
+                continue
+            self._queue.done(message.receipt)
+            yield outcome
+
+    def _take(self) -> list[Message]:
+        messages: list[Message] = []
+        while len(messages) < BATCH_MESSAGES:
+            received = self._queue.receive(limit=10)
+            if not received:
+                break
+            messages.extend(received)
+        return messages

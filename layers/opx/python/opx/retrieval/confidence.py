@@ -1,0 +1,102 @@
+"""How likely a hit answers the question: a logistic model over parts of its score.
+
+Within one query the confidence never rises where the fused score falls, so it doesn't change the order; across queries
+it means the same, which a fused score doesn't. The coefficients are in `confidence.json`, with the data, the date and
+the command that made them; docs/confidence.md has the method and how well it is calibrated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from opx.retrieval.hybrid import FusedHit, FusedHits
+from opx.text.fields import query_terms
+
+FEATURES = ("fused", "lead", "fused_x_title", "fused_x_coverage", "length", "best_fused")
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticModel:
+    """p = 1 / (1 + exp(-z)), z = intercept + the sum of coefficient x (value - mean) / scale."""
+
+    intercept: float
+    parts: Mapping[str, tuple[float, float, float]]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> LogisticModel:
+        parts = {n: (f["coefficient"], f["mean"], f["scale"]) for n, f in data["features"].items()}
+        return cls(float(data["intercept"]), parts)
+
+    def probability(self, row: Mapping[str, float]) -> float:
+        z = self.intercept + sum(c * (row[name] - mean) / scale for name, (c, mean, scale) in self.parts.items())
+        return 1 / (1 + math.exp(-max(-700.0, min(700.0, z))))
+
+
+@cache
+def shipped_model() -> LogisticModel:
+    text = files("opx.retrieval").joinpath("confidence.json").read_text(encoding="utf-8")
+    return LogisticModel.from_json(json.loads(text)["fused"])
+
+
+def confidences(query: str, found: FusedHits, model: LogisticModel | None = None) -> list[float]:
+    """The confidence of each hit, in order, in [0, 1]."""
+    used = model or shipped_model()
+    return [used.probability(row) for row in feature_rows(query, found)]
+
+
+def feature_rows(query: str, found: FusedHits) -> list[dict[str, float]]:
+    """The model's inputs for each hit. The query's part is the same for all: what its best document matches of it."""
+    hits = found.hits
+    if not hits:
+        return []
+    terms = list(dict.fromkeys(query_terms(query)))
+    best = hits[0]
+    gap = best.fused - _next_document(hits)
+    title = _title_match(terms, best, found.term_weights)
+    coverage = _coverage(terms, hits, found.term_weights)
+    length = math.log1p(len(terms))
+    return [
+        {
+            "fused": hit.fused,
+            "lead": gap if hit is best else 0.0,
+            "fused_x_title": hit.fused * title,
+            "fused_x_coverage": hit.fused * coverage,
+            "length": length,
+            "best_fused": best.fused,
+        }
+        for hit in hits
+    ]
+
+
+def _next_document(hits: Sequence[FusedHit]) -> float:
+    """The fused score of the best hit of another document than the first."""
+    first = hits[0].indexed.chunk.document_id
+    return next((hit.fused for hit in hits if hit.indexed.chunk.document_id != first), 0.0)
+
+
+def _title_match(terms: Sequence[str], hit: FusedHit, weights: Mapping[str, float]) -> float:
+    """Geometric mean of the share of the title that is in the query and of the query that is in the title."""
+    title = set(query_terms(hit.indexed.chunk.title))
+    counted = [term for term in terms if weights.get(term, 0.0) > 0] or list(terms)
+    if not title or not counted:
+        return 0.0
+    in_query = len(title & set(terms)) / len(title)
+    in_title = sum(term in title for term in counted) / len(counted)
+    return math.sqrt(in_query * in_title)
+
+
+def _coverage(terms: Sequence[str], hits: Sequence[FusedHit], weights: Mapping[str, float]) -> float:
+    """Share of the query, by rarity, that occurs in the hits of the best document."""
+    document = hits[0].indexed.chunk.document_id
+    there: set[str] = set()
+    for hit in hits:
+        if hit.indexed.chunk.document_id == document:
+            there.update(query_terms(hit.indexed.chunk.text))
+    total = sum(weights.get(term, 0.0) for term in terms)
+    return sum(weights.get(term, 0.0) for term in terms if term in there) / total if total else 0.0

@@ -1,0 +1,61 @@
+"""Two ranked lists to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from opx.domain.queries import Fusion
+
+Scored = Sequence[tuple[str, float]]
+"""Entry ids with their scores, best first."""
+
+RRF_K = 60
+"""Cormack, Clarke and Buettcher, Reciprocal rank fusion outperforms Condorcet (SIGIR 2009)."""
+
+LEXICAL_WEIGHT = 2 / 3
+"""Of both legs' weights together. Measured, see docs/decisions/0003-fusion.md: flat between .6 and .8."""
+
+DEFAULT_FUSION = Fusion.MIN_MAX
+
+
+def reciprocal_rank_fusion(lists: Sequence[Scored], weights: Sequence[float] | None = None, k: int = RRF_K) -> list[tuple[str, float]]:
+    """Sum of weight / (k + i + 1) over the lists that hold an entry at rank i, counted from 0."""
+    fused: dict[str, float] = {}
+    for scored, weight in zip(lists, weights or [1.0] * len(lists), strict=True):
+        for i, (entry, _) in enumerate(scored):
+            fused[entry] = fused.get(entry, 0.0) + weight / (k + i + 1)
+    return _ordered(fused)
+
+
+def min_max_fusion(lists: Sequence[Scored], weights: Sequence[float]) -> list[tuple[str, float]]:
+    """Weighted sum of each list's scores, scaled to [0, 1] over that list; an entry that a list lacks has 0 there."""
+    fused: dict[str, float] = {}
+    for scored, weight in zip(lists, weights, strict=True):
+        for entry, value in _scaled(scored):
+            fused[entry] = fused.get(entry, 0.0) + weight * value
+    return _ordered(fused)
+
+
+def fuse(method: Fusion, lexical: Scored, vector: Scored) -> list[tuple[str, float]]:
+    """Both legs as one list, best first, ties by id. An empty leg leaves the other's order."""
+    return _METHODS[method](lexical, vector)
+
+
+_WEIGHTS = (LEXICAL_WEIGHT, 1 - LEXICAL_WEIGHT)
+_METHODS: dict[Fusion, Callable[[Scored, Scored], list[tuple[str, float]]]] = {
+    Fusion.RRF: lambda lexical, vector: reciprocal_rank_fusion([lexical, vector]),
+    Fusion.WEIGHTED_RRF: lambda lexical, vector: reciprocal_rank_fusion([lexical, vector], _WEIGHTS),
+    Fusion.MIN_MAX: lambda lexical, vector: min_max_fusion([lexical, vector], _WEIGHTS),
+}
+
+
+def _scaled(scored: Scored) -> list[tuple[str, float]]:
+    if not scored:
+        return []
+    low = min(score for _, score in scored)
+    span = max(score for _, score in scored) - low
+    return [(entry, (score - low) / span if span > 0 else 1.0) for entry, score in scored]
+
+
+def _ordered(fused: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(fused.items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,95 @@
+"""One search: both legs in one round trip, fused, with equal texts and crowding documents thinned out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from opx.domain.queries import Fusion, QueryConfig, SearchMode
+from opx.domain.results import IndexedChunk
+from opx.ports import Leg, SearchFilter, SearchIndex, SearchRequest, SearchResponse, Vector
+from opx.retrieval.fusion import DEFAULT_FUSION, fuse
+
+DEPTH = {SearchMode.FAST: 50, SearchMode.BALANCED: 100}
+"""Candidates of each leg. nDCG@10 is the same within .001 from 50 to 400; see docs/decisions/0003-fusion.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusedHit:
+    """A chunk with where each leg had it (rank from 1; None if it didn't) and its fused score."""
+
+    indexed: IndexedChunk
+    fused: float
+    lexical: tuple[int, float] | None
+    vector: tuple[int, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FusedHits:
+    """All hits, best first, and what the index said about the query's terms and the legs."""
+
+    hits: tuple[FusedHit, ...]
+    term_weights: dict[str, float]
+    failed_legs: dict[str, str]
+
+
+class HybridSearch:
+    """Searches an index. With one leg only, that leg's order stands."""
+
+    def __init__(self, index: SearchIndex) -> None:
+        self._index = index
+
+    def run(self, text: str, vector: Vector | None, where: SearchFilter, config: QueryConfig) -> FusedHits:
+        """The fused hits for a query and its vector (None: lexical only). Raises `IndexUnavailableError`."""
+        response = self._index.search(SearchRequest(where, text, vector, DEPTH[config.mode]))
+        hits = _fused(response, config.fusion or DEFAULT_FUSION)
+        thinned = tuple(_thinned(hits, config.max_chunks_per_document))
+        legs = {"lexical": response.lexical, "vector": response.vector}
+        failed = {name: leg.error for name, leg in legs.items() if leg.error}
+        return FusedHits(thinned, _term_weights(response), failed)
+
+
+def _fused(response: SearchResponse, method: Fusion) -> Iterator[FusedHit]:
+    lexical, vector = _ranks(response.lexical), _ranks(response.vector)
+    for entry, score in fuse(method, response.lexical.hits, response.vector.hits):
+        yield FusedHit(response.chunks[entry], score, lexical.get(entry), vector.get(entry))
+
+
+def _ranks(leg: Leg) -> dict[str, tuple[int, float]]:
+    return {entry: (rank, score) for rank, (entry, score) in enumerate(leg.hits, start=1)}
+
+
+def _thinned(hits: Iterable[FusedHit], per_document: int) -> Iterator[FusedHit]:
+    """Without chunks whose text was there already, and with at most `per_document` chunks of a document."""
+    seen: set[str] = set()
+    counts: dict[str, int] = {}
+    for hit in hits:
+        chunk = hit.indexed.chunk
+        if chunk.chunk_id in seen or counts.get(chunk.document_id, 0) >= per_document:
+            continue
+        seen.add(chunk.chunk_id)
+        counts[chunk.document_id] = counts.get(chunk.document_id, 0) + 1
+        yield hit
+
+
+def _term_weights(response: SearchResponse) -> dict[str, float]:
+    """How rare each query term is: Lucene's idf, ln(1 + (N - n + .5) / (n + .5)).
+
+    A term that occurs nowhere counts fully against a hit, unless it has a digit: a value from a log line (a host, a
+    duration) is not expected in a runbook.
+    """
+    weights = {}
+    total = max(response.entry_count, 1)
+    for term, found in response.term_frequencies.items():
+        unseen_value = found == 0 and any(character.isdigit() for character in term)
+        weights[term] = 0.0 if unseen_value else math.log(1 + (max(total - found, 0) + 0.5) / (found + 0.5))
+    return weights
+
+
+def best_of_documents(hits: Sequence[FusedHit]) -> list[FusedHit]:
+    """Each document's first hit, in order."""
+    first: dict[str, FusedHit] = {}
+    for hit in hits:
+        first.setdefault(hit.indexed.chunk.document_id, hit)
+    return list(first.values())

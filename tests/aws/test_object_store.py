@@ -1,0 +1,103 @@
+"""What S3 adds to the contract: objects of other programs, refusals, and broken connections."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ReadTimeoutError
+from botocore.response import StreamingBody
+from urllib3.exceptions import ReadTimeoutError as BrokenConnection
+
+from opx.adapters.aws.object_metadata import from_headers, to_headers
+from opx.adapters.aws.object_store import S3ObjectStore
+from opx.adapters.aws.streams import BodyStream
+from opx.errors import StoreUnavailableError
+
+
+@pytest.fixture
+def client(aws: boto3.Session) -> Any:
+    client = aws.client("s3")
+    client.create_bucket(Bucket="corpus", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    return client
+
+
+def test_location_is_an_s3_uri(client: Any) -> None:
+    assert S3ObjectStore("corpus", client).put("a/b.md", b"text").location == "s3://corpus/a/b.md"
+
+
+def test_object_of_another_program_is_read_even_under_a_key_that_put_refuses(client: Any) -> None:
+    client.put_object(Bucket="corpus", Key="a//b.md", Body=b"text", Metadata={"author": "ada"})
+    store = S3ObjectStore("corpus", client)
+    info = store.head("a//b.md")
+    assert info is not None
+    assert dict(info.metadata) == {"author": "ada"}
+    assert store.open("a//b.md").read() == b"text"
+    assert [listed.key for listed in store.list()] == ["a//b.md"]
+
+
+def test_plain_metadata_are_readable_for_other_programs(client: Any) -> None:
+    S3ObjectStore("corpus", client).put("a", b"text", metadata={"author": "Ada Lovelace", "documentTitle": "Größe"})
+    headers = client.head_object(Bucket="corpus", Key="a")["Metadata"]
+    assert headers["author"] == "Ada Lovelace"
+    assert set(headers) == {"author", "opx-metadata"}
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("=?UTF-8?Q?Gr=C3=B6=C3=9Fe?=", "Größe"),
+        ("=?UTF-8?B?R3LDtsOfZQ==?=", "Größe"),
+        ("=?no-such-charset?Q?x?=", "=?no-such-charset?Q?x?="),
+        ("=?", "=?"),
+    ],
+)
+def test_metadata_of_another_program_are_decoded_where_they_are_encoded_words(header: str, value: str) -> None:
+    assert from_headers({"title": header}) == {"title": value}
+
+
+def test_headers_are_ascii_and_small_enough() -> None:
+    headers = to_headers({"title": "é" * 690})
+    assert all((name + value).isascii() for name, value in headers.items())
+    assert sum(len(name) + len(value) for name, value in headers.items()) <= 2048
+
+
+def test_missing_bucket_is_unavailable(aws: boto3.Session) -> None:
+    store = S3ObjectStore("no-such-bucket", aws.client("s3"))
+    for call in (lambda: store.put("a", b""), lambda: store.open("a"), lambda: list(store.list())):
+        with pytest.raises(StoreUnavailableError, match="NoSuchBucket"):
+            call()
+
+
+def test_upload_that_breaks_leaves_no_parts_behind(client: Any) -> None:
+    class Broken(io.RawIOBase):
+        left = 10
+
+        def read(self, size: int = -1, /) -> bytes:
+            self.left -= 1
+            if not self.left:
+                raise ValueError("broke")
+            return b"x" * 1024 * 1024
+
+    with pytest.raises(ValueError, match="broke"):
+        S3ObjectStore("corpus", client).put("a", Broken())  # type: ignore[arg-type]
+    assert "Uploads" not in client.list_multipart_uploads(Bucket="corpus")
+
+
+def test_connection_that_breaks_while_reading_is_unavailable() -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise BrokenConnection(None, "", "timed out")  # type: ignore[arg-type]
+
+    with BodyStream(StreamingBody(Broken(), 10), "s3://corpus/a") as stream:  # type: ignore[arg-type]
+        with pytest.raises(StoreUnavailableError, match="s3://corpus/a") as caught:
+            stream.read(5)
+        assert isinstance(caught.value.__cause__, ReadTimeoutError)
+
+
+def test_body_that_ends_too_early_is_unavailable() -> None:
+    with BodyStream(StreamingBody(io.BytesIO(b"half"), 8), "s3://corpus/a") as stream:
+        with pytest.raises(StoreUnavailableError):
+            stream.readall()

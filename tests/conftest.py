@@ -1,0 +1,36 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.doubles.fake_time import FakeTime
+
+if TYPE_CHECKING:
+    import boto3
+
+
+@pytest.fixture
+def time() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture(scope="session")
+def aws_session() -> boto3.Session:
+    """Credentials that open nothing. One session for all tests: it keeps the service models that it has parsed."""
+    import boto3
+    import moto  # noqa: F401 - before the session: it hooks itself into those that come later
+
+    return boto3.Session("testing", "testing", region_name="eu-central-1")
+
+
+@pytest.fixture
+def aws(aws_session: boto3.Session) -> Iterator[boto3.Session]:
+    """An empty AWS account in memory."""
+    from moto import mock_aws
+
+    with mock_aws():
+        yield aws_session

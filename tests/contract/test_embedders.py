@@ -1,0 +1,384 @@
+"""The Bedrock embedder against a double of InvokeModel, and the cache over it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from opx import tables
+from opx.adapters.aws.backoff import Backoff
+from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
+from opx.adapters.aws.rate_limit import RateLimit
+from opx.adapters.embedded.database import Database
+from opx.adapters.embedded.table import SqliteTable
+from opx.errors import EmbeddingError, InvalidInputError, StoreUnavailableError
+from opx.ingestion.embedding_cache import TEXTS_A_STEP, CachedEmbedder
+from opx.ports import Embedder, Item, Vector
+from tests.contract.embedder_contract import DISK, TEA, EmbedderContract
+from tests.doubles.bedrock import MAX_TITAN_CHARACTERS, MAX_TITAN_TOKENS, THROTTLED, BedrockDouble, a_failure
+from tests.doubles.fake_time import FakeTime
+from tests.doubles.http_double import Response
+
+if TYPE_CHECKING:
+    from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
+
+TITAN_V2, TITAN_V1, COHERE = "amazon.titan-embed-text-v2:0", "amazon.titan-embed-text-v1", "cohere.embed-v4:0"
+THREE_TRIES = Backoff(attempts=3, base=1.0, longest=9.0, random=lambda: 0.0)
+
+
+@contextmanager
+def a_client(double: BedrockDouble) -> Iterator[BedrockRuntimeClient]:
+    client = boto3.client(
+        "bedrock-runtime",
+        region_name="eu-west-1",
+        endpoint_url=double.endpoint,
+        aws_access_key_id="AKIDEXAMPLE",
+        aws_secret_access_key="secret",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+    yield client
+    client.close()
+
+
+class Bedrock:
+    """A double, and embedders over it whose time is not real."""
+
+    def __init__(self, double: BedrockDouble, client: BedrockRuntimeClient) -> None:
+        self.double = double
+        self.client = client
+        self.time = FakeTime()
+
+    def embedder(self, model: str = TITAN_V2, **options: Any) -> BedrockEmbedder:
+        usual: dict[str, Any] = {"backoff": THREE_TRIES, "requests_per_minute": 60_000}
+        return BedrockEmbedder(self.client, model, clock=self.time.clock, sleep=self.time.sleep, **usual | options)
+
+
+@pytest.fixture(scope="module")
+def _service() -> Iterator[tuple[BedrockDouble, BedrockRuntimeClient]]:
+    with BedrockDouble() as double, a_client(double) as client:
+        yield double, client
+
+
+@pytest.fixture
+def bedrock(_service: tuple[BedrockDouble, BedrockRuntimeClient]) -> Bedrock:
+    double, client = _service
+    double.reset()
+    return Bedrock(double, client)
+
+
+@pytest.fixture
+def clock() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def table(tmp_path: Path, clock: FakeTime) -> Iterator[SqliteTable]:
+    database = Database(tmp_path / "cache.db")
+    yield SqliteTable(tables.EMBEDDINGS, database, clock=clock.clock)
+    database.close()
+
+
+class TestTitanV2(EmbedderContract):
+    @pytest.fixture(params=[1024, 256])
+    def embedder(self, bedrock: Bedrock, request: pytest.FixtureRequest) -> Embedder:
+        return bedrock.embedder(TITAN_V2, dimension=request.param)
+
+
+class TestTitanV1(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, bedrock: Bedrock) -> Embedder:
+        return bedrock.embedder(TITAN_V1)
+
+
+class TestCohereV4(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, bedrock: Bedrock) -> Embedder:
+        return bedrock.embedder(COHERE)
+
+
+class TestCachedEmbedder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> Embedder:
+        return CachedEmbedder(bedrock.embedder(TITAN_V2, dimension=256), table, clock=clock.clock)
+
+
+class TestModels:
+    @pytest.mark.parametrize(
+        ("model", "dimension"), [(TITAN_V2, 1024), (TITAN_V2, 512), (TITAN_V2, 256), (TITAN_V1, 1536), (COHERE, 512)]
+    )
+    def test_vectors_have_the_dimension_asked_for(self, bedrock: Bedrock, model: str, dimension: int) -> None:
+        embedder = bedrock.embedder(model, dimension=dimension)
+        assert embedder.dimension == len(embedder.embed_query(DISK)) == dimension
+        assert embedder.model_id == f"{model}/{dimension}"
+
+    @pytest.mark.parametrize(("model", "dimension"), [(TITAN_V2, 1536), (TITAN_V1, 1024), (COHERE, 100)])
+    def test_dimension_that_a_model_does_not_make_is_refused(
+        self, bedrock: Bedrock, model: str, dimension: int
+    ) -> None:
+        with pytest.raises(InvalidInputError, match=f"not {dimension}"):
+            bedrock.embedder(model, dimension=dimension)
+
+    def test_unknown_model_is_refused(self, bedrock: Bedrock) -> None:
+        with pytest.raises(InvalidInputError, match=r"cohere\.embed-v4:0"):
+            bedrock.embedder("acme.embed-v1")
+
+    def test_inference_profile_is_called_and_gives_vectors_of_its_model(self, bedrock: Bedrock) -> None:
+        embedder = bedrock.embedder("eu.cohere.embed-v4:0")
+        embedder.embed_query(DISK)
+        assert embedder.model_id == f"{COHERE}/1536"
+        assert bedrock.double.requests[-1].path == "/model/eu.cohere.embed-v4:0/invoke"
+
+    def test_titan_takes_a_text_a_call(self, bedrock: Bedrock) -> None:
+        bedrock.embedder(TITAN_V2, dimension=512, threads=1).embed_documents([DISK, TEA])
+        assert bedrock.double.calls == [
+            {"inputText": text, "dimensions": 512, "normalize": True, "embeddingTypes": ["float"]}
+            for text in (DISK, TEA)
+        ]
+
+    def test_cohere_takes_96_texts_a_call(self, bedrock: Bedrock) -> None:
+        bedrock.embedder(COHERE).embed_documents([f"text {n}" for n in range(200)])
+        assert sorted(len(call["texts"]) for call in bedrock.double.calls) == [8, 96, 96]
+
+    def test_cohere_call_is_bounded_in_characters(self, bedrock: Bedrock) -> None:
+        bedrock.embedder(COHERE).embed_documents(["word " * 30_000] * 5)
+        assert sorted(len(call["texts"]) for call in bedrock.double.calls) == [1, 2, 2]
+
+    def test_cohere_is_told_documents_from_questions(self, bedrock: Bedrock) -> None:
+        embedder = bedrock.embedder(COHERE)
+        embedder.embed_documents([DISK])
+        embedder.embed_query(DISK)
+        assert [call["input_type"] for call in bedrock.double.calls] == ["search_document", "search_query"]
+
+    def test_text_is_cut_at_the_characters_that_the_model_takes(self, bedrock: Bedrock) -> None:
+        bedrock.embedder().embed_documents(["word" * 20_000])
+        assert [len(call["inputText"]) for call in bedrock.double.calls] == [MAX_TITAN_CHARACTERS]
+
+    def test_text_with_too_many_tokens_is_cut_by_halves(self, bedrock: Bedrock) -> None:
+        bedrock.embedder().embed_documents(["! " * (MAX_TITAN_TOKENS + 1)])
+        assert [len(call["inputText"]) for call in bedrock.double.calls] == [16_386, 8193]
+
+    def test_unpaired_surrogate_is_replaced(self, bedrock: Bedrock) -> None:
+        (vector,) = bedrock.embedder().embed_documents(["disk \ud800 full"])
+        assert math.hypot(*vector) == pytest.approx(1, abs=1e-5)
+
+
+class TestFailures:
+    def test_throttled_call_is_tried_again_after_growing_pauses(self, bedrock: Bedrock) -> None:
+        expected = bedrock.embedder().embed_query(DISK)
+        bedrock.double.throttle(2)
+        assert bedrock.embedder().embed_query(DISK) == expected
+        assert [pause for pause in bedrock.time.slept if pause >= 1] == [1.0, 2.0]
+
+    @pytest.mark.parametrize(
+        "problem",
+        [
+            THROTTLED,
+            a_failure(503, "ServiceUnavailableException"),
+            a_failure(500, "InternalServerException"),
+            a_failure(408, "ModelTimeoutException"),
+            a_failure(429, "ModelNotReadyException"),
+            Response(hang_up=True),
+        ],
+        ids=str,
+    )
+    def test_what_passes_is_tried_again_and_what_stays_raises(self, bedrock: Bedrock, problem: Response) -> None:
+        bedrock.double.inject(problem, times=2)
+        assert len(bedrock.embedder().embed_query(DISK)) == 1024
+        bedrock.double.inject(problem, times=3)
+        with pytest.raises(EmbeddingError, match=TITAN_V2):
+            bedrock.embedder().embed_query(DISK)
+        assert len(bedrock.double.requests) == 6
+
+    @pytest.mark.parametrize(
+        ("status", "code"),
+        [(403, "AccessDeniedException"), (400, "ValidationException"), (404, "ResourceNotFoundException")],
+    )
+    def test_refused_call_raises_at_once(self, bedrock: Bedrock, status: int, code: str) -> None:
+        bedrock.double.inject(a_failure(status, code))
+        with pytest.raises(EmbeddingError, match=code):
+            bedrock.embedder().embed_query(DISK)
+        assert len(bedrock.double.requests) == 1
+
+    @pytest.mark.parametrize(
+        "answer", [{}, [], {"embedding": None}, {"embedding": [1.0, 0.0]}, {"embedding": [0.0] * 1024}], ids=str
+    )
+    def test_answer_without_a_usable_vector_raises(self, bedrock: Bedrock, answer: object) -> None:
+        bedrock.double.inject(Response(200, answer))
+        with pytest.raises(EmbeddingError, match="gave"):
+            bedrock.embedder().embed_query(DISK)
+
+    def test_answer_with_too_few_vectors_raises(self, bedrock: Bedrock) -> None:
+        bedrock.double.inject(Response(200, {"embeddings": {"float": [[1.0] * 1536]}}))
+        with pytest.raises(EmbeddingError, match="1 vectors for 2 texts"):
+            bedrock.embedder(COHERE).embed_documents([DISK, TEA])
+
+    def test_texts_after_one_that_fails_are_not_sent(self, bedrock: Bedrock) -> None:
+        bedrock.double.inject(a_failure(403, "AccessDeniedException"), times=1000)
+        with pytest.raises(EmbeddingError):
+            bedrock.embedder(threads=2).embed_documents([f"text {n}" for n in range(500)])
+        assert len(bedrock.double.requests) < 400
+
+
+class TestRateLimit:
+    def test_calls_keep_to_the_requests_per_minute(self, bedrock: Bedrock) -> None:
+        bedrock.embedder(requests_per_minute=60, threads=1).embed_documents([f"text {n}" for n in range(31)])
+        assert bedrock.time.elapsed == pytest.approx(30)
+
+    def test_retries_count(self, bedrock: Bedrock) -> None:
+        bedrock.double.throttle(2)
+        bedrock.embedder(requests_per_minute=1).embed_query(DISK)
+        assert bedrock.time.elapsed == pytest.approx(120)
+
+    def test_second_of_requests_may_come_at_once(self, clock: FakeTime) -> None:
+        limit = RateLimit(600, clock=clock.clock, sleep=clock.sleep)
+        for _ in range(10):
+            limit.wait()
+        assert clock.slept == []
+        limit.wait()
+        assert clock.slept == [pytest.approx(0.1)]
+
+    def test_idle_time_is_not_saved_up(self, clock: FakeTime) -> None:
+        limit = RateLimit(600, clock=clock.clock, sleep=clock.sleep)
+        clock.now += 3600
+        for _ in range(20):
+            limit.wait()
+        assert sum(clock.slept) == pytest.approx(1.0)
+
+    def test_callers_that_wait_at_the_same_time_get_different_turns(self) -> None:
+        pauses: list[float] = []
+        limit = RateLimit(60, clock=lambda: 0.0, sleep=pauses.append)
+        for _ in range(4):
+            limit.wait()
+        assert pauses == [1.0, 2.0, 3.0]
+
+
+class UnavailableTable(SqliteTable):
+    """A table whose service is down."""
+
+    def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
+        raise StoreUnavailableError("throttled")
+
+    def put_many(self, items: Iterable[Mapping[str, Any]]) -> None:
+        raise StoreUnavailableError("throttled")
+
+
+class FailingEmbedder:
+    """Fails for a text with the word poison; records what it was given."""
+
+    model_id = "failing"
+    dimension = 2
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        self.given += texts
+        if any("poison" in text for text in texts):
+            raise EmbeddingError("poison")
+        return [(1.0, 0.0)] * len(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        return (1.0, 0.0)
+
+
+class TestCache:
+    def test_text_is_embedded_once(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+        first = cached.embed_documents([DISK, TEA])
+        assert cached.embed_documents([TEA, DISK]) == first[::-1]
+        assert len(bedrock.double.calls) == 2
+        assert (cached.hits, cached.misses) == (2, 2)
+
+    def test_equal_texts_of_a_call_are_embedded_once(
+        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+    ) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+        one, _, other = cached.embed_documents([DISK, TEA, DISK])
+        assert one == other
+        assert len(bedrock.double.calls) == 2
+        assert (cached.hits, cached.misses) == (1, 2)
+
+    def test_questions_are_not_kept(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+        cached.embed_query(DISK)
+        cached.embed_query(DISK)
+        assert len(bedrock.double.calls) == 2
+        assert (cached.hits, cached.misses) == (0, 0)
+
+    def test_vectors_of_another_model_are_not_taken(
+        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+    ) -> None:
+        for dimension in (512, 256):
+            cached = CachedEmbedder(bedrock.embedder(dimension=dimension), table, clock=clock.clock)
+            (vector,) = cached.embed_documents([DISK])
+            assert len(vector) == dimension
+
+    def test_entry_expires(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, days=90, clock=clock.clock)
+        cached.embed_documents([DISK])
+        clock.now += 89 * 86_400
+        cached.embed_documents([DISK])
+        assert cached.hits == 1
+        clock.now += 2 * 86_400
+        cached.embed_documents([DISK])
+        assert cached.misses == 2
+
+    def test_vector_is_stored_as_little_endian_floats(
+        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+    ) -> None:
+        cached = CachedEmbedder(bedrock.embedder(dimension=256), table, clock=clock.clock)
+        (vector,) = cached.embed_documents(["disk"])
+        (item,) = table.get_many([{"cacheKey": cached_key(cached, "disk")}])
+        assert struct.unpack("<256f", item["vector"]) == tuple(vector)
+        assert item["expiresAt"] == int(clock.now) + 90 * 86_400
+
+    def test_entry_of_the_wrong_length_is_embedded_again(
+        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+    ) -> None:
+        cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
+        expires = int(clock.now) + 1000
+        table.put({"cacheKey": cached_key(cached, DISK), "vector": b"1234", "expiresAt": expires})
+        (vector,) = cached.embed_documents([DISK])
+        assert len(vector) == cached.dimension
+
+    def test_unavailable_table_costs_nothing_but_work(
+        self, bedrock: Bedrock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        database = Database(tmp_path / "down.db")
+        cached = CachedEmbedder(bedrock.embedder(), UnavailableTable(tables.EMBEDDINGS, database))
+        with caplog.at_level(logging.WARNING):
+            assert cached.embed_documents([DISK]) == bedrock.embedder().embed_documents([DISK])
+        assert [record.message.split(",")[0] for record in caplog.records] == [
+            "embedding cache can't be read",
+            "embedding cache can't be written",
+        ]
+        database.close()
+
+    def test_failing_model_is_not_hidden(self, table: SqliteTable, clock: FakeTime) -> None:
+        with pytest.raises(EmbeddingError, match="poison"):
+            CachedEmbedder(FailingEmbedder(), table, clock=clock.clock).embed_documents(["poison"])
+
+    def test_what_was_embedded_before_a_failure_is_kept(self, table: SqliteTable, clock: FakeTime) -> None:
+        failing = FailingEmbedder()
+        cached = CachedEmbedder(failing, table, clock=clock.clock)
+        texts = [f"text {n}" for n in range(TEXTS_A_STEP)]
+        with pytest.raises(EmbeddingError):
+            cached.embed_documents([*texts, "poison"])
+        failing.given.clear()
+        cached.embed_documents([*texts, "antidote"])
+        assert failing.given == ["antidote"]
+
+
+def cached_key(embedder: Embedder, text: str) -> str:
+    """The key as documented: model id and SHA-256 of the text."""
+    return f"{embedder.model_id}#{hashlib.sha256(text.encode()).hexdigest()}"

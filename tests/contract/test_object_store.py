@@ -1,0 +1,26 @@
+"""Both object stores keep the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import boto3
+import pytest
+
+from opx.adapters.aws.object_store import S3ObjectStore
+from opx.adapters.embedded.object_store import FolderObjectStore
+from tests.contract.object_store_contract import ObjectStoreContract
+
+
+class TestFolderObjectStore(ObjectStoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> FolderObjectStore:
+        return FolderObjectStore(tmp_path / "corpus")
+
+
+class TestS3ObjectStore(ObjectStoreContract):
+    @pytest.fixture
+    def store(self, aws: boto3.Session) -> S3ObjectStore:
+        client = aws.client("s3")
+        client.create_bucket(Bucket="corpus", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+        return S3ObjectStore("corpus", client)

@@ -1,0 +1,272 @@
+"""`knowledge.yaml`: what is refused and where, and what the shipped file says."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from opx import knowledge_file
+from opx.domain.knowledge import Category, KnowledgeModel, Tier
+from opx.errors import KnowledgeConfigError, UnknownCategoryError
+from opx.knowledge_file import load_knowledge
+
+VALID = """\
+default_category: notes/short
+tiers:
+  internal: {default_trust: 1.0}
+  specialized: {default_trust: 0.9}
+categories:
+  notes/short:
+    tier: internal
+    description: Notes.
+    retention: 2y
+    schema: {title: string, content: string}
+    embed: [content]
+    schedule: "0 4 * * 1-5"
+    folders: [notes]
+    json: {title: $.title, content: $.content}
+  advice:
+    tier: specialized
+    description: Advice.
+    retention: permanent
+    trust: 0.95
+    schema: {content: string}
+    embed: []
+"""
+
+
+def load(tmp_path: Path, text: str, *, check_json_paths: bool = False) -> KnowledgeModel:
+    file = tmp_path / "knowledge.yaml"
+    file.write_text(text, encoding="utf-8")
+    return load_knowledge(file, check_json_paths=check_json_paths)
+
+
+def refusal(tmp_path: Path, text: str, *, check_json_paths: bool = False) -> str:
+    """The message after the file's name: `line: problem`."""
+    with pytest.raises(KnowledgeConfigError) as caught:
+        load(tmp_path, text, check_json_paths=check_json_paths)
+    file, _, message = str(caught.value).partition("knowledge.yaml:")
+    assert file == f"{tmp_path}/"
+    return message
+
+
+# -- loading ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_category_is_read_with_all_its_parts(tmp_path: Path) -> None:
+    category = load(tmp_path, VALID).category("notes/short")
+    assert (category.tier, category.trust, category.retention.days) == (Tier.INTERNAL, 1.0, 730)
+    assert (category.description, category.schedule, category.folders) == ("Notes.", "0 4 * * 1-5", ("notes",))
+    assert (category.schema, category.embed) == ({"title": "string", "content": "string"}, ("content",))
+    assert category.json_mapping == {"title": "$.title", "content": "$.content"}
+
+
+def test_trust_is_the_tiers_unless_the_category_has_its_own(tmp_path: Path) -> None:
+    assert load(tmp_path, VALID).category("advice").trust == 0.95
+    assert load(tmp_path, VALID.replace("    trust: 0.95\n", "")).category("advice").trust == 0.9
+
+
+def test_a_category_without_schedule_has_none(tmp_path: Path) -> None:
+    assert load(tmp_path, VALID).category("advice").schedule is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("notes/short\ntiers", "other\ntiers", "1: unknown category 'other'; allowed: advice, notes/short"),
+        ("default_category: notes/short\n", "", "1: the file needs the key 'default_category'"),
+        ("tiers:\n", "extra: 1\ntiers:\n", "2: unknown key 'extra'; allowed: default_category, tiers, categories"),
+        ("  specialized:", "  secret:", "4: unknown tier 'secret'; allowed: internal, specialized, internet"),
+        ("default_trust: 1.0", "trust: 1.0", "3: unknown key 'trust'; allowed: default_trust"),
+        ("default_trust: 1.0", "default_trust: 0.5", "3: trust 0.5 is wrong for tier internal; allowed: 1.0"),
+        ("tier: internal", "tier: internet", "7: unknown tier 'internet'; allowed: internal, specialized"),
+        ("notes/short:\n", "Notes/Short:\n", "7: category path 'Notes/Short'"),
+        ("description: Notes.", "descripton: Notes.", "8: unknown key 'descripton'; allowed: tier, description"),
+        ("    description: Notes.\n", "", "7: categories.notes/short needs the key 'description'"),
+        ("retention: 2y", "retention: 2 years", "9: unknown retention '2 years'; allowed: permanent, or a number with"),
+        ("retention: 2y", "retention: 0d", "9: unknown retention '0d'"),
+        ("title: string", "title: text", "10: unknown JSON type 'text' of 'title'; allowed: string, number"),
+        ("embed: [content]", "embed: [body]", "11: embed names 'body', which is not in the schema; allowed: title"),
+        ("embed: [content]", "embed: content", "11: categories.notes/short.embed must be a list"),
+        ("0 4 * * 1-5", "0 25 * * *", "12: schedule '0 25 * * *' is not a cron expression: bad hour"),
+        ("0 4 * * 1-5", "0 4 * *", "12: schedule '0 4 * *' has 4 fields; needed: minute hour"),
+        ("0 4 * * 1-5", "0 0 4 * * 1", "12: schedule '0 0 4 * * 1' has 6 fields"),
+        ("folders: [notes]", "folders: [/notes]", "13: folder '/notes'"),
+        ("folders: [notes]", "folders: [advice]", "13: folder 'advice' implies advice already"),
+        ("folders: [notes]", "folders: ['']", "13: categories.notes/short.folders[0] must be a text"),
+        ("{title: $.title, ", "{", "14: categories.notes/short.json needs the key 'title'"),
+        ("content: $.content}", "content: $.content, body: $.b}", "14: unknown key 'body'; allowed: title, content"),
+        ("  advice:\n", "  notes/short:\n", "15: duplicate key 'notes/short'"),
+        ("    trust: 0.95", "    trust: 0.8", "19: trust 0.8 is wrong for tier specialized; allowed: 0.9 to 0.95"),
+        ("    trust: 0.95", "    trust: high", "19: categories.advice.trust must be a number"),
+        ("    trust: 0.95", "    trust: .nan", "19: categories.advice.trust must be a number"),
+        ("    trust: 0.95", "    tier: specialized", "19: duplicate key 'tier'"),
+        ("    embed: []\n", "    embed: [\n", "22: not valid YAML"),
+        ("    embed: []\n", "    embed: \0\n", "1: not valid YAML"),
+    ],
+)
+def test_a_mistake_is_refused_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert VALID.count(old) == 1
+    assert refusal(tmp_path, VALID.replace(old, new)).startswith(message)
+
+
+def test_a_wrong_json_path_is_refused_where_paths_are_checked(tmp_path: Path) -> None:
+    text = VALID.replace("$.content}", "'$.content['}")
+    assert load(tmp_path, text)
+    message = refusal(tmp_path, text, check_json_paths=True)
+    assert message.startswith("14: json.content: '$.content[' is not a JSONPath")
+
+
+def test_a_default_category_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    text = VALID.replace("default_category: notes/short", "default_category: 2024-01-01")
+    assert refusal(tmp_path, text).startswith("1: default_category must be a text")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n"])
+def test_an_empty_file_is_refused(tmp_path: Path, text: str) -> None:
+    assert refusal(tmp_path, text) == "1: the file is empty"
+
+
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "- a\n").startswith("1: the file must be a mapping")
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KnowledgeConfigError, match=r"absent\.yaml: can't be read: No such file"):
+        load_knowledge(tmp_path / "absent.yaml")
+
+
+def test_without_cronsim_the_rest_of_the_file_is_checked_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "cronsim" else find(name))
+    assert load(tmp_path, VALID).category("notes/short").schedule == "0 4 * * 1-5"
+    assert "has 1 fields" in refusal(tmp_path, VALID.replace("0 4 * * 1-5", "daily"))
+
+
+# -- finding the file ------------------------------------------------------------------------------------------------
+
+
+def installed_at(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package.mkdir(parents=True)
+    monkeypatch.setattr(knowledge_file, "_PACKAGE", package)
+
+
+def test_the_packaged_copy_is_used_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "python/opx"
+    installed_at(package, monkeypatch)
+    (package / "data").mkdir()
+    (package / "data/knowledge.yaml").write_text(VALID)
+    assert load_knowledge().default_category == "notes/short"
+
+
+def test_the_checkouts_file_wins_over_a_packaged_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "layers/opx/python/opx"
+    installed_at(package, monkeypatch)
+    (package / "data").mkdir()
+    (package / "data/knowledge.yaml").write_text("stale")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/knowledge.yaml").write_text(VALID)
+    assert load_knowledge().default_category == "notes/short"
+
+
+def test_errors_in_the_checkouts_file_name_it_from_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed_at(tmp_path / "layers/opx/python/opx", monkeypatch)
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/knowledge.yaml").write_text(VALID.replace("2y", "2 years"))
+    with pytest.raises(KnowledgeConfigError, match=r"^corpus/knowledge\.yaml:9: unknown retention"):
+        load_knowledge()
+
+
+def test_a_package_without_a_file_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed_at(tmp_path / "opx", monkeypatch)
+    with pytest.raises(KnowledgeConfigError, match="OPX_KNOWLEDGE_FILE"):
+        load_knowledge()
+
+
+# -- the shipped file ------------------------------------------------------------------------------------------------
+
+INTERNAL, SPECIALIZED, INTERNET = Tier.INTERNAL, Tier.SPECIALIZED, Tier.INTERNET
+SHIPPED: list[tuple[str, Tier, float, str, tuple[str, ...], str | None]] = [
+    ("operations/incidents", INTERNAL, 1.0, "2y", ("content", "metadata"), None),
+    ("operations/baselines", INTERNAL, 1.0, "90d", (), "0 2 * * *"),
+    ("operations/changes", INTERNAL, 1.0, "1y", ("description", "affected_systems"), None),
+    ("operations/alerts", INTERNAL, 1.0, "6m", ("message", "metadata"), None),
+    ("runbooks/procedures", INTERNAL, 1.0, "permanent", ("content", "steps"), None),
+    ("runbooks/architecture", INTERNAL, 1.0, "permanent", ("description", "dependencies"), None),
+    ("postmortems", INTERNAL, 1.0, "permanent", ("content",), None),
+    ("evidence/agent_runs", INTERNAL, 1.0, "1y", ("conclusions", "observations"), None),
+    ("evidence/remediation", INTERNAL, 1.0, "2y", ("problem", "solution"), None),
+    ("security/cve", SPECIALIZED, 0.95, "permanent", ("description", "affected_products"), "0 4 * * *"),
+    ("security/mitre", SPECIALIZED, 0.95, "permanent", ("technique_description",), "0 5 * * 0"),
+    ("vendor/microsoft", SPECIALIZED, 0.9, "permanent", ("content", "symptoms"), "0 3 * * *"),
+    ("vendor/linux", SPECIALIZED, 0.9, "permanent", ("content",), "0 3 * * 0"),
+    ("vendor/cloud", SPECIALIZED, 0.9, "permanent", ("content", "services"), "0 3 * * *"),
+    ("standards/rfc", SPECIALIZED, 0.95, "permanent", ("abstract", "content"), "0 6 1 * *"),
+    ("standards/owasp", SPECIALIZED, 0.95, "permanent", ("content",), "0 6 1 * *"),
+    ("web/search", INTERNET, 0.6, "30d", ("content",), None),
+    ("web/stack_overflow", INTERNET, 0.7, "90d", ("content",), None),
+    ("web/github_issues", INTERNET, 0.75, "90d", ("content",), None),
+    ("web/forums", INTERNET, 0.65, "90d", ("content",), None),
+    ("web/blogs", INTERNET, 0.5, "90d", ("content",), None),
+]
+
+
+@pytest.fixture(scope="module")
+def shipped() -> KnowledgeModel:
+    return load_knowledge(check_json_paths=True)
+
+
+@pytest.mark.parametrize("expected", SHIPPED, ids=lambda row: row[0])
+def test_shipped_categories_have_the_agreed_values(
+    shipped: KnowledgeModel, expected: tuple[str, Tier, float, str, tuple[str, ...], str | None]
+) -> None:
+    def facts(c: Category) -> tuple[str, Tier, float, str, tuple[str, ...], str | None]:
+        return c.path, c.tier, c.trust, c.retention.text, c.embed, c.schedule
+
+    assert facts(shipped.categories[expected[0]]) == expected
+
+
+def test_learned_patterns_are_kept_a_year(shipped: KnowledgeModel) -> None:
+    assert shipped.category("learning/patterns").retention.days == 365
+
+
+def test_no_category_is_shipped_beside_the_agreed_ones(shipped: KnowledgeModel) -> None:
+    assert set(shipped.categories) == {row[0] for row in SHIPPED} | {"learning/patterns"}
+
+
+def test_documents_without_any_sign_are_procedures(shipped: KnowledgeModel) -> None:
+    assert shipped.default_category == "runbooks/procedures"
+
+
+@pytest.mark.parametrize(
+    ("path", "category"),
+    [
+        ("documents/runbooks/disk.md", "runbooks/procedures"),
+        ("documents/procedures/disk.md", "runbooks/procedures"),
+        ("documents/runbooks/alerts/disk.md", "runbooks/procedures"),
+        ("documents/runbooks/linux/disk.md", "runbooks/procedures"),
+        ("documents/architecture/orders.md", "runbooks/architecture"),
+        ("documents/runbooks/architecture/orders.md", "runbooks/architecture"),
+        ("documents/postmortems/2024/outage.md", "postmortems"),
+        ("documents/operations/alerts/a.json", "operations/alerts"),
+        ("documents/vendor/linux/a.md", "vendor/linux"),
+    ],
+)
+def test_folders_imply_categories(shipped: KnowledgeModel, path: str, category: str) -> None:
+    found = shipped.category_of_path(path)
+    assert found is not None
+    assert found.path == category
+
+
+@pytest.mark.parametrize(("short", "path"), [("runbook", "runbooks/procedures"), ("postmortem", "postmortems")])
+def test_short_names_are_known(shipped: KnowledgeModel, short: str, path: str) -> None:
+    assert shipped.category(short).path == path
+
+
+def test_an_unknown_category_is_refused_with_those_allowed(shipped: KnowledgeModel) -> None:
+    with pytest.raises(UnknownCategoryError, match=r"allowed: .*security/cve"):
+        shipped.category("gossip")
