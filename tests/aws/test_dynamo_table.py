@@ -32,14 +32,14 @@ class Throttling:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def batch_write_item(self, RequestItems: dict[str, Any]) -> Any:
-        ((table, requests),) = RequestItems.items()
+    def batch_write_item(self, **arguments: Any) -> Any:
+        ((table, requests),) = arguments["RequestItems"].items()
         now, later = self._split(requests)
         answer = self._client.batch_write_item(RequestItems={table: now}) if now else {}
         return {**answer, "UnprocessedItems": {table: later} if later else {}}
 
-    def batch_get_item(self, RequestItems: dict[str, Any]) -> Any:
-        ((table, request),) = RequestItems.items()
+    def batch_get_item(self, **arguments: Any) -> Any:
+        ((table, request),) = arguments["RequestItems"].items()
         now, later = self._split(request["Keys"])
         answer = self._client.batch_get_item(RequestItems={table: {**request, "Keys": now}}) if now else {}
         left = {table: {**request, "Keys": later}} if later else {}
@@ -119,7 +119,7 @@ def test_item_without_whole_floats_has_no_note_of_them() -> None:
 
 def test_item_that_another_program_wrote_is_read(client: Any, time: FakeTime) -> None:
     client.put_item(TableName="things", Item={"id": {"S": "a"}, "count": {"N": "2"}, "set": {"SS": ["x"]}})
-    assert a_table(client, time).get({"id": "a"}) == {"id": "a", "count": 2, "set": {"x"}}
+    assert a_table(client, time).get({"id": "a"}) == {"id": "a", "count": 2, "set": ["x"]}
 
 
 @pytest.mark.parametrize("spec", ALL_TABLES, ids=lambda spec: spec.name)
@@ -127,7 +127,7 @@ def test_every_table_takes_an_item_under_its_condition(aws: boto3.Session, spec:
     client = aws.client("dynamodb")
     create_table(client, spec)
     names = filter(None, [spec.partition, spec.sort, *(name for i in spec.indexes for name in (i.partition, i.sort))])
-    item = {name: 1 if name in spec.numbers else "x" for name in names}
+    item: dict[str, Any] = {name: 1 if name in spec.numbers else "x" for name in names}
     table = DynamoTable(spec, client)
     table.put(item, condition=Absent())
     assert [table.get(spec.key_of(item))] == list(table.query(item[spec.partition])) == [item]

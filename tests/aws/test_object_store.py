@@ -91,13 +91,13 @@ def test_connection_that_breaks_while_reading_is_unavailable() -> None:
         def read(self, size: int | None = -1, /) -> bytes:
             raise BrokenConnection(None, "", "timed out")  # type: ignore[arg-type]
 
-    with BodyStream(StreamingBody(Broken(), 10), "s3://corpus/a") as stream:  # type: ignore[arg-type]
+    with BodyStream(StreamingBody(Broken(), 10), "s3://corpus/a") as stream:
         with pytest.raises(StoreUnavailableError, match="s3://corpus/a") as caught:
             stream.read(5)
         assert isinstance(caught.value.__cause__, ReadTimeoutError)
 
 
 def test_body_that_ends_too_early_is_unavailable() -> None:
-    with BodyStream(StreamingBody(io.BytesIO(b"half"), 8), "s3://corpus/a") as stream:
-        with pytest.raises(StoreUnavailableError):
-            stream.readall()
+    stream = BodyStream(StreamingBody(io.BytesIO(b"half"), 8), "s3://corpus/a")
+    with stream, pytest.raises(StoreUnavailableError):
+        stream.readall()

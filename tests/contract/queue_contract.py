@@ -126,7 +126,7 @@ class QueueContract:
             queue.send(str(number))
 
         def take() -> list[str]:
-            taken = []
+            taken: list[str] = []
             while messages := queue.receive(limit=3, hide_seconds=300):
                 taken.extend(message.body for message in messages)
                 for message in messages:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -48,14 +48,14 @@ def bm25(entries: Sequence[IndexEntry], text: str) -> dict[str, float]:
     scores: defaultdict[str, float] = defaultdict(float)
     for field, boost in LEXICAL_FIELDS.items():
         average = sum(len(fields[field]) for fields in documents.values()) / len(documents)
-        for term, times in Counter(query_terms(text)).items():
+        for term in query_terms(text):
             found = sum(term in fields[field] for fields in documents.values())
             idf = math.log(1 + (len(documents) - found + 0.5) / (found + 0.5))
             for entry_id, fields in documents.items():
                 frequency = fields[field].count(term)
                 length = K1 * (1 - B + B * len(fields[field]) / average)
                 if frequency:
-                    scores[entry_id] += boost * times * idf * frequency / (frequency + length)
+                    scores[entry_id] += boost * idf * frequency / (frequency + length)
     return dict(scores)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -61,6 +60,10 @@ def a_thing(name: str = "n", owner: str = "ada", **attributes: Any) -> Item:
 
 def a_key(name: str = "n", owner: str = "ada") -> Item:
     return {"owner": owner, "name": name}
+
+
+def nested_lists(depth: int) -> list[Any]:
+    return [nested_lists(depth - 1)] if depth else []
 
 
 def names(items: Iterable[Item]) -> list[str]:
@@ -147,7 +150,7 @@ class ItemContract:
             a_thing(value=object()),
             a_thing(value={1: "a"}),
             a_thing(value={"": "a"}),
-            a_thing(value=functools.reduce(lambda inner, _: [inner], range(33), "deep")),
+            a_thing(value=nested_lists(33)),
         ],
         ids=lambda item: repr(item)[:60],
     )

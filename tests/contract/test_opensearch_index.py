@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import boto3
 import pytest
 from botocore.credentials import Credentials
 from opensearchpy import NotFoundError, OpenSearch, RequestError, Urllib3AWSV4SignerAuth
 
 from opx.adapters.aws.backoff import Backoff
-from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
+from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client, serverless_client
 from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.adapters.aws.opensearch_indices import ensure_index
 from opx.adapters.aws.opensearch_schema import SOURCE_FIELDS, index_body
@@ -377,6 +380,16 @@ class TestSearching:
         fill(nextgen.index, entry)
         assert vector_ids(nextgen.index, numpy.array(a_unit_vector(1, 1), dtype="float32")) == ids_of(entry)
 
+    def test_fields_count_as_much_as_the_library_says(
+        self, nextgen: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        entry, other = an_entry("pod", title="disk"), an_entry("disk " * 4, title="pod", source="other.md")
+        fill(nextgen.index, entry, other)
+        for field, first in (("terms_title", entry), ("terms_content", other)):
+            with monkeypatch.context() as patch:
+                patch.setitem(LEXICAL_FIELDS, field, 50.0)
+                assert lexical_ids(nextgen.index, "disk")[0] == first.indexed.entry_id
+
 
 class TestSigning:
     def test_every_request_is_signed_for_serverless_with_the_hash_of_its_body(self, nextgen: Collection) -> None:
@@ -385,6 +398,21 @@ class TestSigning:
         nextgen.index.count(EVERYONE)
         assert all("/eu-west-1/aoss/aws4_request" in r.headers["authorization"] for r in nextgen.double.requests)
         assert all("x-amz-content-sha256" in r.headers for r in nextgen.double.requests)
+
+    def test_client_takes_credentials_and_region_from_the_session(self, nextgen: Collection) -> None:
+        session = boto3.Session("AKIDSESSION", "secret", "token", region_name="us-west-2")
+        client = serverless_client(nextgen.double.endpoint, session=session)
+        OpenSearchIndex(client, INDEX).count(EVERYONE)
+        client.close()
+        headers = nextgen.double.requests[-1].headers
+        assert re.search(r"Credential=AKIDSESSION/\d+/us-west-2/aoss/", headers["authorization"])
+        assert headers["x-amz-security-token"] == "token"
+
+    def test_client_without_a_region_is_refused(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+        with pytest.raises(IndexUnavailableError, match="region"):
+            serverless_client("https://localhost", session=boto3.Session("AKID", "secret"))
 
     @pytest.mark.parametrize("auth", [None, Urllib3AWSV4SignerAuth(CREDENTIALS, "eu-west-1", "es")])
     def test_double_refuses_requests_that_are_not(

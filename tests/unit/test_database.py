@@ -48,17 +48,25 @@ def test_commits_reach_the_disk(database: Database) -> None:
 
 
 def test_transaction_that_raises_leaves_nothing(database: Database) -> None:
-    with pytest.raises(KeyError), database.transaction() as connection:
-        connection.execute("INSERT INTO numbers VALUES (1)")
-        raise KeyError
+    def fail() -> None:
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO numbers VALUES (1)")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     add(database, 2)
     assert numbers(database) == [2]
 
 
 def test_inner_transaction_is_part_of_the_outer(database: Database) -> None:
-    with pytest.raises(KeyError), database.transaction():
-        add(database, 1)
-        raise KeyError
+    def fail() -> None:
+        with database.transaction():
+            add(database, 1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert numbers(database) == []
 
 

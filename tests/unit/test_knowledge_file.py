@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,12 @@ def test_without_cronsim_the_rest_of_the_file_is_checked_alike(tmp_path: Path, m
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "cronsim" else find(name))
     assert load(tmp_path, VALID).category("notes/short").schedule == "0 4 * * 1-5"
     assert "has 1 fields" in refusal(tmp_path, VALID.replace("0 4 * * 1-5", "daily"))
+
+
+def test_loading_does_not_import_what_only_parsing_needs() -> None:
+    code = "import sys, opx.knowledge_file as k; k.load_knowledge(); print({'jsonpath_ng', 'bs4'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"
 
 
 # -- finding the file ------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.ids import normalise
+from opx.errors import UnparsableDocumentError
 from opx.ingestion.parsing import decoding, parse
 from tests.unit.parsing_support import a_category, outcome, parsed, refusal, text_of
 
@@ -154,6 +155,11 @@ def test_many_control_characters_are_refused_as_binary() -> None:
     assert "control characters" in refusal(b"\x01\x02\x03\x04text")
 
 
+def test_a_control_character_among_ten_bytes_is_text() -> None:
+    assert text_of(b"\x01" + b"x" * 9) == "\x01" + "x" * 9
+    assert "2 of its first 10 bytes are control characters" in refusal(b"\x01\x02" + b"x" * 8)
+
+
 def test_a_log_with_colours_is_text() -> None:
     line = "\x1b[31mERROR\x1b[0m it failed\n"
     assert text_of(line, "a.log") == line
@@ -252,10 +258,18 @@ def test_ten_megabytes_are_read_in_bounded_memory(name: str, line: bytes) -> Non
     assert peak_of(read) < 8_000_000
 
 
-def test_a_stream_that_returns_little_at_a_time_is_read_whole() -> None:
-    class Slow(io.BytesIO):
-        def read(self, size: int | None = -1, /) -> bytes:
-            return super().read(min(size or 1, 3))
+class Slow(io.BytesIO):
+    """Returns at most three bytes at a time."""
 
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(min(size or 1, 3))
+
+
+def test_a_stream_that_returns_little_at_a_time_is_read_whole() -> None:
     source = parse(Slow(b"---\ntitle: T\n---\nsome text\n"), name="a.md", category=a_category())
     assert (source.title, "".join(source.lines)) == ("T", "some text\n")
+
+
+def test_a_stream_that_returns_little_at_a_time_is_recognised() -> None:
+    with pytest.raises(UnparsableDocumentError, match="a PDF"):
+        parse(Slow(b"%PDF-1.7\n"), name="a.md", category=a_category())

@@ -177,9 +177,9 @@ class EmbeddedServices(Services):
 
     @cached_property
     def embedder(self) -> Embedder:  # type: ignore[override]
-        from opx.adapters.embedded.embedder import MiniLmEmbedder, packaged_model
+        from opx.adapters.embedded.embedder import MiniLmEmbedder, default_model
 
-        folder = Path(self.settings.model_path) if self.settings.model_path else packaged_model()
+        folder = Path(self.settings.model_path) if self.settings.model_path else default_model()
         return MiniLmEmbedder(folder, threads=self.settings.embedding_threads)
 
     @cached_property

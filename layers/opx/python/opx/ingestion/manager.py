@@ -81,17 +81,26 @@ class IngestionManager:
         return IngestionResult(tuple(self.work()))
 
     def _put_text(
-        self, tier: str, category: str, document: str | Mapping[str, Any], metadata: dict[str, Any]
+        self, tier: str, category: str, document: str | Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> str:
         known = self._knowledge.category(category)
         if known.tier.value != tier:
             raise InvalidInputError(f"category {known.path} is of tier {known.tier.value}, not {tier!r}")
+        return self.put_document(known.path, document, metadata)
+
+    def put_document(self, category: str, document: str | Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+        """Put a document into the corpus store and return its object key; the pipeline does the rest.
+
+        `metadata` as for `ingest_document`. Raises `UnknownCategoryError`.
+        """
+        known = self._knowledge.category(category)
+        described = dict(metadata)
         text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, sort_keys=True)
         suffix = ".md" if isinstance(document, str) else ".json"
-        name = str(metadata.pop("source", "") or stable_hash(text))
+        name = str(described.pop("source", "") or stable_hash(text))
         source = f"{DOCUMENTS_FOLDER}{known.path}/{name}"
         key = self._scope.prefix + (source if source.endswith(_DOCUMENT_SUFFIXES) else source + suffix)
-        self._put(key, text.encode("utf-8"), {**metadata, "category": known.path})
+        self._put(key, text.encode("utf-8"), {**described, "category": known.path})
         return key
 
     # -- files

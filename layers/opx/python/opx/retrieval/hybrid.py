@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
@@ -43,11 +43,15 @@ class HybridSearch:
     def run(self, text: str, vector: Vector | None, where: SearchFilter, config: QueryConfig) -> FusedHits:
         """The fused hits for a query and its vector (None: lexical only). Raises `IndexUnavailableError`."""
         response = self._index.search(SearchRequest(where, text, vector, DEPTH[config.mode]))
-        hits = _fused(response, config.fusion or DEFAULT_FUSION)
-        thinned = tuple(_thinned(hits, config.max_chunks_per_document))
-        legs = {"lexical": response.lexical, "vector": response.vector}
-        failed = {name: leg.error for name, leg in legs.items() if leg.error}
-        return FusedHits(thinned, _term_weights(response), failed)
+        return fused_hits(response, config.fusion or DEFAULT_FUSION, config.max_chunks_per_document)
+
+
+def fused_hits(response: SearchResponse, method: Fusion, per_document: int) -> FusedHits:
+    """What an index answered, as one list with at most `per_document` chunks of a document."""
+    thinned = tuple(_thinned(_fused(response, method), per_document))
+    legs = {"lexical": response.lexical, "vector": response.vector}
+    failed = {name: leg.error for name, leg in legs.items() if leg.error}
+    return FusedHits(thinned, _term_weights(response), failed)
 
 
 def _fused(response: SearchResponse, method: Fusion) -> Iterator[FusedHit]:
@@ -85,11 +89,3 @@ def _term_weights(response: SearchResponse) -> dict[str, float]:
         unseen_value = found == 0 and any(character.isdigit() for character in term)
         weights[term] = 0.0 if unseen_value else math.log(1 + (max(total - found, 0) + 0.5) / (found + 0.5))
     return weights
-
-
-def best_of_documents(hits: Sequence[FusedHit]) -> list[FusedHit]:
-    """Each document's first hit, in order."""
-    first: dict[str, FusedHit] = {}
-    for hit in hits:
-        first.setdefault(hit.indexed.chunk.document_id, hit)
-    return list(first.values())

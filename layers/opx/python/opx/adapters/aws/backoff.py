@@ -24,4 +24,4 @@ class Backoff:
     def pauses(self) -> Iterator[float]:
         """Seconds to wait after each failed try but the last."""
         for retry in range(self.attempts - 1):
-            yield min(self.longest, self.base * 1) * (1 - self.random() / 2)
+            yield min(self.longest, self.base * 2**retry) * (1 - self.random() / 2)

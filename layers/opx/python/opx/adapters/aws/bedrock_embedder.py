@@ -22,6 +22,8 @@ from opx.ports import Vector
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
 
+DEFAULT_MODEL = "amazon.titan-embed-text-v2:0"
+
 BUSY_CODES = frozenset(
     {
         "InternalServerException",

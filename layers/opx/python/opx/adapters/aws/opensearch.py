@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import boto3
 from opensearchpy import OpenSearch, OpenSearchException, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
 
 from opx.adapters.aws import opensearch_queries as queries
@@ -38,6 +39,20 @@ def opensearch_client(endpoint: str, credentials: Any, region: str, *, timeout: 
         retry_on_status=(),
         pool_maxsize=10,
     )
+
+
+def serverless_client(endpoint: str, *, timeout: float = 5.0, session: boto3.Session | None = None) -> OpenSearch:
+    """A client with the credentials and the region that boto3 finds.
+
+    Raises `IndexUnavailableError` if it finds none.
+    """
+    session = session or boto3.Session()
+    credentials = session.get_credentials()
+    if credentials is None or not session.region_name:
+        raise IndexUnavailableError(
+            "OpenSearch Serverless needs AWS credentials and a region: set AWS_PROFILE or AWS_*"
+        )
+    return opensearch_client(endpoint, credentials, session.region_name, timeout=timeout)
 
 
 class OpenSearchIndex:
@@ -87,7 +102,7 @@ class OpenSearchIndex:
         return references
 
     def search(self, request: SearchRequest) -> SearchResponse:
-        terms = queries.searched_terms(query_terms(request.text or ""))
+        terms = query_terms(request.text or "")[: queries.MAX_QUERY_TERMS]
         bodies = {_STATISTICS: queries.statistics_body(terms, request.filter)}
         if terms:
             bodies[_LEXICAL] = queries.lexical_body(terms, request.filter, request.depth)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,17 +32,10 @@ def matching(where: SearchFilter) -> Body:
     return {"bool": {"filter": filter_clauses(where)}}
 
 
-def searched_terms(terms: Sequence[str]) -> dict[str, int]:
-    """Each distinct term with how often it occurs, at most `MAX_QUERY_TERMS` of them, in the order of the text."""
-    return dict(list(Counter(terms).items())[:MAX_QUERY_TERMS])
-
-
-def lexical_body(terms: Mapping[str, int], where: SearchFilter, depth: int) -> Body:
-    """BM25 summed over fields and terms, each times the field's boost and the term's number in the query."""
+def lexical_body(terms: Sequence[str], where: SearchFilter, depth: int) -> Body:
+    """BM25 summed over fields and terms, each times the field's boost."""
     should = [
-        {"term": {field: {"value": term, "boost": boost * times}}}
-        for field, boost in LEXICAL_FIELDS.items()
-        for term, times in terms.items()
+        {"term": {field: {"value": term, "boost": boost}}} for field, boost in LEXICAL_FIELDS.items() for term in terms
     ]
     query = {"bool": {"should": should, "minimum_should_match": 1, "filter": filter_clauses(where)}}
     return _hits_body(query, depth)
@@ -65,7 +57,7 @@ def _hits_body(query: Body, depth: int) -> Body:
     }
 
 
-def statistics_body(terms: Mapping[str, int], where: SearchFilter) -> Body:
+def statistics_body(terms: Sequence[str], where: SearchFilter) -> Body:
     """How many entries pass the filter, and how many of them hold each term in any field."""
     body: Body = {"size": 0, "query": matching(where), "track_total_hits": True}
     if terms:

@@ -136,7 +136,7 @@ def _starts_afresh(char: str) -> bool:
     The scripts of plane 1 below the symbols are left out, as some of their letters compose; so is what is unassigned.
     """
     code = ord(char)
-    if 0x10000 <= code < 0x1F000:
+    if 0x1160 <= code < 0x1200 or 0x10000 <= code < 0x1F000:
         return False
     return unicodedata.category(char)[0] not in "MC"
 

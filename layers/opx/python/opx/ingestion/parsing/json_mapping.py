@@ -98,23 +98,20 @@ def _all(paths: tuple[FieldPath, ...], record: dict[str, Any]) -> list[Any]:
 
 
 def _content(paths: tuple[FieldPath, ...], record: dict[str, Any]) -> str:
-    parts = []
-    for path in paths:
-        values = path.values(record)
-        if values:
-            text = (
-                "\n\n".join(dict.fromkeys(values))
-                if _are_texts(values)
-                else _rendered(values[0] if len(values) == 1 else values)
-            )
-            parts.append((path.label, normalise(well_formed(text)).strip("\n")))
+    found = [(path.label, path.values(record)) for path in paths]
+    parts = [(label, _as_text(values)) for label, values in found if values]
     if len(paths) == 1:
         return "".join(f"{text}\n" for _, text in parts)
     return "".join(f"## {label}\n\n{text}\n\n" for label, text in parts)[:-1]
 
 
-def _are_texts(values: list[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def _as_text(values: list[Any]) -> str:
+    """Texts as paragraphs, each once; anything else as bullets."""
+    if all(isinstance(value, str) for value in values):
+        text = "\n\n".join(dict.fromkeys(values))
+    else:
+        text = _rendered(values[0] if len(values) == 1 else values)
+    return normalise(well_formed(text)).strip("\n")
 
 
 def _rendered(value: Any, indent: str = "") -> str:
