@@ -264,7 +264,7 @@ class ConditionContract:
             table.delete(a_key(), condition=Equals("version", 1))
 
     def test_exactly_one_of_several_concurrent_writers_wins(self, table: Table) -> None:
-        barrier = threading.Barrier(4)
+        barrier = threading.Barrier(4, timeout=10)
 
         def write(writer: int) -> list[int]:
             won = []

@@ -9,6 +9,7 @@ import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -98,6 +99,26 @@ def test_concurrent_writers_never_mix_content_and_metadata(tmp_path: Path) -> No
             assert info.metadata == metadata_of[info.etag]
     for writer in writing:
         writer.result()
+
+
+def test_facts_are_never_those_of_an_object_that_was_replaced_meanwhile(tmp_path: Path) -> None:
+    overtakers = ["second", "third"]
+
+    class Overtaken(FolderObjectStore):
+        """Others replace the object twice just after it was opened."""
+
+        def _open(self, key: str) -> BinaryIO | None:
+            file = super()._open(key)
+            while overtakers:
+                title = overtakers.pop(0)
+                FolderObjectStore(tmp_path).put(key, title.encode(), metadata={"title": title})
+            return file
+
+    store = Overtaken(tmp_path)
+    store.put("a", b"first", metadata={"title": "first"})
+    info = store.head("a")
+    assert info is not None
+    assert (info.size, info.metadata) == (5, {"title": "third"})
 
 
 def test_large_stream_needs_little_memory(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from opx.adapters.embedded.object_names import MAX_NAME_BYTES, folder_path, key_of, path_of
@@ -16,11 +16,17 @@ ANY_KEY = (CONFUSING | st.text(min_size=1, max_size=300)).filter(is_object_key)
 
 
 @given(ANY_KEY)
+@example("x" * 1024)
+@example("é" * 512)
 def test_path_gives_the_key_again(key: str) -> None:
     assert key_of(path_of(key)) == key
 
 
 @given(ANY_KEY)
+@example("x" * 1024)
+@example("Ü" * 512)
+@example("\U0001f525" * 256)
+@example("%" * 1024)
 def test_names_fit_and_are_never_hidden_or_special(key: str) -> None:
     for name in path_of(key):
         assert 0 < len(name.encode()) <= MAX_NAME_BYTES

@@ -178,6 +178,11 @@ def test_nesting_up_to_the_limit_is_read() -> None:
     assert "deep" in text_of(data, "a.json", SIMPLE)
 
 
+def test_deep_small_values_do_not_grow_by_their_depth() -> None:
+    data = '{"title": "T", "body":' + "[" * 150 + "1" + ",1" * 10_000 + "]" * 150 + "}"
+    assert len(text_of(data, "a.json", SIMPLE)) < 20 * len(data)
+
+
 def test_an_array_of_records_is_refused() -> None:
     assert "array of records" in refusal("[{}]", "a.json", SIMPLE)
 

@@ -105,7 +105,10 @@ class Services:
             index=self.index,
             rules=ChunkingRules(self.settings.chunk_tokens, self.settings.chunk_overlap),
             unit_of_work=self.unit_of_work,
+            read_threads=self.read_threads,
         )
+
+    read_threads = 1
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         """Groups table writes into one commit where the store can; nothing depends on it but speed."""
@@ -116,7 +119,7 @@ class Services:
         from opx.ingestion.worker import IngestionWorker, RetryRules
 
         rules = RetryRules(self.settings.max_attempts, self.settings.retry_base_seconds)
-        return IngestionWorker(self.pipeline, self.failures, rules)
+        return IngestionWorker(self.pipeline, self.failures, rules, unit_of_work=self.unit_of_work)
 
     @property
     def drain(self) -> QueueDrain | None:
@@ -167,7 +170,8 @@ class EmbeddedServices(Services):
         from opx.ingestion.announcing import AnnouncingObjectStore
 
         folder = FolderObjectStore(self.settings.home_path / "corpus")
-        return AnnouncingObjectStore(folder, self.queue, SqliteSequence(self._database, "events"))
+        sequence = SqliteSequence(self._database, "events")
+        return AnnouncingObjectStore(folder, self.queue, sequence, unit_of_work=self.unit_of_work)
 
     @cached_property
     def queue(self) -> Queue:  # type: ignore[override]
@@ -198,7 +202,7 @@ class EmbeddedServices(Services):
     def drain(self) -> QueueDrain:
         from opx.ingestion.worker import QueueDrain
 
-        return QueueDrain(self.queue, self.worker, exclusive=self._only_worker)
+        return QueueDrain(self.queue, self.worker, exclusive=self._only_worker, unit_of_work=self.unit_of_work)
 
     @contextmanager
     def _only_worker(self) -> Iterator[None]:
@@ -220,6 +224,8 @@ class EmbeddedServices(Services):
 
 class AwsServices(Services):
     """S3, DynamoDB, SQS, OpenSearch Serverless and Bedrock."""
+
+    read_threads = 8
 
     def _client(self, service: str) -> Any:
         from opx.adapters.aws.clients import client

@@ -47,7 +47,9 @@ class Settings:
         if self.backend not in ("embedded", "aws"):
             raise InvalidInputError(f"OPX_BACKEND must be 'embedded' or 'aws', not {self.backend!r}")
         if self.search_generation not in ("nextgen", "classic"):
-            raise InvalidInputError(f"OPX_SEARCH_GENERATION must be 'nextgen' or 'classic', not {self.search_generation!r}")
+            raise InvalidInputError(
+                f"OPX_SEARCH_GENERATION must be 'nextgen' or 'classic', not {self.search_generation!r}"
+            )
         if not 0 <= self.chunk_overlap < self.chunk_tokens:
             raise InvalidInputError("OPX_CHUNK_OVERLAP must be at least 0 and below OPX_CHUNK_TOKENS")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import BinaryIO
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, BinaryIO
 
-from opx.ingestion.events import DOCUMENTS_FOLDER, SEQUENCER_WIDTH, ObjectEvent
 from opx.domain.scopes import scope_of_object
+from opx.ingestion.events import DOCUMENTS_FOLDER, SEQUENCER_WIDTH, ObjectEvent
 from opx.ports import ObjectInfo, ObjectStore, Queue
 
 
@@ -17,10 +18,18 @@ class AnnouncingObjectStore:
     `opx ingest` does) announces it again.
     """
 
-    def __init__(self, store: ObjectStore, queue: Queue, sequence: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        queue: Queue,
+        sequence: Callable[[], int],
+        *,
+        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
         self._store = store
         self._queue = queue
         self._sequence = sequence
+        self._unit_of_work = unit_of_work
 
     def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
         info = self._store.put(key, data, metadata=metadata)
@@ -42,5 +51,6 @@ class AnnouncingObjectStore:
 
     def _announce(self, key: str, *, deleted: bool) -> None:
         if scope_of_object(key)[1].startswith(DOCUMENTS_FOLDER):
-            sequencer = f"{self._sequence():0{SEQUENCER_WIDTH}X}"
-            self._queue.send(ObjectEvent(key, deleted, sequencer).to_json())
+            with self._unit_of_work():
+                sequencer = f"{self._sequence():0{SEQUENCER_WIDTH}X}"
+                self._queue.send(ObjectEvent(key, deleted, sequencer).to_json())

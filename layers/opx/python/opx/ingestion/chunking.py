@@ -41,14 +41,24 @@ class ChunkOwner:
 def chunk_document(
     pieces: Iterable[str], owner: ChunkOwner, *, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP
 ) -> Iterator[DocumentChunk]:
-    """The chunks of a normalised text that comes in pieces (lines), lazily and in bounded memory.
+    """The chunks of a normalised text that comes in pieces (lines, very long ones cut), lazily and in bounded memory.
+
+    See `chunk_lines`.
+    """
+    return chunk_lines(scan(pieces), owner, tokens=tokens, overlap=overlap)
+
+
+def chunk_lines(
+    lines: Iterable[Line], owner: ChunkOwner, *, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP
+) -> Iterator[DocumentChunk]:
+    """The chunks of classified lines.
 
     Every character is in at least one chunk; no chunk is over `tokens` tokens or blank; the same text gives the same
     chunks everywhere. Raises `InvalidInputError` unless 0 <= overlap < tokens.
     """
     if not 0 <= overlap < tokens:
         raise InvalidInputError(f"overlap must be at least 0 and below the window, not {overlap} of {tokens}")
-    split = _split(scan(pieces), owner.title, tokens, overlap)
+    split = _split(lines, owner.title, tokens, overlap)
     for index, piece in enumerate(_join_small(split, tokens)):
         yield DocumentChunk(
             chunk_id=chunk_id(owner.document_id, index, piece.text),

@@ -58,7 +58,9 @@ class FailureLog:
 
     def resolve(self, document_key: str) -> None:
         """Forget the failure of an object, if there is one."""
-        self._table.delete({"failureId": failure_id(document_key)})
+        key = {"failureId": failure_id(document_key)}
+        if self._table.get(key):
+            self._table.delete(key)
 
     def get(self, failure: str) -> FailedItem | None:
         item = self._table.get({"failureId": failure})

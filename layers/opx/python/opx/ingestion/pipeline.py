@@ -10,8 +10,10 @@ import json
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import IO, Any
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
@@ -21,7 +23,7 @@ from opx.domain.scopes import scope_of_object
 from opx.errors import ConditionFailedError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.errors import UnparsableDocumentError as Unparsable
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
-from opx.ingestion.chunking import ChunkOwner, chunk_document
+from opx.ingestion.chunking import ChunkOwner, chunk_lines
 from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.reading import DocumentReader, ReadDocument
@@ -78,6 +80,7 @@ class IngestionPipeline:
         index: SearchIndex,
         rules: ChunkingRules,
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        read_threads: int = 1,
     ) -> None:
         self._store = store
         self._reader = reader
@@ -86,6 +89,7 @@ class IngestionPipeline:
         self._index = index
         self._rules = rules
         self._unit_of_work = unit_of_work
+        self._read_threads = read_threads
 
     def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[Outcome]:
         """Handle events of different documents together, so that the index commits once; one outcome each, in order.
@@ -93,32 +97,45 @@ class IngestionPipeline:
         Nothing that concerns a single document is raised: its outcome is `FAILED` (bad input) or `RETRY`.
         """
         with ExitStack() as stack:
-            steps = [self._prepare(event, stack, progress) for event in events]
+            with self._unit_of_work():
+                claims = [self._claim(event) for event in events]
+            steps = self._prepare_all(claims, stack)
             changes = [step for step in steps if not isinstance(step, Outcome)]
-            written = iter(self._write(changes))
+            written = iter(self._embed_and_write(changes, progress))
             return [step if isinstance(step, Outcome) else next(written) for step in steps]
 
-    # -- one document at a time: up to its vectors
+    # -- one document at a time: up to its chunks
 
-    def _prepare(self, event: ObjectEvent, stack: ExitStack, progress: Progress | None) -> Outcome | Claim | _Prepared:
+    def _claim(self, event: ObjectEvent) -> Outcome | Claim:
         scope, source = scope_of_object(event.document_key)
         if not source.startswith(DOCUMENTS_FOLDER):
             return Outcome(Result.SKIPPED, event.key, f"not under {DOCUMENTS_FOLDER}")
         try:
-            claim = self._catalog.claim(DocumentKey(scope, source), event)
+            return self._catalog.claim(DocumentKey(scope, source), event)
         except StaleEventError:
             return Outcome(Result.SKIPPED, event.key, "not newer than what was applied")
         except BusyError:
             return Outcome(Result.RETRY, event.key, "another worker has the document", delay_seconds=_BUSY_SECONDS)
         except (StoreUnavailableError, InvalidInputError) as exc:
             return _failed(event, exc)
+
+    def _prepare_all(self, claims: Sequence[Outcome | Claim], stack: ExitStack) -> list[Outcome | Claim | _Prepared]:
+        """Several at a time where reading and storing mean waiting for a network."""
+        if self._read_threads == 1:
+            return [self._prepare(claim, stack) for claim in claims]
+        with ThreadPoolExecutor(self._read_threads) as pool:
+            return list(pool.map(lambda claim: self._prepare(claim, stack), claims))
+
+    def _prepare(self, claim: Outcome | Claim, stack: ExitStack) -> Outcome | Claim | _Prepared:
+        if isinstance(claim, Outcome):
+            return claim
         try:
-            return self._read_and_embed(claim, stack, progress)
+            return self._read(claim, stack)
         except (StoreUnavailableError, InvalidInputError, Unparsable) as exc:
             self._catalog.release(claim, applied=False)
-            return _failed(event, exc)
+            return _failed(claim.event, exc)
 
-    def _read_and_embed(self, claim: Claim, stack: ExitStack, progress: Progress | None) -> Outcome | Claim | _Prepared:
+    def _read(self, claim: Claim, stack: ExitStack) -> Outcome | Claim | _Prepared:
         """What to write for a claimed document; the claim itself if the document is to leave the index."""
         key = claim.event.document_key
         info = self._store.head(key)
@@ -131,7 +148,7 @@ class IngestionPipeline:
             return Outcome(Result.UNCHANGED, key, document_id=claim.current_id)
         try:
             with self._reader.read(claim.key, info) as read:
-                return self._chunk_and_embed(claim, read, fingerprint, stack, progress)
+                return self._chunked(claim, read, fingerprint, stack)
         except ObjectNotFoundError:
             return self._missing(claim)
 
@@ -145,26 +162,21 @@ class IngestionPipeline:
         rules = [self._rules.tokens, self._rules.overlap, self._embedder.model_id, PIPELINE_VERSION]
         return stable_hash("fingerprint", etag, sidecar, metadata, rules)
 
-    def _chunk_and_embed(
-        self, claim: Claim, read: ReadDocument, fingerprint: str, stack: ExitStack, progress: Progress | None
-    ) -> _Prepared:
+    def _chunked(self, claim: Claim, read: ReadDocument, fingerprint: str, stack: ExitStack) -> _Prepared:
         lines = stack.enter_context(
             tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="\n", errors="surrogatepass")
         )
         document = self._chunk(claim, read, lines)
-        prepared = _Prepared(claim, document, fingerprint, lines, [])
-        if read.category.embed:
-            self._embed(prepared, progress)
-        else:
+        if not read.category.embed:
             lines.truncate(0)
-        return prepared
+        return _Prepared(claim, document, fingerprint, lines, [])
 
     def _chunk(self, claim: Claim, read: ReadDocument, lines: IO[str]) -> KnowledgeDocument:
         """Write the chunks' lines and store them; return the document with its counts and its version."""
         document = read.document
         owner = ChunkOwner(document.document_id, document.title, document.category, document.tags)
         count = tokens = 0
-        for chunk in chunk_document(read.pieces(), owner, tokens=self._rules.tokens, overlap=self._rules.overlap):
+        for chunk in chunk_lines(read.lines(), owner, tokens=self._rules.tokens, overlap=self._rules.overlap):
             lines.write(chunk.to_json_line() + "\n")
             count += 1
             tokens += chunk.token_count
@@ -185,36 +197,41 @@ class IngestionPipeline:
         known = self._catalog.version(claim.key, claim.current_id)
         return replace(document, version=max(last, 1), created_at=known.created_at if known else document.created_at)
 
-    def _embed(self, prepared: _Prepared, progress: Progress | None) -> None:
-        batch: list[str] = []
-        for chunk in prepared.chunks():
-            batch.append(chunk.text)
-            if len(batch) == EMBED_AT_ONCE:
-                prepared.vectors.extend(self._embedder.embed_documents(batch))
-                batch = []
-                if progress:
-                    progress(prepared.claim.event.document_key, len(prepared.vectors))
-        prepared.vectors.extend(self._embedder.embed_documents(batch))
+    # -- all documents together: vectors, index, catalog
 
-    # -- all documents together: index, then catalog
-
-    def _write(self, steps: Sequence[Claim | _Prepared]) -> list[Outcome]:
-        """Change the index in one go and note it in the catalog."""
+    def _embed_and_write(self, steps: Sequence[Claim | _Prepared], progress: Progress | None) -> list[Outcome]:
+        """One outcome a step; if the model, the index or the catalog is unavailable, all are to be retried."""
         if not steps:
             return []
         claims = [step if isinstance(step, Claim) else step.claim for step in steps]
         try:
-            changes = [self._change(step) for step in steps]
-            with self._unit_of_work():
-                for claim in claims:
-                    self._catalog.start_writing(claim)
-            references = self._index.apply(changes)
-            with self._unit_of_work():
-                return [self._finish(step, refs) for step, refs in zip(steps, references, strict=True)]
+            self._embed([step for step in steps if isinstance(step, _Prepared)], progress)
+            return self._write(steps, claims)
         except (StoreUnavailableError, ConditionFailedError) as exc:
             for claim in claims:
                 self._catalog.release(claim, applied=False)
             return [_failed(claim.event, exc) for claim in claims]
+
+    def _embed(self, documents: Sequence[_Prepared], progress: Progress | None) -> None:
+        """Embed chunks of all documents in batches that don't end where a document does."""
+        chunks = ((document, chunk.text) for document in documents for chunk in document.chunks())
+        while batch := list(islice(chunks, EMBED_AT_ONCE)):
+            vectors = self._embedder.embed_documents([text for _, text in batch])
+            for (document, _), vector in zip(batch, vectors, strict=True):
+                document.vectors.append(vector)
+            if progress:
+                last = batch[-1][0]
+                progress(last.claim.event.document_key, len(last.vectors))
+
+    def _write(self, steps: Sequence[Claim | _Prepared], claims: Sequence[Claim]) -> list[Outcome]:
+        """Change the index in one go and note it in the catalog."""
+        changes = [self._change(step) for step in steps]
+        with self._unit_of_work():
+            for claim in claims:
+                self._catalog.start_writing(claim)
+        references = self._index.apply(changes)
+        with self._unit_of_work():
+            return [self._finish(step, refs) for step, refs in zip(steps, references, strict=True)]
 
     def _change(self, step: Claim | _Prepared) -> DocumentChange:
         if isinstance(step, Claim):

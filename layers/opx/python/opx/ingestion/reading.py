@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -17,7 +17,7 @@ from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.times import iso_time
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ingestion.markdown_lines import scan
+from opx.ingestion.markdown_lines import Line, scan
 from opx.ingestion.metadata import DocumentMetadata, validated
 from opx.ingestion.parsing.registry import parse
 from opx.ingestion.parsing.sidecar import parse_sidecar
@@ -28,18 +28,25 @@ OBJECT_METADATA = "opx-metadata"
 
 _SPOOL_BYTES = 1024 * 1024
 _LINE_PIECE = 65_536
+_KEEP_LINES_BELOW = 1024 * 1024
+"""Characters of text up to which its lines are kept in memory instead of scanned again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """A document before chunking. `text` is the normalised text in an open temporary file, read with `pieces`."""
+    """A document before chunking. `text` is the normalised text in an open temporary file; `scanned` holds its lines
+    unless it is too long to keep them."""
 
     document: KnowledgeDocument
     category: Category
     text: IO[str]
+    scanned: Sequence[Line] | None
 
-    def pieces(self) -> Iterator[str]:
-        """The text's lines, very long ones in parts."""
+    def lines(self) -> Iterable[Line]:
+        """The classified lines of the text."""
+        return self.scanned if self.scanned is not None else scan(self._pieces())
+
+    def _pieces(self) -> Iterator[str]:
         self.text.seek(0)
         while piece := self.text.readline(_LINE_PIECE):
             yield piece
@@ -78,10 +85,10 @@ class DocumentReader:
             metadata = validated(raw, name=name)
             if metadata.category:
                 category = self._knowledge.category(metadata.category)
-            heading, digest = _spool(parsed.lines, text)
-            title = _title(metadata.title, parsed.title, heading, name)
-            document = self._document(key, info, category, metadata, (title, digest))
-            yield ReadDocument(document, category, text)
+            spooled = _spool(parsed.lines, text)
+            title = _title(metadata.title, parsed.title, spooled.heading, name)
+            document = self._document(key, info, category, metadata, (title, spooled.digest))
+            yield ReadDocument(document, category, text, spooled.lines)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
         name = object_key + SIDECAR_SUFFIX
@@ -141,16 +148,28 @@ def _uploaded_metadata(info: ObjectInfo, source: str) -> dict[str, Any]:
     return found
 
 
-def _spool(lines: Iterator[str], text: IO[str]) -> tuple[str, str]:
-    """Write the lines; return the first level-one heading ("" for none) and the hash of the text."""
+@dataclass(frozen=True, slots=True)
+class _Spooled:
+    """The first level-one heading ("" for none), the hash of the text, and its lines if they are few."""
+
+    heading: str
+    digest: str
+    lines: Sequence[Line] | None
+
+
+def _spool(pieces: Iterator[str], text: IO[str]) -> _Spooled:
     digest = hashlib.sha256()
     heading = ""
-    for line in scan(lines):
+    kept: list[Line] | None = []
+    for line in scan(pieces):
         text.write(line.text)
         digest.update(line.text.encode("utf-8", "surrogatepass"))
         if line.level == 1 and not heading:
             heading = line.heading
-    return heading, digest.hexdigest()
+        if kept is not None:
+            kept.append(line)
+            kept = kept if line.start < _KEEP_LINES_BELOW else None
+    return _Spooled(heading, digest.hexdigest(), kept)
 
 
 def _title(declared: str, found: str | None, heading: str, name: str) -> str:

@@ -113,7 +113,9 @@ def _is_prose(runs: list[_Run], ends: list[int], cut: int) -> bool:
     """True if the unit at `cut` has no line that must stay with its neighbours: then it may be torn."""
     inside = [run for run, end in zip(runs, ends, strict=True) if end > cut]
     first = inside[0]
-    kept_together = first.text.lstrip()[:1] in "|`~-*+0123456789" or any(r.break_before == Break.INSIDE for r in inside[1:2])
+    kept_together = first.text.lstrip()[:1] in "|`~-*+0123456789" or any(
+        r.break_before == Break.INSIDE for r in inside[1:2]
+    )
     return not kept_together
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 from opx.errors import InvalidInputError
 from opx.ingestion.events import ObjectEvent, parse_event
@@ -22,6 +23,8 @@ MAX_DELAY_SECONDS = 900.0
 BATCH_MESSAGES = 40
 _IDLE_SECONDS = 0.2
 Observer = Callable[[Outcome], None]
+UnitOfWork = Callable[[], AbstractContextManager[Any]]
+"""Groups writes into one commit where the store can; see `Services.unit_of_work`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,18 @@ class RetryRules:
 class IngestionWorker:
     """Turns messages into outcomes. It never loses one: what isn't done is retried, and what can't be is recorded."""
 
-    def __init__(self, pipeline: IngestionPipeline, failures: FailureLog, rules: RetryRules) -> None:
+    def __init__(
+        self,
+        pipeline: IngestionPipeline,
+        failures: FailureLog,
+        rules: RetryRules,
+        *,
+        unit_of_work: UnitOfWork = nullcontext,
+    ) -> None:
         self._pipeline = pipeline
         self._failures = failures
         self._rules = rules
+        self._unit_of_work = unit_of_work
 
     def process(self, messages: Sequence[tuple[str, int]], progress: Progress | None = None) -> list[Outcome]:
         """Handle bodies with their delivery counts; one outcome each, in order. `RETRY` has its delay."""
@@ -55,8 +66,9 @@ class IngestionWorker:
                 outcomes[position] = Outcome(Result.FAILED, "", str(exc), error=exc)
         for group in _rounds(events):
             applied = self._pipeline.apply([events[position] for position in group], progress)
-            for position, outcome in zip(group, applied, strict=True):
-                outcomes[position] = self._settled(events[position], outcome, messages[position][1])
+            with self._unit_of_work():
+                for position, outcome in zip(group, applied, strict=True):
+                    outcomes[position] = self._settled(events[position], outcome, messages[position][1])
         return [outcomes[position] for position in range(len(messages))]
 
     def _settled(self, event: ObjectEvent, outcome: Outcome, receives: int) -> Outcome:
@@ -99,12 +111,14 @@ class QueueDrain:
         queue: Queue,
         worker: IngestionWorker,
         *,
-        exclusive: Callable[[], AbstractContextManager[None]] = nullcontext,
+        exclusive: UnitOfWork = nullcontext,
+        unit_of_work: UnitOfWork = nullcontext,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._queue = queue
         self._worker = worker
         self._exclusive = exclusive
+        self._unit_of_work = unit_of_work
         self._sleep = sleep
 
     def run(self, observe: Observer | None = None, progress: Progress | None = None) -> Iterator[Outcome]:
@@ -121,14 +135,17 @@ class QueueDrain:
         self, messages: Sequence[Message], observe: Observer | None, progress: Progress | None
     ) -> Iterator[Outcome]:
         outcomes = self._worker.process([(m.body, m.receives) for m in messages], progress)
-        for message, outcome in zip(messages, outcomes, strict=True):
+        with self._unit_of_work():
+            for message, outcome in zip(messages, outcomes, strict=True):
+                if outcome.result is Result.RETRY:
+                    self._queue.retry(message.receipt, delay_seconds=math.ceil(outcome.delay_seconds))
+                else:
+                    self._queue.done(message.receipt)
+        for outcome in outcomes:
             if observe:
                 observe(outcome)
-            if outcome.result is Result.RETRY:
-                self._queue.retry(message.receipt, delay_seconds=math.ceil(outcome.delay_seconds))
-                continue
-            self._queue.done(message.receipt)
-            yield outcome
+            if outcome.result is not Result.RETRY:
+                yield outcome
 
     def _take(self) -> list[Message]:
         messages: list[Message] = []

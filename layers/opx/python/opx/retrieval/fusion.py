@@ -18,7 +18,9 @@ LEXICAL_WEIGHT = 2 / 3
 DEFAULT_FUSION = Fusion.MIN_MAX
 
 
-def reciprocal_rank_fusion(lists: Sequence[Scored], weights: Sequence[float] | None = None, k: int = RRF_K) -> list[tuple[str, float]]:
+def reciprocal_rank_fusion(
+    lists: Sequence[Scored], weights: Sequence[float] | None = None, k: int = RRF_K
+) -> list[tuple[str, float]]:
     """Sum of weight / (k + i + 1) over the lists that hold an entry at rank i, counted from 0."""
     fused: dict[str, float] = {}
     for scored, weight in zip(lists, weights or [1.0] * len(lists), strict=True):

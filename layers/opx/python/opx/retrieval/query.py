@@ -165,5 +165,3 @@ def _metadata(chunk: DocumentChunk, language: str) -> dict[str, Any]:
         "tags": list(chunk.tags),
         "language": language,
     }
-
-

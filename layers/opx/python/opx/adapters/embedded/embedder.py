@@ -31,7 +31,6 @@ _READING = "256-camel-apart"
 would be one unknown word; apart, nDCG@10 of the vector leg rose from .72 to .81 on the labelled set."""
 
 
-
 def default_model() -> Path:
     """The model built at set-up, or else the packaged one: slower, and its vectors differ a little."""
     built = built_model()

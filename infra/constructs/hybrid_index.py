@@ -1,0 +1,142 @@
+"""The OpenSearch Serverless collection and index that lexical and vector search share."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from aws_cdk import CfnResource, Stack
+from aws_cdk import aws_opensearchserverless as aoss
+from constructs import Construct
+
+from infra.constructs.keeping import removal_policy
+from infra.names import Names
+from opx.adapters.aws.bedrock_models import embedding_model
+from opx.adapters.aws.opensearch_schema import index_body
+
+READ = ("aoss:DescribeIndex", "aoss:ReadDocument")
+WRITE = (*READ, "aoss:WriteDocument")
+MANAGE = ("aoss:CreateIndex", "aoss:DeleteIndex", "aoss:DescribeIndex", "aoss:UpdateIndex")
+
+MAX_OCUS = 8
+"""The most that searching and that indexing may grow to, each: a limit on cost, not a need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The ARNs of who may read, who may also write, and who may create the index but not see its documents."""
+
+    read: str
+    write: str
+    manage: str
+
+
+class HybridIndex(Construct):
+    """A vector collection of the chosen generation with one index, reachable over TLS with signed requests only.
+
+    The policies come first: a collection needs the encryption policy to be created, and the index needs the right to
+    create it, which takes up to a minute to be effective while the collection takes several to be created.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, names: Names, index_name: str, access: Access
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._names = names
+        self.index_name = index_name
+        policies = [self._encryption_policy(), self._network_policy(), *self._access_policies(access)]
+        group = self._group() if names.deployment.search_generation == "nextgen" else None
+        self._collection = self._make_collection(group)
+        index = aoss.CfnCollectionIndex(
+            self,
+            "Index",
+            id=self._collection.attr_id,
+            index_name=index_name,
+            index_schema=index_schema(names.deployment.embedding_model),
+        )
+        for policy in policies:
+            self._collection.add_resource_dependency(policy)
+        for resource in (policies[0], policies[1], self._collection, index, *([group] if group else [])):
+            resource.apply_removal_policy(removal_policy(ephemeral=names.deployment.ephemeral))
+
+    @property
+    def endpoint(self) -> str:
+        return self._collection.attr_collection_endpoint
+
+    @property
+    def arn(self) -> str:
+        return self._collection.attr_arn
+
+    def _make_collection(self, group: aoss.CfnCollectionGroup | None) -> aoss.CfnCollection:
+        ephemeral = self._names.deployment.ephemeral
+        collection = aoss.CfnCollection(
+            self,
+            "Collection",
+            name=self._names.collection,
+            type="VECTORSEARCH",
+            standby_replicas="DISABLED" if ephemeral and not group else "ENABLED",
+            collection_group_name=group.name if group else None,
+            deletion_protection="DISABLED" if ephemeral else "ENABLED",
+        )
+        if group:
+            collection.add_resource_dependency(group)
+        return collection
+
+    def _group(self) -> aoss.CfnCollectionGroup:
+        """What makes a collection a next-generation one, which costs nothing while nobody asks."""
+        return aoss.CfnCollectionGroup(
+            self,
+            "Group",
+            name=self._names.collection,
+            generation="NEXTGEN",
+            standby_replicas="ENABLED",
+            capacity_limits=aoss.CfnCollectionGroup.CapacityLimitsProperty(
+                min_indexing_capacity_in_ocu=0,
+                min_search_capacity_in_ocu=0,
+                max_indexing_capacity_in_ocu=MAX_OCUS,
+                max_search_capacity_in_ocu=MAX_OCUS,
+            ),
+        )
+
+    def _encryption_policy(self) -> CfnResource:
+        policy = {"Rules": [self._collection_rule()], "AWSOwnedKey": True}
+        name = self._names.collection
+        return aoss.CfnSecurityPolicy(self, "Encryption", name=name, type="encryption", policy=_json(policy))
+
+    def _network_policy(self) -> CfnResource:
+        """The endpoint answers from everywhere, to signed requests of the principals below; no dashboards."""
+        policy = [{"Rules": [self._collection_rule()], "AllowFromPublic": True}]
+        name = self._names.collection
+        return aoss.CfnSecurityPolicy(self, "Network", name=name, type="network", policy=_json(policy))
+
+    def _access_policies(self, access: Access) -> list[CfnResource]:
+        return [
+            self._access_policy("Read", access.read, READ),
+            self._access_policy("Write", access.write, WRITE),
+            self._access_policy("Manage", access.manage, MANAGE),
+        ]
+
+    def _access_policy(self, kind: str, principal: str, permissions: tuple[str, ...]) -> CfnResource:
+        rule = {
+            "ResourceType": "index",
+            "Resource": [f"index/{self._names.collection}/{self.index_name}"],
+            "Permission": list(permissions),
+        }
+        name = self._names.access_policy(kind.lower())
+        policy = Stack.of(self).to_json_string([{"Rules": [rule], "Principal": [principal]}])
+        return aoss.CfnAccessPolicy(self, f"{kind}Access", name=name, type="data", policy=policy)
+
+    def _collection_rule(self) -> dict[str, Any]:
+        return {"ResourceType": "collection", "Resource": [f"collection/{self._names.collection}"]}
+
+
+def index_schema(model: str) -> str:
+    """The index for a model's vectors, as the library describes it; at most 2,480 characters of JSON are accepted."""
+    known = embedding_model(model)
+    dimension = known.checked_dimension(None)
+    return _json(index_body(f"{known.name}/{dimension}", dimension))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)

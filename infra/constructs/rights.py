@@ -1,0 +1,54 @@
+"""What functions may do, as statements of exactly the calls that the library's adapters make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+
+from infra.constructs.acknowledgements import acknowledge_wildcard
+from infra.names import Names
+from opx.adapters.aws.bedrock_models import embedding_model
+from opx.tables import TableSpec
+
+READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
+WRITE_ITEMS = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:PutItem")
+REMEMBER_EVENTS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+"""What Powertools' idempotency does with its table."""
+
+
+def allow(actions: Iterable[str], *resources: str) -> iam.PolicyStatement:
+    return iam.PolicyStatement(actions=sorted(actions), resources=list(resources))
+
+
+def on_tables(names: Names, specs: Sequence[TableSpec], actions: Iterable[str]) -> iam.PolicyStatement:
+    """These actions on the tables and on each of their indexes."""
+    tables = [names.table_arn(spec) for spec in specs]
+    indexes = [f"{names.table_arn(spec)}/index/{index.name}" for spec in specs for index in spec.indexes]
+    return allow(actions, *tables, *indexes)
+
+
+def use_collection(arn: str) -> iam.PolicyStatement:
+    """Reach the collection; what may be done there is up to its data-access policies."""
+    return allow(["aoss:APIAccessAll"], arn)
+
+
+def embed(model: str) -> iam.PolicyStatement:
+    """Call this embedding model. An inference profile calls it in regions of its own choice."""
+    return allow(["bedrock:InvokeModel"], *model_arns(model))
+
+
+def model_arns(model: str) -> list[str]:
+    name = embedding_model(model).name
+    bedrock = f"arn:{Aws.PARTITION}:bedrock"
+    if model == name:
+        return [f"{bedrock}:{Aws.REGION}::foundation-model/{name}"]
+    profile = f"{bedrock}:{Aws.REGION}:{Aws.ACCOUNT_ID}:inference-profile/{model}"
+    return [profile, f"{bedrock}:*::foundation-model/{name}"]
+
+
+def acknowledge_profile(role: iam.Role, model: str) -> None:
+    """Give the reason for the wildcard in the rights on an inference profile, if the model is called through one."""
+    for arn in model_arns(model)[1:]:
+        acknowledge_wildcard(role, arn, "the inference profile chooses the region in which it calls this one model")

@@ -1,0 +1,103 @@
+"""A Lambda function that does one thing, with rights of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.constructs.acknowledgements import acknowledge
+from infra.constructs.code import ARCHITECTURE, RUNTIME, LayerSource
+from infra.constructs.keeping import removal_policy
+from infra.names import DEFAULTS, Names
+from opx.settings import env_name
+
+LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpec:
+    """`use_case` is a folder of `lambdas/`, `dependencies` a file of `layers/dependencies/`; sizes in MB and seconds."""
+
+    use_case: str
+    dependencies: str
+    description: str
+    memory: int
+    timeout: int
+    concurrency: int | None = None
+
+
+class UseCaseFunction(Construct):
+    """A function, its layers, its role and its log group.
+
+    `settings` are values by field of `opx.settings.Settings`; nothing else is in the environment. The role may write
+    to the log group and what `rights` say.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        spec: FunctionSpec,
+        names: Names,
+        source: LayerSource,
+        settings: Mapping[str, str],
+        rights: Sequence[iam.PolicyStatement],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.log_group = logs.LogGroup(
+            self,
+            "Logs",
+            log_group_name=f"/aws/lambda/{names.function(spec.use_case)}",
+            retention=LOG_RETENTION,
+            removal_policy=removal_policy(ephemeral=names.deployment.ephemeral),
+        )
+        self.role = iam.Role(
+            self,
+            "Role",
+            role_name=names.role(spec.use_case),
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+        )
+        for right in (_write_logs(self.log_group), *rights):
+            self.role.add_to_policy(right)
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            function_name=names.function(spec.use_case),
+            description=spec.description,
+            runtime=RUNTIME,
+            architecture=ARCHITECTURE,
+            handler="handler.handler",
+            code=source.function_code(spec.use_case),
+            layers=[source.library(self), source.dependencies(self, spec.dependencies)],
+            environment={env_name(field): value for field, value in settings.items()},
+            memory_size=spec.memory,
+            timeout=Duration.seconds(spec.timeout),
+            reserved_concurrent_executions=spec.concurrency,
+            role=self.role,
+            log_group=self.log_group,
+        )
+        acknowledge(self.function, "L1", "the layers' wheels are locked for this version of Python")
+
+
+def common_settings(names: Names, endpoint: str) -> dict[str, str]:
+    """What every function needs to find tables, index and model."""
+    return {
+        "backend": "aws",
+        "table_prefix": names.prefix,
+        "search_endpoint": endpoint,
+        "search_index": DEFAULTS.search_index,
+        "search_generation": names.deployment.search_generation,
+        "embedding_model": names.deployment.embedding_model,
+    }
+
+
+def _write_logs(log_group: logs.LogGroup) -> iam.PolicyStatement:
+    actions = ["logs:CreateLogStream", "logs:PutLogEvents"]
+    return iam.PolicyStatement(actions=actions, resources=[log_group.log_group_arn])

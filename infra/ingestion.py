@@ -1,0 +1,97 @@
+"""From a changed object to the index."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda_event_sources as event_sources
+from constructs import Construct
+
+from infra.constructs import rights
+from infra.constructs.acknowledgements import acknowledge_wildcard
+from infra.constructs.code import LayerSource
+from infra.constructs.hybrid_index import HybridIndex
+from infra.constructs.ingest_queue import IngestQueue
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
+from infra.names import Names
+from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, IDEMPOTENCY, KEYS
+
+WRITTEN_TABLES = (DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS)
+BATCH_SIZE = 10
+CONCURRENCY = 10
+"""Also a limit on the embedding model's rate and on the OCUs that indexing asks for."""
+
+INGEST_DOCUMENTS = FunctionSpec(
+    use_case="ingest_documents",
+    dependencies="ingest",
+    description="Takes changed documents into the index",
+    memory=1024,
+    timeout=300,
+    concurrency=CONCURRENCY,
+)
+
+
+class IngestionStack(Stack):
+    """The queue of changes and the function that works on it."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        stack_id: str,
+        *,
+        names: Names,
+        collection: HybridIndex,
+        source: LayerSource,
+        env: Environment,
+    ) -> None:
+        super().__init__(scope, stack_id, env=env, description="OPX Knowledge: ingestion")
+        self.changes = IngestQueue(self, "Changes", names=names, function_timeout=INGEST_DOCUMENTS.timeout)
+        self.ingest = UseCaseFunction(
+            self,
+            "IngestDocuments",
+            spec=INGEST_DOCUMENTS,
+            names=names,
+            source=source,
+            settings={
+                **common_settings(names, collection.endpoint),
+                "corpus_bucket": names.corpus_bucket,
+                "ingest_queue_url": self.changes.queue.queue_url,
+            },
+            rights=_rights(names, collection),
+        )
+        self.ingest.function.add_event_source(
+            event_sources.SqsEventSource(
+                self.changes.queue,
+                batch_size=BATCH_SIZE,
+                max_concurrency=CONCURRENCY,
+                report_batch_item_failures=True,
+            )
+        )
+        _acknowledge(self.ingest, names)
+        CfnOutput(self, "QueueUrl", value=self.changes.queue.queue_url)
+        CfnOutput(self, "FailedQueueUrl", value=self.changes.failed.queue_url)
+
+
+def _rights(names: Names, collection: HybridIndex) -> list[iam.PolicyStatement]:
+    """Listing is for telling a missing object (404) from a forbidden one (403)."""
+    bucket = names.corpus_arn
+    return [
+        rights.allow(["s3:ListBucket"], bucket),
+        rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _READ_FOLDERS)),
+        rights.allow(["s3:AbortMultipartUpload", "s3:PutObject"], *(f"{bucket}/{folder}" for folder in _CHUNK_FOLDERS)),
+        rights.on_tables(names, WRITTEN_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
+        rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),
+        rights.use_collection(collection.arn),
+        rights.embed(names.deployment.embedding_model),
+    ]
+
+
+_CHUNK_FOLDERS = ("chunks/*", "clients/*/chunks/*")
+_READ_FOLDERS = ("documents/*", "clients/*/documents/*", *_CHUNK_FOLDERS)
+_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents and of their chunks"
+
+
+def _acknowledge(function: UseCaseFunction, names: Names) -> None:
+    for folder in _READ_FOLDERS:
+        acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+    rights.acknowledge_profile(function.role, names.deployment.embedding_model)

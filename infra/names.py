@@ -1,0 +1,69 @@
+"""Physical names. What the library names is taken from there; an environment puts its own name before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import Aws
+
+from infra.configuration import Deployment
+from opx.settings import Settings
+from opx.tables import TableSpec
+
+DEFAULTS = Settings()
+PLAIN_ENVIRONMENT = "prod"
+"""The environment without a prefix: its tables and bucket have the names that programs outside this one know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of one environment. Stacks refer to each other's resources by them, which needs no exports."""
+
+    deployment: Deployment
+
+    @property
+    def prefix(self) -> str:
+        environment = self.deployment.environment
+        return "" if environment == PLAIN_ENVIRONMENT else f"{environment}-"
+
+    @property
+    def corpus_bucket(self) -> str:
+        """Bucket names are taken once in the world, so that only the plain environment can have the plain one."""
+        if self.deployment.corpus_bucket:
+            return self.deployment.corpus_bucket
+        plain = self.prefix + DEFAULTS.corpus_bucket
+        return f"{plain}-{Aws.ACCOUNT_ID}-{Aws.REGION}" if self.prefix else plain
+
+    @property
+    def collection(self) -> str:
+        return f"{self.prefix}opx-knowledge"
+
+    def access_policy(self, kind: str) -> str:
+        return f"{self.collection}-{kind}"
+
+    def table(self, spec: TableSpec) -> str:
+        return self.prefix + spec.name
+
+    def queue(self, kind: str) -> str:
+        return f"{self.prefix}opx-knowledge-{kind}"
+
+    def stack(self, kind: str) -> str:
+        return f"opx-knowledge-{self.deployment.environment}-{kind}"
+
+    def function(self, use_case: str) -> str:
+        """`use_case` is a folder of `lambdas/`."""
+        return f"{self.prefix}opx-{use_case.replace('_', '-')}"
+
+    def role(self, use_case: str) -> str:
+        """Roles are the same in all regions of an account, hence the region in the name."""
+        return f"{self.function(use_case)}-{Aws.REGION}"
+
+    def role_arn(self, use_case: str) -> str:
+        return f"arn:{Aws.PARTITION}:iam::{Aws.ACCOUNT_ID}:role/{self.role(use_case)}"
+
+    def table_arn(self, spec: TableSpec) -> str:
+        return f"arn:{Aws.PARTITION}:dynamodb:{Aws.REGION}:{Aws.ACCOUNT_ID}:table/{self.table(spec)}"
+
+    @property
+    def corpus_arn(self) -> str:
+        return f"arn:{Aws.PARTITION}:s3:::{self.corpus_bucket}"

@@ -1,0 +1,33 @@
+"""Where questions are answered: the search collection and its index. All of it can be rebuilt from the corpus."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Environment, Fn, Stack
+from constructs import Construct
+
+from infra.constructs.hybrid_index import Access, HybridIndex
+from infra.names import DEFAULTS, Names
+
+
+class SearchStack(Stack):
+    """One collection with one index; what reads, what writes and what creates it are three different principals."""
+
+    def __init__(self, scope: Construct, stack_id: str, *, names: Names, env: Environment) -> None:
+        super().__init__(scope, stack_id, env=env, description="OPX Knowledge: search index")
+        self.collection = HybridIndex(
+            self,
+            "HybridIndex",
+            names=names,
+            index_name=DEFAULTS.search_index,
+            access=Access(
+                write=names.role_arn("ingest_documents"),
+                read=names.role_arn("retrieve_knowledge"),
+                manage=names.deployment.deploy_role or self._execution_role(),
+            ),
+        )
+        CfnOutput(self, "Endpoint", value=self.collection.endpoint)
+
+    def _execution_role(self) -> str:
+        """The role with which CloudFormation acts, from `cdk bootstrap`; it creates the index."""
+        assert isinstance(self.synthesizer, DefaultStackSynthesizer)
+        return Fn.sub(self.synthesizer.cloud_formation_execution_role_arn)

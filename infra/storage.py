@@ -1,0 +1,26 @@
+"""What must not be lost: the corpus, and the tables about it."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, Environment, Stack
+from constructs import Construct
+
+from infra.constructs.corpus_bucket import CorpusBucket
+from infra.constructs.knowledge_table import KnowledgeTable
+from infra.names import Names
+from opx.tables import ALL_TABLES
+
+_COMMON = "opx-knowledge-"
+
+
+class StorageStack(Stack):
+    """The corpus bucket and every table of the library."""
+
+    def __init__(self, scope: Construct, stack_id: str, *, names: Names, env: Environment) -> None:
+        super().__init__(scope, stack_id, env=env, description="OPX Knowledge: corpus and tables")
+        ephemeral = names.deployment.ephemeral
+        corpus = CorpusBucket(self, "Corpus", bucket_name=names.corpus_bucket, ephemeral=ephemeral)
+        for spec in ALL_TABLES:
+            name = spec.name.removeprefix(_COMMON).title()
+            KnowledgeTable(self, f"{name}Table", spec=spec, table_name=names.table(spec), ephemeral=ephemeral)
+        CfnOutput(self, "CorpusBucket", value=corpus.bucket.bucket_name)

@@ -1,0 +1,58 @@
+"""Takes in what changed in the corpus bucket: S3 events that EventBridge puts into a queue, in batches.
+
+A batch goes through the pipeline together, as the index commits once a batch. Powertools' batch processors call a
+function a record, which would commit once a record, so only their form of answer is used. Its idempotency records
+skip exact duplicates; what keeps order and consistency is the catalog, by sequencer and claim. An event that is to be
+retried is reported as failed and isn't recorded, so that it comes again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from opx.bootstrap import Services, bootstrap
+from opx.ingestion.batches import Delivery, HandledEvents, process_batch
+from opx.operations.functions import observed
+from opx.operations.metrics import SERVICE, Report
+from opx.settings import Settings
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+
+
+def start() -> tuple[Services, HandledEvents]:
+    """The system that the environment describes."""
+    from opx.adapters.aws.clients import client
+    from opx.adapters.aws.handled_events import DynamoHandledEvents
+
+    settings = Settings.from_environ(os.environ)
+    logging.getLogger(SERVICE).setLevel(settings.log_level)
+    return bootstrap(settings), DynamoHandledEvents(client("dynamodb"), table_prefix=settings.table_prefix)
+
+
+def make_handler(
+    start: Callable[[], tuple[Services, HandledEvents]] = start,
+) -> Callable[[Any, Any], PartialItemFailureResponse]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse:  # noqa: ARG001
+        services, handled = started()
+        deliveries = [_delivery(record) for record in event["Records"]]
+        unfinished = process_batch(deliveries, services.worker, services.queue, handled, report)
+        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
+
+    return handler
+
+
+def _delivery(record: Mapping[str, Any]) -> Delivery:
+    receives = int(record["attributes"]["ApproximateReceiveCount"])
+    return Delivery(record["messageId"], record["body"], record["receiptHandle"], receives)
+
+
+handler = make_handler()

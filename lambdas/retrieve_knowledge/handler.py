@@ -1,0 +1,43 @@
+"""Answers an agent's tool calls: from Bedrock action groups of both kinds, and from AgentCore Gateway."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from opx.bootstrap import Services, bootstrap
+from opx.domain.scopes import Identity
+from opx.operations.functions import observed
+from opx.operations.metrics import SERVICE, Report
+from opx.settings import Settings
+from opx.tools.knowledge_tools import KnowledgeTools
+from opx.tools.runtimes import respond
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    settings = Settings.from_environ(os.environ)
+    logging.getLogger(SERVICE).setLevel(settings.log_level)
+    return bootstrap(settings)
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
+        def tools(identity: Identity | None) -> KnowledgeTools:
+            services = started()
+            configured = Identity(services.settings.client_id, services.settings.project_id)
+            return KnowledgeTools(services, identity or configured, report=report)
+
+        return respond(event, context, tools, report)
+
+    return handler
+
+
+handler = make_handler()

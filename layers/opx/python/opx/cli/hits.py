@@ -1,0 +1,98 @@
+"""An answer for people: ranked passages, why each is there, and where it comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import click
+
+from opx.cli.excerpts import excerpt, highlighted
+from opx.cli.output import aligned
+from opx.domain.results import Answer, RetrievalResult, ScoreParts
+
+_INDENT = "   "
+
+
+def hit_lines(rank: int, hit: RetrievalResult, query: str, *, explain: bool = False) -> Iterator[str]:
+    """A hit: title and section, category and score, excerpt, citation; with `explain`, a table of the score's parts."""
+    yield click.style(f"{rank}. {heading(hit)}", bold=True)
+    yield _INDENT + score_line(hit)
+    for line in excerpt(hit.content, query):
+        yield f"{_INDENT}| {highlighted(line, query, _mark)}"
+    if explain and hit.parts:
+        yield from (_INDENT + line for line in explanation(hit.parts))
+    yield _INDENT + click.style(f"{hit.source}  [Document ID: {hit.document_id}]", dim=True)
+
+
+def heading(hit: RetrievalResult) -> str:
+    """`Title > Section > Subsection`, on one line."""
+    return " ".join(" > ".join(part for part in (hit.title, hit.section) if part).split())
+
+
+def score_line(hit: RetrievalResult) -> str:
+    """`runbooks/procedures, score 0.81 = confidence 0.81 x trust 1.00 (by words #1, by meaning #4)`."""
+    parts = hit.parts
+    if parts is None:
+        return f"{hit.category}, score {hit.score:.2f}"
+    total = f"score {parts.final:.2f} = confidence {parts.confidence:.2f} x trust {parts.trust:.2f}"
+    return f"{hit.category}, {total} (by words {_rank(parts.lexical_rank)}, by meaning {_rank(parts.vector_rank)})"
+
+
+def explanation(parts: ScoreParts) -> Iterator[str]:
+    """A table of the score's parts, then in words how the hit was found."""
+    rows = [
+        ("", "rank", "value", ""),
+        ("by words", _rank(parts.lexical_rank), _value(parts.lexical_score), "BM25 over title and text"),
+        ("by meaning", _rank(parts.vector_rank), _value(parts.vector_score), "cosine with the question"),
+        ("fused", "", _value(parts.fused), "both together; gives the order within a question"),
+        ("reranked", "", _value(parts.rerank), ""),
+        ("confidence", "", _value(parts.confidence), "estimated probability that this answers the question"),
+        ("trust", "", _value(parts.trust), "of the category"),
+        ("final", "", _value(parts.final), "confidence x trust"),
+    ]
+    yield from aligned([row for row in rows if row[0] != "reranked" or parts.rerank is not None])
+    yield found_by(parts)
+
+
+def found_by(parts: ScoreParts) -> str:
+    """`found by words at rank 1 and by meaning at rank 4`."""
+    legs = (("by words", parts.lexical_rank), ("by meaning", parts.vector_rank))
+    found = [f"{leg} at rank {rank}" for leg, rank in legs if rank is not None]
+    missed = [f"not {leg}" for leg, rank in legs if rank is None]
+    return "found " + " and ".join(found) + "".join(f", {text}" for text in missed)
+
+
+def no_answer_lines(answer: Answer, min_confidence: float, option: str = "") -> Iterator[str]:
+    """What to say when nothing is good enough: the bar, what came closest and, if `option` is given, how to see it."""
+    yield f"No good answer: nothing reaches confidence {min_confidence:.2f}."
+    closest = answer.best_rejected
+    if closest is not None:
+        hint = f"; see it with {option} {_below(closest.confidence)}" if option else ""
+        yield f"Closest: {heading(closest)} ({closest.confidence:.2f}){hint}"
+
+
+def answer_lines(results: Sequence[RetrievalResult], query: str, *, explain: bool = False) -> Iterator[str]:
+    """All hits with an empty line between them."""
+    for rank, hit in enumerate(results, start=1):
+        if rank > 1:
+            yield ""
+        yield from hit_lines(rank, hit, query, explain=explain)
+
+
+def _below(confidence: float) -> str:
+    """A round number that this confidence reaches."""
+    digits = 1 if confidence >= 0.1 else 2
+    return f"{math.floor(confidence * 10**digits) / 10**digits:g}"
+
+
+def _rank(rank: int | None) -> str:
+    return "-" if rank is None else f"#{rank}"
+
+
+def _value(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _mark(word: str) -> str:
+    return click.style(word, fg="yellow", bold=True)

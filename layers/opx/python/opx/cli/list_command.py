@@ -1,0 +1,41 @@
+"""`opx list`: which documents there are."""
+
+from __future__ import annotations
+
+import click
+
+from opx.cli.documents import visible_documents
+from opx.cli.output import SHORT_ID, print_json, print_table
+from opx.cli.session import Session, pass_session
+
+
+@click.command("list")
+@click.option("--category", default="", metavar="NAME", help="Only this category or what is below it.")
+@click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
+@click.option("--all-versions", is_flag=True, help="Also versions that were replaced or deleted.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON, with full ids.")
+@pass_session
+def list_command(session: Session, *, category: str, tag: str, all_versions: bool, as_json: bool) -> None:
+    """List the documents that you may see, by category."""
+    services = session.existing_services()
+    found = [
+        document
+        for document in visible_documents(services, category=category, all_versions=all_versions)
+        if not tag or tag in document.tags
+    ]
+    if as_json:
+        print_json([document.to_json() for document in found])
+        return
+    rows = [
+        (
+            document.document_id[:SHORT_ID] if not all_versions else document.document_id,
+            document.category,
+            str(document.version),
+            document.state.value,
+            str(document.chunk_count),
+            document.last_updated[:10],
+            document.title,
+        )
+        for document in found
+    ]
+    print_table(("DOCUMENT ID", "CATEGORY", "VERSION", "STATE", "CHUNKS", "UPDATED", "TITLE"), rows)

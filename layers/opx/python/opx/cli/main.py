@@ -1,0 +1,147 @@
+"""The `opx` command: a thin layer that asks the library and prints what it says.
+
+Commands are imported when they are called, so that help is quick and a search never loads what ingestion needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+
+import click
+
+from opx import __version__
+from opx.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
+from opx.cli.session import SESSION, ServicesFactory, Session, verbose_logging
+from opx.errors import OpxError
+from opx.settings import Settings
+
+_COMMANDS = {
+    "ingest": ("ingest_command", "Take files and folders in."),
+    "search": ("search_command", "Ask a question: ranked passages with their sources."),
+    "show": ("show_command", "Print a document: its text, metadata and versions."),
+    "list": ("list_command", "List documents."),
+    "delete": ("delete_command", "Remove documents from the corpus."),
+    "failed": ("failed_command", "List what could not be taken in, and try it again."),
+    "status": ("status_command", "Show what there is and whether all is well."),
+    "watch": ("watch_command", "Keep the knowledge in step with a folder."),
+    "categories": ("categories_command", "List the kinds of knowledge."),
+    "project": ("project_command", "Put a client's projects into groups that share knowledge."),
+    "eval": ("eval_command", "Measure how well a labelled set of questions is answered."),
+    "demo": ("demo_command", "Take the example corpus in and ask it five questions."),
+}
+"""Name of each command, its module (which holds `<name>_command`) and what the overview says about it."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is called, and turns the library's errors into one line and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = _COMMANDS[cmd_name][0]
+        command: click.Command = getattr(importlib.import_module(f"opx.cli.{module}"), f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_text) for name, (_, help_text) in _COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except OpxError as exc:
+            raise CommandFailed(str(exc)) from exc
+        except KeyboardInterrupt as exc:
+            raise CommandFailed("interrupted", INTERRUPTED) from exc
+        except BrokenPipeError:
+            _discard_output()
+            ctx.exit(BROKEN_PIPE)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--home", metavar="DIR", help="Where the knowledge is kept.  [default: $OPX_HOME or .opx]")
+@click.option("--client", metavar="ID", help="Client that owns what is ingested, and who asks.")
+@click.option("--project", metavar="ID", help="Project of that client.")
+@click.option("-v", "--verbose", count=True, help="Log to stderr; twice for details.")
+@click.version_option(__version__, prog_name="opx")
+@click.pass_context
+def cli(context: click.Context, home: str | None, client: str | None, project: str | None, verbose: int) -> None:
+    """Institutional memory for operations: runbooks, postmortems and advisories, found by word and by meaning.
+
+    \b
+    opx ingest docs/runbooks          take a folder in
+    opx search "pods keep restarting" ask
+    opx show 3f9a                     read the document behind a hit
+
+    Exit codes: 0 done, 1 no good answer (search) or something failed (ingest, delete, failed retry), 2 wrong usage or
+    any other error. Results go to stdout, progress and errors to stderr.
+    """
+    launch = context.find_object(Launch) or Launch()
+    given = {"home": home, "client_id": client, "project_id": project}
+    settings = Settings.from_environ(launch.environ, **{name: value for name, value in given.items() if value})
+    if launch.environ.get("NO_COLOR"):
+        context.color = False
+    verbose_logging(context, verbose)
+    context.obj = settings
+    context.meta[SESSION] = Session(settings, launch.services_factory, context)
+
+
+class Launch:
+    """How the command was started: tests give their own environment and services."""
+
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, services_factory: ServicesFactory | None = None
+    ) -> None:
+        self.environ = os.environ if environ is None else environ
+        self.services_factory = services_factory
+
+
+def run(arguments: Sequence[str], *, services_factory: ServicesFactory | None = None) -> int:
+    """Run a command line and return its exit code. `services_factory` replaces `opx.bootstrap.bootstrap`."""
+    _tolerate_any_character()
+    try:
+        cli.main(list(arguments), prog_name="opx", obj=Launch(services_factory=services_factory))
+    except SystemExit as exc:
+        return exc.code if isinstance(exc.code, int) else FAILED
+    except Exception as exc:  # noqa: BLE001 - the outermost edge: whatever it is, people get a line and a way to see more
+        return _unexpected(exc, verbose=any(argument.startswith(("-v", "--verb")) for argument in arguments))
+    return 0
+
+
+def main() -> None:
+    """The console script."""
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    sys.exit(code)
+
+
+def _unexpected(error: Exception, *, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exception(error)
+    else:
+        click.echo(f"opx: unexpected {type(error).__name__}: {error} (for the traceback: opx -v ...)", err=True)
+    return FAILED
+
+
+def _tolerate_any_character() -> None:
+    """A console that can't show a character shows `?` instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _discard_output() -> None:
+    """Nobody reads any more; without this, Python would complain when it flushes at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())

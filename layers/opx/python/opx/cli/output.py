@@ -1,0 +1,55 @@
+"""Plain output: JSON, aligned columns and sizes, the same on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+SHORT_ID = 12
+"""Digits of an id that tables show: enough to be unique among 10^6 documents, and accepted wherever an id is."""
+
+
+def print_json(data: Any) -> None:
+    """Indented JSON on stdout; pure ASCII where the console knows no more, since `?` would be another value."""
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
+    click.echo(json.dumps(data, ensure_ascii=encoding != "utf8", indent=2))
+
+
+def warn(message: str) -> None:
+    """A line on stderr."""
+    click.echo(f"opx: {message}", err=True)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows as lines with columns of equal width, two blanks apart. Line ends within a cell become blanks."""
+    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))] if cells else []
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on stdout, its head in bold on a terminal."""
+    lines = aligned([heads, *rows])
+    click.echo(click.style(next(lines), bold=True))
+    for line in lines:
+        click.echo(line)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 document`, `2 documents`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def readable_size(size: int) -> str:
+    """Bytes as `640 B`, `12.3 KB` (1,000 bytes), `1.2 GB`."""
+    value = float(size)
+    for unit in ("B", "KB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"

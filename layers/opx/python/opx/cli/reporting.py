@@ -1,0 +1,114 @@
+"""What a person sees while documents are taken in: a bar on a terminal, a line a document in a log or pipe."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from opx.ingestion.outcomes import Outcome, Result
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+
+_LONG = 512
+"""Chunks after which a document gets a line before it is done."""
+
+
+class Reporter(Protocol):
+    """Told about the work as it goes on. Writes to stderr; failures are left to the summary."""
+
+    def expect(self, documents: int) -> None:
+        """So many documents are new or changed."""
+
+    def embedding(self, object_key: str, chunks: int) -> None:
+        """A document has come so far."""
+
+    def settled(self, outcome: Outcome) -> None:
+        """A document is done, one way or the other."""
+
+    def __enter__(self) -> Reporter: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the screen as it was."""
+
+
+class LineReporter:
+    """One line a document."""
+
+    def expect(self, documents: int) -> None:
+        if documents:
+            click.echo(f"taking in {documents:,} new or changed", err=True)
+
+    def embedding(self, object_key: str, chunks: int) -> None:
+        if chunks % _LONG == 0:
+            click.echo(f"embedding  {object_key}: {chunks:,} chunks so far", err=True)
+
+    def settled(self, outcome: Outcome) -> None:
+        line = outcome_line(outcome)
+        if line:
+            click.echo(line, err=True)
+
+    def __enter__(self) -> LineReporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+class BarReporter:
+    """A bar over documents that moves on as each is read and embedded."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        console = Console(stderr=True)
+        self._progress = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._task: TaskID | None = None
+        self._seen: set[str] = set()
+
+    def expect(self, documents: int) -> None:
+        self._task = self._progress.add_task("reading and embedding", total=documents)
+
+    def embedding(self, object_key: str, chunks: int) -> None:
+        self._advance(object_key, f"{_name(object_key)}: {chunks:,} chunks")
+
+    def settled(self, outcome: Outcome) -> None:
+        self._advance(outcome.object_key, _name(outcome.object_key))
+
+    def _advance(self, object_key: str, description: str) -> None:
+        self._seen.add(object_key)
+        if self._task is not None:
+            self._progress.update(self._task, completed=len(self._seen), description=description)
+
+    def __enter__(self) -> BarReporter:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+def reporter_for_stderr() -> Reporter:
+    return BarReporter() if sys.stderr.isatty() else LineReporter()
+
+
+def outcome_line(outcome: Outcome) -> str:
+    """`ingested  documents/a.md (3 chunks)`; empty for what nobody needs to know."""
+    if outcome.result not in (Result.INGESTED, Result.DELETED):
+        return ""
+    facts = f" ({outcome.chunks} chunks)" if outcome.chunks else ""
+    if outcome.reason:
+        facts += f": {outcome.reason}"
+    return f"{outcome.result.value:<9}  {outcome.object_key}{facts}"
+
+
+def _name(object_key: str) -> str:
+    return object_key.rsplit("/", 1)[-1]

@@ -1,0 +1,79 @@
+"""A batch of delivered messages: what was handled before is skipped, the rest goes through the worker together."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from opx.errors import StoreUnavailableError
+from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.worker import IngestionWorker
+from opx.operations.metrics import BY_RESULT, Metric, Report
+from opx.ports import Queue
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED = (Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.SKIPPED)
+"""Results after which the same event has nothing more to say. A failed item may be sent again, once it can succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message as it was delivered. `receives` counts deliveries, this one included."""
+
+    message_id: str
+    body: str
+    receipt: str
+    receives: int
+
+
+class HandledEvents(Protocol):
+    """Remembers for a while which events were handled. It may forget: the catalog skips what isn't new anyway."""
+
+    def has(self, body: str) -> bool:
+        """True only if `remember` was called with an event of the same bucket, key and sequencer."""
+
+    def remember(self, body: str) -> None:
+        """Note the event as handled. A body that is no event is ignored."""
+
+
+def process_batch(
+    deliveries: Sequence[Delivery], worker: IngestionWorker, queue: Queue, handled: HandledEvents, report: Report
+) -> list[str]:
+    """Handle the messages and return the ids of those that must come again, each after its own delay.
+
+    A failed item is in the failure log, and done as a message. Raises `StoreUnavailableError` if not even that could be
+    written; then the whole batch must come again, and what was done of it is skipped.
+    """
+    report(Metric.EVENTS, len(deliveries))
+    fresh = [delivery for delivery in deliveries if not handled.has(delivery.body)]
+    if len(fresh) < len(deliveries):
+        report(Metric.DUPLICATE_EVENTS, len(deliveries) - len(fresh))
+    outcomes = worker.process([(delivery.body, delivery.receives) for delivery in fresh])
+    unfinished = []
+    for delivery, outcome in zip(fresh, outcomes, strict=True):
+        _measure(outcome, report)
+        if outcome.result is Result.RETRY:
+            _postpone(queue, delivery, outcome)
+            unfinished.append(delivery.message_id)
+        elif outcome.result in _REMEMBERED:
+            handled.remember(delivery.body)
+    return unfinished
+
+
+def _postpone(queue: Queue, delivery: Delivery, outcome: Outcome) -> None:
+    """Let the message come again when the outcome says, not only when the queue's long visibility timeout is over."""
+    log.info("to be retried in %.0f s: %s: %s", outcome.delay_seconds, outcome.object_key, outcome.reason)
+    try:
+        queue.retry(delivery.receipt, delay_seconds=math.ceil(outcome.delay_seconds))
+    except StoreUnavailableError:
+        log.warning("could not set a delay; the message comes again when the queue lets it", exc_info=True)
+
+
+def _measure(outcome: Outcome, report: Report) -> None:
+    report(BY_RESULT[outcome.result])
+    if outcome.chunks:
+        report(Metric.CHUNKS_INGESTED, outcome.chunks)

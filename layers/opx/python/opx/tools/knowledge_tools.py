@@ -1,0 +1,116 @@
+"""The agent's tools, as plain methods that know nothing of the runtime which calls them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.ids import ID_LENGTH
+from opx.domain.queries import QueryConfig
+from opx.domain.results import Answer
+from opx.domain.scopes import Identity
+from opx.errors import DocumentNotFoundError
+from opx.operations.metrics import Metric, Report, unreported
+from opx.retrieval.query import INDEX_DOWN, KnowledgeQuery
+from opx.retrieval.readers import ProjectRegistry
+from opx.tools.declarations import DEFAULT_RESULTS, Tool
+from opx.tools.replies import DocumentReply, Reply, SearchReply
+
+if TYPE_CHECKING:
+    from opx.ingestion.catalog import Catalog
+
+MIN_CONFIDENCE = 0.7
+_DOCUMENT_ID = re.compile(f"[0-9a-f]{{{ID_LENGTH}}}")
+
+
+class Knowledge(Protocol):
+    """What the tools need of a system; `Services` has it."""
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    @property
+    def projects(self) -> ProjectRegistry: ...
+
+    def query_service(self, identity: Identity | None = None) -> KnowledgeQuery: ...
+
+
+class KnowledgeTools:
+    """The tools of one identity: they find and show what it may see, and nothing else.
+
+    Results below `min_confidence` are left out. Methods raise `StoreUnavailableError`, and `InvalidScopeError` for a
+    malformed identity.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        identity: Identity,
+        *,
+        min_confidence: float = MIN_CONFIDENCE,
+        report: Report = unreported,
+    ) -> None:
+        self._knowledge = knowledge
+        self._identity = identity
+        self._min_confidence = min_confidence
+        self._report = report
+
+    def call(self, tool: Tool, given: Iterable[tuple[str, object]]) -> Reply:
+        """Do what a tool does. Raises `ArgumentError` for arguments that are not as declared."""
+        reply: Reply = getattr(self, tool.name)(**tool.arguments(given))
+        return reply
+
+    def search_runbooks(self, query: str, max_results: int = DEFAULT_RESULTS) -> SearchReply:
+        """Search procedures and architecture."""
+        return self._search("runbooks", query, max_results)
+
+    def search_postmortems(self, query: str, max_results: int = DEFAULT_RESULTS) -> SearchReply:
+        """Search what past incidents taught."""
+        return self._search("postmortems", query, max_results)
+
+    def get_document_details(self, document_id: str) -> DocumentReply:
+        """The newest version that the reader may see, current ones first.
+
+        Raises `DocumentNotFoundError`, the same for an id that doesn't exist and one that belongs to someone else.
+        """
+        newest = max(self._visible(document_id), key=_recency, default=None)
+        if newest is None:
+            raise DocumentNotFoundError(f"no document with this id: {document_id}")
+        return DocumentReply(newest)
+
+    def _search(self, category: str, query: str, max_results: int) -> SearchReply:
+        started = time.perf_counter()
+        config = QueryConfig(categories=(category,), min_confidence=self._min_confidence, max_results=max_results)
+        answer = self._knowledge.query_service(self._identity).answer(query, config)
+        self._report(Metric.QUERY_LATENCY, 1000 * (time.perf_counter() - started))
+        self._measure(answer)
+        return SearchReply(answer)
+
+    def _measure(self, answer: Answer) -> None:
+        self._report(Metric.QUERIES)
+        if answer.partial:
+            self._report(Metric.PARTIAL_ANSWERS)
+        if INDEX_DOWN in answer.notes:
+            self._report(Metric.SEARCH_UNAVAILABLE)
+            return
+        best = answer.results[0] if answer.results else answer.best_rejected
+        self._report(Metric.RELEVANCE, best.score if best else 0.0)
+        if not answer.results:
+            self._report(Metric.UNANSWERED_QUERIES)
+
+    def _visible(self, document_id: str) -> Iterator[KnowledgeDocument]:
+        reader = self._knowledge.projects.reader(self._identity)
+        if not _DOCUMENT_ID.fullmatch(document_id):
+            return
+        for document in self._knowledge.catalog.find(document_id):
+            if reader.may_see(document.key.scope):
+                yield document
+
+
+def _recency(document: KnowledgeDocument) -> tuple[bool, str, int, str]:
+    """Ends with the key, so that equals are told apart the same way every time."""
+    current = document.state is DocumentState.CURRENT
+    return current, document.last_updated, document.version, document.key.id

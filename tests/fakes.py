@@ -1,0 +1,72 @@
+"""Stand-ins that are simple enough to be right: an embedder without a model, and what Lambda hands to a function."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from opx.operations.metrics import Metric
+from opx.ports import Vector
+
+_WORD = re.compile(r"\w+")
+
+
+class WordsEmbedder:
+    """An `Embedder` whose vectors count words: texts that share words are near each other. 64 dimensions."""
+
+    model_id = "words/64"
+    dimension = 64
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> Vector:
+        values = [0.0] * self.dimension
+        for word in _WORD.findall(text.casefold()) or [""]:
+            digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
+            values[digest[0] % self.dimension] += 1.0
+        length = math.hypot(*values)
+        return array("f", (value / length for value in values))
+
+
+@dataclass
+class FakeContext:
+    """A Lambda context. `client_context` is what a gateway sends along; action groups send none."""
+
+    client_context: Any = None
+    function_name: str = "function"
+    memory_limit_in_mb: int = 512
+    invoked_function_arn: str = "arn:aws:lambda:eu-west-1:123456789012:function:function"
+    aws_request_id: str = "8f5a1a52-0000-4000-8000-000000000000"
+
+    @classmethod
+    def of_gateway(cls, tool: str, headers: Mapping[str, Any] | None = None) -> FakeContext:
+        custom = {
+            "bedrockAgentCoreToolName": f"retrieve-knowledge___{tool}",
+            "bedrockAgentCoreMessageVersion": "1.0",
+            "bedrockAgentCoreGatewayId": "gateway-1",
+        }
+        if headers is not None:
+            custom["bedrockAgentCorePropagatedHeaders"] = headers  # type: ignore[assignment]
+        return cls(SimpleNamespace(custom=custom))
+
+
+@dataclass
+class Measured:
+    """A `Report` that keeps what it is told."""
+
+    values: dict[Metric, list[float]] = field(default_factory=dict)
+
+    def __call__(self, metric: Metric, value: float = 1.0) -> None:
+        self.values.setdefault(metric, []).append(value)
+
+    @property
+    def counts(self) -> Counter[Metric]:
+        return Counter({metric: len(values) for metric, values in self.values.items()})
