@@ -23,6 +23,7 @@ FEATURE_FLAGS = {
     "@aws-cdk/aws-s3:createDefaultLoggingPolicy": True,
     "@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy": True,
     "@aws-cdk/core:checkSecretUsage": True,
+    "@aws-cdk/core:defaultCrossStackReferences": "strong",  # the collection can't go while functions use it
     "@aws-cdk/core:enablePartitionLiterals": True,
     "@aws-cdk/core:target-partitions": ["aws", "aws-cn", "aws-us-gov"],
 }

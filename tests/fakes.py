@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from opx.operations.metrics import Metric
+from opx.operations.metrics import SERVICE, Metric
 from opx.ports import Vector
 
 _WORD = re.compile(r"\w+")
@@ -70,3 +72,17 @@ class Measured:
     @property
     def counts(self) -> Counter[Metric]:
         return Counter({metric: len(values) for metric, values in self.values.items()})
+
+
+@contextmanager
+def function_logs() -> Iterator[None]:
+    """What a function does to logging, undone afterwards: its handler writes to the standard output of this test."""
+    logger = logging.getLogger(SERVICE)
+    before = dict(logger.__dict__)
+    logger.handlers = []
+    try:
+        yield
+    finally:
+        logger.__dict__.clear()
+        logger.__dict__.update(before)
+        logger.manager._clear_cache()  # type: ignore[attr-defined]

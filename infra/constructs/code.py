@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,13 +50,14 @@ class LayerSource:
     def dependencies(self, scope: Construct, name: str) -> lambda_.LayerVersion:
         """The packages of `layers/dependencies/<name>.txt`, at exactly the versions and hashes given there."""
         requirements = REQUIREMENTS / f"{name}.txt"
-        description = f"Packages of {requirements.name}"
+        others = ["*", f"!{requirements.name}"]
         if self.bundle:
-            code = _bundled(REQUIREMENTS, fill=lambda folder: install(requirements, folder))
-            return _layer(scope, "DependenciesLayer", code, description)
-        code = lambda_.Code.from_asset(str(REQUIREMENTS), exclude=["*", f"!{requirements.name}"])
-        layer = _layer(scope, "DependenciesLayer", code, description)
-        cdk.Validations.of(layer).add_warning("opx:unbundled", _UNBUNDLED)
+            code = _bundled(REQUIREMENTS, fill=lambda folder: install(requirements, folder), exclude=others)
+        else:
+            code = lambda_.Code.from_asset(str(REQUIREMENTS), exclude=others)
+        layer = _layer(scope, "DependenciesLayer", code, f"Packages of {requirements.name}")
+        if not self.bundle:
+            cdk.Validations.of(layer).add_warning("opx:unbundled", _UNBUNDLED)
         return layer
 
 
@@ -91,10 +92,14 @@ class _LocalBundling:
         return True
 
 
-def _bundled(source: Path, *, fill: Callable[[Path], None]) -> lambda_.Code:
-    """The hash is that of the result, so that equal code isn't deployed again."""
+def _bundled(source: Path, *, fill: Callable[[Path], None], exclude: Sequence[str] = ()) -> lambda_.Code:
+    """The hash is that of the result, so that equal code isn't deployed again.
+
+    CDK bundles once for equal sources and options: what makes two bundles of one folder different must be in `exclude`.
+    """
     bundling = cdk.BundlingOptions(image=RUNTIME.bundling_image, local=_LocalBundling(fill))
-    return lambda_.Code.from_asset(str(source), bundling=bundling, asset_hash_type=cdk.AssetHashType.OUTPUT)
+    hashed = cdk.AssetHashType.OUTPUT
+    return lambda_.Code.from_asset(str(source), bundling=bundling, asset_hash_type=hashed, exclude=list(exclude))
 
 
 def _layer(scope: Construct, construct_id: str, code: lambda_.Code, description: str) -> lambda_.LayerVersion:

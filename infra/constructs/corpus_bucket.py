@@ -27,6 +27,7 @@ class CorpusBucket(Construct):
             "encryption": s3.BucketEncryption.S3_MANAGED,
             "enforce_ssl": True,
             "removal_policy": removal_policy(ephemeral=ephemeral),
+            "auto_delete_objects": ephemeral,
         }
         access_logs = s3.Bucket(
             self,

@@ -14,8 +14,8 @@ from opx.tables import TableSpec
 
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:PutItem")
-REMEMBER_EVENTS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
-"""What Powertools' idempotency does with its table."""
+REMEMBER_EVENTS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
+"""How Powertools looks up a record, and saves that one is done."""
 
 
 def allow(actions: Iterable[str], *resources: str) -> iam.PolicyStatement:

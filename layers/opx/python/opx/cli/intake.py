@@ -115,8 +115,8 @@ class Intake:
             lost = [key for key in stored if key not in present]
             if len(lost) > LARGEST_LOSS * len(stored) and not force:
                 raise InvalidInputError(
-                    f"{folder} has lost {len(lost)} of {len(stored)} documents: nothing was changed. "
-                    "Is it complete? Then run it again with --force"
+                    f"{folder} has lost {len(lost)} of {len(stored)} documents, so none is removed. If it is complete, "
+                    "`opx ingest --delete-missing --force` removes them"
                 )
             gone.extend(lost)
         return list(dict.fromkeys(gone))

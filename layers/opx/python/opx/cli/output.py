@@ -26,7 +26,7 @@ def warn(message: str) -> None:
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Rows as lines with columns of equal width, two blanks apart. Line ends within a cell become blanks."""
-    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
+    cells = [[" ".join(cell.splitlines()) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))] if cells else []
     for row in cells:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

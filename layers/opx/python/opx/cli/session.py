@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -39,6 +41,10 @@ class Session:
         services = factory(self.settings)
         self._context.call_on_close(services.close)
         return services
+
+    def at_home(self, home: Path) -> Session:
+        """The same session with its knowledge in another folder."""
+        return Session(replace(self.settings, home=str(home)), self._factory, self._context)
 
     @property
     def has_knowledge(self) -> bool:

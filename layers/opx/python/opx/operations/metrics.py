@@ -22,6 +22,8 @@ class Metric(StrEnum):
     UNANSWERED_QUERIES = "UnansweredQueries"
     PARTIAL_ANSWERS = "PartialAnswers"
     SEARCH_UNAVAILABLE = "SearchUnavailable"
+    TOOL_CALLS = "ToolCalls"
+    """All of them, whatever became of them."""
     TOOL_ERRORS = "ToolErrors"
     """Calls that failed for a reason that nobody foresaw."""
     TOOL_UNAVAILABLE = "ToolUnavailable"

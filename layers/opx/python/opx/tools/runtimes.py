@@ -89,6 +89,7 @@ class Runtime(Protocol):
 def respond(event: Any, context: Any, tools: Callable[[Identity | None], KnowledgeTools], report: Report) -> Response:
     """Answer a call in the form of the runtime that made it. Never raises: an agent gets a message, not a traceback."""
     runtime = runtime_of(event, context)
+    report(Metric.TOOL_CALLS)
     try:
         call = runtime.call()
         return runtime.answer(tools(call.identity).call(call.tool, call.arguments))

@@ -1,0 +1,118 @@
+"""`opx demo`: the example corpus in, five questions to it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import opx
+from opx.cli.hits import answer_lines, no_answer_lines
+from opx.cli.intake import Intake, Tally, summary
+from opx.cli.output import warn
+from opx.cli.reporting import reporter_for_stderr
+from opx.cli.session import Session, pass_session
+from opx.domain.queries import QueryConfig
+from opx.errors import InvalidInputError
+from opx.settings import Settings
+
+if TYPE_CHECKING:
+    from opx.bootstrap import Services
+
+DEMO_CONFIDENCE = 0.5
+"""Lower than a search's default, so that second hits are seen too."""
+
+HITS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DemoQuestion:
+    """A question, what it is to show, the file that answers it ("" for none), and the confidence to ask for."""
+
+    shows: str
+    text: str
+    answered_by: str
+    min_confidence: float = DEMO_CONFIDENCE
+
+
+QUESTIONS = (
+    DemoQuestion(
+        "A symptom in plain words",
+        "deleted the log files but df still shows the disk full",
+        "runbooks/linux-disk-full.md",
+    ),
+    DemoQuestion("An exact identifier: the name of an alert", "KubePodCrashLooping", "runbooks/pod-crashlooping.md"),
+    DemoQuestion(
+        "No word of the question is in the answer: found by meaning alone, so it is shown however unsure it is",
+        "the website's photos are inaccessible",
+        "postmortems/2024-11-s3-bucket-policy-lockout.md",
+        min_confidence=0.0,
+    ),
+    DemoQuestion(
+        "Only a postmortem knows",
+        "why did customers receive the same e-mail several times",
+        "postmortems/2024-08-kafka-consumer-lag.md",
+    ),
+    DemoQuestion("Nothing answers this", "how do I reset my VPN password", ""),
+)
+
+
+@click.command("demo")
+@click.option("--documents", type=click.Path(path_type=Path), help="Folder to take in.  [default: corpus/documents]")
+@pass_session
+def demo_command(session: Session, documents: Path | None) -> None:
+    """Take the example corpus in and ask it five questions, the last of which nothing in it answers."""
+    started = time.perf_counter()
+    used = session if _home_was_chosen(session.settings) else session.at_home(repository() / Settings().home)
+    services = used.services
+    folder = documents or example_documents()
+    if not folder.is_dir():
+        raise InvalidInputError(f"no folder {folder}: give one with --documents")
+    click.echo(f"Taking in {folder}, keeping it in {used.settings.home_path}")
+    _take_in(services, folder)
+    for number, question in enumerate(QUESTIONS, start=1):
+        _ask(services, number, question)
+    home = "" if used.settings.home_path == Path(Settings().home).absolute() else f"--home {used.settings.home_path} "
+    click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Now yours:  opx {home}search \"pods keep restarting\" --explain")
+
+
+def repository() -> Path:
+    """The checkout that this package is run from."""
+    return Path(opx.__file__).resolve().parents[4]
+
+
+def example_documents() -> Path:
+    return repository() / "corpus" / "documents"
+
+
+def _home_was_chosen(settings: Settings) -> bool:
+    return settings.home != Settings().home
+
+
+def _take_in(services: Services, folder: Path) -> None:
+    started = time.perf_counter()
+    tally = Tally()
+    with reporter_for_stderr() as reporter:
+        intake = Intake(services, reporter)
+        intake.put(intake.plan([folder]), {}, tally)
+        intake.work(tally)
+    for outcome in tally.failures:
+        warn(f"failed: {outcome.reason}")
+    click.echo(summary(tally, started))
+
+
+def _ask(services: Services, number: int, question: DemoQuestion) -> None:
+    config = QueryConfig(max_results=HITS_SHOWN, min_confidence=question.min_confidence)
+    answer = services.query_service().answer(question.text, config)
+    click.echo("\n" + click.style(f"=== {number}. {question.shows}", bold=True))
+    click.echo(f"    {question.text}\n")
+    for line in answer_lines(answer.results, question.text):
+        click.echo(line)
+    if not answer.results:
+        for line in no_answer_lines(answer, question.min_confidence):
+            click.echo(line)
+    for note in answer.notes:
+        warn(note)

@@ -1,0 +1,180 @@
+"""`opx watch`: a folder and the knowledge in step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from opx.cli.intake import Intake, Tally, canonical, summary
+from opx.cli.output import warn
+from opx.cli.reporting import outcome_line, reporter_for_stderr
+from opx.cli.session import Session, pass_session
+from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.manager import FileToIngest
+from opx.ingestion.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from opx.bootstrap import Services
+
+DEBOUNCE_MS = 1000
+QUIET_MS = 100
+"""A burst of changes is handled when nothing happened for this long, or after `DEBOUNCE_MS`."""
+
+TICK_MS = 200
+SETTLE_SECONDS = 0.3
+"""An editor may take a file away before it puts the new one there: only what stays away is gone."""
+
+
+@click.command("watch")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--category", metavar="NAME", help="Category of all files, whatever they or their folders say.")
+@click.option(
+    "--delete-missing/--no-delete", "delete", default=True, show_default=True, help="Remove documents with their files."
+)
+@pass_session
+def watch_command(session: Session, folder: Path, *, category: str | None, delete: bool) -> None:
+    """Take a folder in, then follow its changes until Ctrl-C: new, changed, renamed and deleted files.
+
+    One line a document on stdout, failures on stderr; what failed is also in `opx failed`.
+    """
+    from watchfiles import watch
+
+    services = session.services
+    metadata = {"category": services.knowledge.category(category).path} if category else {}
+    follower = Follower(services, canonical(folder), metadata, delete=delete)
+    changes = watch(
+        follower.folder,
+        debounce=DEBOUNCE_MS,
+        step=QUIET_MS,
+        rust_timeout=TICK_MS,
+        yield_on_timeout=True,
+        raise_interrupt=False,
+    )
+    try:
+        next(changes, None)  # from here on changes are noted, so that none is missed while the folder is taken in
+        follower.take_in()
+        click.echo(f"watching {follower.folder}: Ctrl-C stops")
+        for batch in changes:
+            follower.react(Path(path) for _, path in batch)
+    except KeyboardInterrupt:
+        pass
+    click.echo("stopped; `opx watch` again catches up")
+
+
+class Follower:
+    """Brings documents to the state of their files, whatever the events about them said."""
+
+    def __init__(
+        self,
+        services: Services,
+        folder: Path,
+        metadata: dict[str, Any],
+        *,
+        delete: bool,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.folder = folder
+        self._services = services
+        self._metadata = metadata
+        self._delete = delete
+        self._sleep = sleep
+        self._waiting: set[Path] = set()
+
+    def take_in(self) -> None:
+        """All of the folder, as `opx ingest` does it."""
+        started = time.perf_counter()
+        tally = Tally()
+        with reporter_for_stderr() as reporter:
+            intake = Intake(self._services, reporter)
+            steps = intake.plan([self.folder])
+            intake.put(steps, self._metadata, tally)
+            intake.remove(self._missing(intake, steps), tally)
+            intake.work(tally)
+        for outcome in tally.failures:
+            warn(f"failed: {outcome.reason}")
+        click.echo(summary(tally, started))
+
+    def _missing(self, intake: Intake, steps: list[FileToIngest | Outcome]) -> list[str]:
+        if not self._delete:
+            return []
+        try:
+            return intake.missing([self.folder], steps, force=False)
+        except InvalidInputError as exc:
+            warn(str(exc))
+            return []
+
+    def react(self, changed: Iterable[Path]) -> None:
+        """Handle a burst of changes. If the stores don't answer, it is handled with the next one."""
+        paths = self._waiting | {document_path(path) for path in changed}
+        if not paths:
+            return
+        self._waiting = set()
+        try:
+            for outcome in self._apply(paths).outcomes.values():
+                _print(outcome)
+        except StoreUnavailableError as exc:
+            self._waiting = paths
+            warn(f"will try again: {exc}")
+
+    def _apply(self, paths: set[Path]) -> Tally:
+        tally = Tally()
+        intake = Intake(self._services, _Silent())
+        relevant = sorted(path for path in paths if self._is_relevant(path))
+        if not all(path.exists() for path in relevant):
+            self._sleep(SETTLE_SECONDS)
+        present = [path for path in relevant if path.exists()]
+        intake.put(intake.plan(present), self._metadata, tally)
+        if self._delete and self.folder.is_dir():  # a folder that is gone as a whole was rather moved or not mounted
+            for path in relevant:
+                if path not in present:
+                    intake.remove(self._stored(intake, path), tally)
+        intake.work(tally)
+        return tally
+
+    def _is_relevant(self, path: Path) -> bool:
+        if not path.is_relative_to(self.folder) or path.is_relative_to(self._services.settings.home_path.resolve()):
+            return False
+        return not any(part.startswith(".") for part in path.relative_to(self.folder).parts)
+
+    def _stored(self, intake: Intake, path: Path) -> list[str]:
+        """Keys of the documents that came from this path, a file or a folder."""
+        key = intake.object_key(path)
+        return [key] if self._services.store.head(key) else list(intake.stored_under(path))
+
+
+class _Silent:
+    """A reporter for single changes: their lines are printed when they are done."""
+
+    def expect(self, documents: int) -> None:
+        return
+
+    def embedding(self, object_key: str, chunks: int) -> None:
+        return
+
+    def settled(self, outcome: Outcome) -> None:
+        return
+
+    def __enter__(self) -> _Silent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def document_path(path: Path) -> Path:
+    """A changed sidecar is a change of its document."""
+    return path.with_name(path.name.removesuffix(SIDECAR_SUFFIX)) if path.name.endswith(SIDECAR_SUFFIX) else path
+
+
+def _print(outcome: Outcome) -> None:
+    now = time.strftime("%H:%M:%S")
+    line = outcome_line(outcome)
+    if line:
+        click.echo(f"{now} {line}")
+    elif outcome.reason and outcome.error:
+        warn(f"{now} failed: {outcome.reason}")

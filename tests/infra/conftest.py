@@ -1,0 +1,39 @@
+"""Synthesised stacks. Starting jsii and synthesising take seconds: each environment is made once a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.infra.templates import Assembly, synthesise
+
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "1")
+
+
+@pytest.fixture(scope="session")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Assembly]:
+    """Synthesise an environment with this context."""
+
+    def made(**context: object) -> Assembly:
+        outdir: Path = tmp_path_factory.mktemp("cdk")
+        return synthesise(context, outdir)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def default(make: Callable[..., Assembly]) -> Assembly:
+    """What nothing was chosen for: environment dev, next-generation search, state retained."""
+    return make()
+
+
+@pytest.fixture(scope="session")
+def ephemeral(make: Callable[..., Assembly]) -> Assembly:
+    """The other choices: environment prod, classic search, a model behind an inference profile, state not retained."""
+    return make(environment="prod", ephemeral="true", search_generation="classic", embedding_model=PROFILE)
+
+
+PROFILE = "eu.cohere.embed-v4:0"

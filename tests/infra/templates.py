@@ -1,0 +1,92 @@
+"""Templates as tests ask about them: resources by type, references written out, everything plain data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+STACKS = ("storage", "search", "ingestion", "retrieval")
+Resource = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The output of one synthesis: `templates` by the kind of stack, as written and with intrinsics as text."""
+
+    folder: Path
+    written: Mapping[str, dict[str, Any]]
+    templates: Mapping[str, dict[str, Any]]
+    findings: list[str]
+
+    def resources(self, stack: str, kind: str) -> dict[str, Resource]:
+        """Properties by logical id of all resources of a type, such as `S3::Bucket`."""
+        found = self.templates[stack]["Resources"]
+        return {name: r.get("Properties", {}) for name, r in found.items() if r["Type"] == f"AWS::{kind}"}
+
+    def only(self, stack: str, kind: str) -> Resource:
+        (resource,) = self.resources(stack, kind).values()
+        return resource
+
+    def all_resources(self) -> Iterator[tuple[str, str, Resource]]:
+        """Stack, logical id and the whole resource."""
+        for stack, template in self.templates.items():
+            for name, resource in template["Resources"].items():
+                yield stack, name, resource
+
+    def path(self, stack: str) -> Path:
+        (found,) = self.folder.glob(f"*-{stack}.template.json")
+        return found
+
+
+def synthesise(context: Mapping[str, object], outdir: Path) -> Assembly:
+    """Synthesise in this process. Bundling is left out, and findings of cdk-nag are collected instead of raised."""
+    from infra.application import build, new_app
+
+    app = new_app({"aws:cdk:bundling-stacks": [], **context}, str(outdir))
+    build(app)
+    findings: list[str] = []
+    try:
+        app.synth()
+    except RuntimeError as exc:
+        if "Validation failed" not in str(exc):
+            raise
+    report = json.loads((outdir / "validation-report.json").read_text())
+    for plugin in report["pluginReports"]:
+        findings += [_finding(violation) for violation in plugin["violations"] if violation["severity"] == "error"]
+    written = {stack: json.loads(next(outdir.glob(f"*-{stack}.template.json")).read_text()) for stack in STACKS}
+    return Assembly(outdir, written, {name: plain(template) for name, template in written.items()}, findings)
+
+
+def _finding(violation: Mapping[str, Any]) -> str:
+    where = ", ".join(construct["constructPath"] for construct in violation["violatingConstructs"])
+    return f"{violation['ruleName']} at {where}"
+
+
+def plain(value: Any) -> Any:
+    """A template's value with references as text: `{"Ref": "X"}` is `<X>`, joined texts are one text."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        ((name, argument),) = value.items()
+        if name == "Ref":
+            return f"<{argument}>"
+        if name == "Fn::GetAtt":
+            return f"<{'.'.join(argument)}>"
+        if name == "Fn::ImportValue":
+            return f"<import {argument}>"
+        if name == "Fn::Sub":
+            return re.sub(r"\$\{(.*?)\}", r"<\1>", argument)
+        if name == "Fn::Join":
+            return argument[0].join(str(plain(part)) for part in argument[1])
+    return {name: plain(item) for name, item in value.items()}
+
+
+def listed(value: Any) -> list[Any]:
+    """CloudFormation takes one value for a list of one."""
+    return value if isinstance(value, list) else [value]

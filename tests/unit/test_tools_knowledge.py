@@ -1,0 +1,215 @@
+"""What the tools find, whom they show it to, and what they say when there is nothing good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from opx.bootstrap import Services
+from opx.domain.scopes import Identity
+from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidScopeError
+from opx.operations.metrics import Metric
+from opx.ports import SearchRequest, SearchResponse
+from opx.retrieval.citations import NOTHING_FOUND, citation
+from opx.tools.knowledge_tools import KnowledgeTools
+from opx.tools.replies import PARTIAL, QUOTED, SearchReply
+from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
+from tests.fakes import Measured
+
+NOBODY = Identity()
+ACME = Identity("acme")
+VAULT = "clients/acme/documents/runbooks/vault.md"
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    with a_system(tmp_path_factory.mktemp("home")) as system:
+        yield system
+
+
+@pytest.fixture
+def tools(services: Services) -> KnowledgeTools:
+    return KnowledgeTools(services, NOBODY)
+
+
+class BrokenIndex:
+    """An index that can't be reached."""
+
+    derives_ids = True
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        raise IndexUnavailableError("no route to host")
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class TestSearching:
+    def test_answer_is_the_citation_of_the_result(self, tools: KnowledgeTools) -> None:
+        reply = tools.search_runbooks(DISK_TITLE)
+        assert reply.text() == citation(reply.answer.results[0])
+        assert reply.text().startswith(f"Source: {DISK_TITLE}\nCategory: runbooks/procedures\nRelevance: ")
+
+    def test_runbooks_and_postmortems_are_searched_apart(self, tools: KnowledgeTools) -> None:
+        title = "Kafka consumer lag in March"
+        assert title in tools.search_postmortems(title).text()
+        assert title not in tools.search_runbooks(title).text()
+
+    def test_category_below_runbooks_is_searched(self, tmp_path: Path) -> None:
+        corpus = {"documents/runbooks/architecture/store.md": "# How the data store replicates\n\nTwo copies."}
+        with a_system(tmp_path, corpus) as system:
+            reply = KnowledgeTools(system, NOBODY).search_runbooks("How the data store replicates")
+        assert "Category: runbooks/architecture" in reply.text()
+
+    def test_at_most_the_wanted_number_of_results(self, services: Services) -> None:
+        everything = KnowledgeTools(services, NOBODY, min_confidence=0.0)
+        assert len(everything.search_runbooks("servers hosts lookups", max_results=2).answer.results) == 2
+        assert len(everything.search_runbooks("servers hosts lookups", max_results=20).answer.results) == 3
+
+    def test_nothing_above_the_threshold_names_the_nearest_as_not_confirmed(
+        self, services: Services, tools: KnowledgeTools
+    ) -> None:
+        reply = tools.search_runbooks("worker restart")
+        nearest = reply.answer.best_rejected
+        assert nearest is not None
+        assert nearest.confidence < 0.7
+        document_id = id_of(services, "documents/runbooks/cpu.md")
+        assert reply.text() == (
+            f"{NOTHING_FOUND}\n\nNearest candidate, not confirmed (confidence {nearest.confidence:.2f}): "
+            f"High CPU on web servers\n[Document ID: {document_id}]"
+        )
+
+    def test_empty_corpus_is_said_plainly(self, tmp_path: Path) -> None:
+        with a_system(tmp_path, {}) as system:
+            assert KnowledgeTools(system, NOBODY).search_runbooks("disk").text() == NOTHING_FOUND
+
+    def test_threshold_can_be_set(self, services: Services) -> None:
+        lenient = KnowledgeTools(services, NOBODY, min_confidence=0.05)
+        assert "Source: High CPU on web servers" in lenient.search_runbooks("worker restart").text()
+
+    def test_unreachable_index_gives_a_marked_empty_answer(self, tmp_path: Path) -> None:
+        measured = Measured()
+        with a_system(tmp_path, {}, index=BrokenIndex()) as system:
+            reply = KnowledgeTools(system, NOBODY, report=measured).search_runbooks("disk")
+        assert reply.text() == (
+            f"{PARTIAL}\n\nNote: the search index is unavailable: nothing was searched\n\n{NOTHING_FOUND}"
+        )
+        assert reply.to_json()["partial"] is True
+        assert measured.counts[Metric.SEARCH_UNAVAILABLE] == 1
+        assert Metric.RELEVANCE not in measured.values
+
+    def test_text_from_outside_is_marked_as_quoted(self, tools: KnowledgeTools) -> None:
+        reply = tools.search_runbooks(DISK_TITLE)
+        assert QUOTED not in reply.text()
+        outside = tuple(replace(result, tier="specialized") for result in reply.answer.results)
+        marked = SearchReply(replace(reply.answer, results=outside)).text()
+        assert marked == f"{QUOTED}\n\n{citation(outside[0])}"
+
+    def test_nearest_candidate_from_outside_is_marked_too(self, tools: KnowledgeTools) -> None:
+        reply = tools.search_runbooks("worker restart")
+        nearest = reply.answer.best_rejected
+        assert nearest is not None
+        assert QUOTED not in reply.text()
+        assert QUOTED in SearchReply(replace(reply.answer, best_rejected=replace(nearest, tier="internet"))).text()
+
+    def test_query_that_was_cut_says_so(self, tools: KnowledgeTools) -> None:
+        assert "Note: the query has 12,000 characters" in tools.search_runbooks("x" * 12_000).text()
+
+    def test_shorter_reply_says_how_many_results_it_lacks(self, services: Services) -> None:
+        reply = KnowledgeTools(services, NOBODY, min_confidence=0.0).search_runbooks("servers hosts lookups")
+        shorter = reply.shortened()
+        assert shorter is not None
+        shortest = shorter.shortened()
+        assert shortest is not None
+        assert "Note: 2 more results were left out" in shortest.text()
+        assert citation(reply.answer.results[0]) in shortest.text()
+        assert citation(reply.answer.results[1]) not in shortest.text()
+        assert shortest.shortened() is None
+
+
+class TestMeasuring:
+    def test_query_reports_count_latency_and_relevance(self, services: Services) -> None:
+        measured = Measured()
+        reply = KnowledgeTools(services, NOBODY, report=measured).search_runbooks(DISK_TITLE)
+        assert measured.values[Metric.QUERIES] == [1.0]
+        assert measured.values[Metric.RELEVANCE] == [reply.answer.results[0].score]
+        assert measured.values[Metric.QUERY_LATENCY][0] > 0
+        assert Metric.UNANSWERED_QUERIES not in measured.values
+
+    def test_unanswered_query_reports_the_relevance_of_the_nearest(self, services: Services) -> None:
+        measured = Measured()
+        reply = KnowledgeTools(services, NOBODY, report=measured).search_runbooks("worker restart")
+        assert reply.answer.best_rejected is not None
+        assert measured.values[Metric.RELEVANCE] == [reply.answer.best_rejected.score]
+        assert measured.counts[Metric.UNANSWERED_QUERIES] == 1
+
+
+class TestScopes:
+    def test_client_finds_its_own_documents(self, services: Services) -> None:
+        assert "Source: Unseal the acme vault" in KnowledgeTools(services, ACME).search_runbooks(
+            "Unseal the acme vault"
+        ).text()
+
+    @pytest.mark.parametrize("identity", [NOBODY, Identity("other"), Identity("acme", "blog")])
+    def test_others_do_not_learn_of_a_project_document(self, services: Services, identity: Identity) -> None:
+        reply = KnowledgeTools(services, identity, min_confidence=0.0).search_runbooks("Empty the shop cart cache")
+        assert reply.answer.results
+        assert "cart" not in reply.text()
+
+    def test_malformed_identity_is_refused(self, services: Services) -> None:
+        tools = KnowledgeTools(services, Identity("acme/*"))
+        with pytest.raises(InvalidScopeError):
+            tools.search_runbooks("disk")
+        with pytest.raises(InvalidScopeError):
+            tools.get_document_details("x")
+
+
+class TestDocumentDetails:
+    def test_details_are_the_document_in_camel_case(self, services: Services, tools: KnowledgeTools) -> None:
+        details = tools.get_document_details(id_of(services, DISK)).to_json()
+        assert details["documentId"] == id_of(services, DISK)
+        assert details["title"] == DISK_TITLE
+        assert details["category"] == "runbooks/procedures"
+        assert details["s3Location"].endswith(DISK)
+        assert details["state"] == "current"
+
+    def test_unknown_id_and_another_clients_id_look_the_same(self, services: Services, tools: KnowledgeTools) -> None:
+        theirs, unknown = id_of(services, VAULT), "0" * 32
+        said = []
+        for document_id in (theirs, unknown):
+            with pytest.raises(DocumentNotFoundError) as caught:
+                tools.get_document_details(document_id)
+            said.append(str(caught.value).replace(document_id, "ID"))
+        assert said == ["no document with this id: ID"] * 2
+
+    def test_own_document_is_shown(self, services: Services) -> None:
+        details = KnowledgeTools(services, ACME).get_document_details(id_of(services, VAULT))
+        assert details.document.title == "Unseal the acme vault"
+
+    @pytest.mark.parametrize("document_id", ["x", "tag#a", "\ud800", "é" * 32, "0" * 33])
+    def test_text_that_is_no_id_is_not_looked_up(self, tools: KnowledgeTools, document_id: str) -> None:
+        with pytest.raises(DocumentNotFoundError):
+            tools.get_document_details(document_id)
+
+    def test_same_text_in_two_scopes_shows_the_readers_own(self, tmp_path: Path) -> None:
+        text = "# Rotate the keys\n\nEvery month."
+        keys = ("documents/runbooks/keys.md", "clients/acme/documents/runbooks/keys.md")
+        with a_system(tmp_path, dict.fromkeys(keys, text)) as system:
+            document_id = id_of(system, keys[0])
+            assert document_id == id_of(system, keys[1])
+            seen = KnowledgeTools(system, Identity("other")).get_document_details(document_id)
+        assert seen.document.key.scope.key == "global"
+
+    def test_current_copy_is_shown_before_a_deleted_one(self, tmp_path: Path) -> None:
+        text = "# Rotate the keys\n\nEvery month."
+        keys = ("documents/runbooks/a.md", "documents/runbooks/b.md", "documents/runbooks/c.md")
+        with a_system(tmp_path, dict.fromkeys(keys, text)) as system:
+            for key in (keys[0], keys[2]):
+                system.store.delete(key)
+            list(system.manager.work())
+            details = KnowledgeTools(system, NOBODY).get_document_details(id_of(system, keys[1]))
+        assert details.document.state == "current"
+        assert details.document.key.source == keys[1]
