@@ -194,6 +194,14 @@ class EmbeddedServices(Services):
         folder = self.settings.home_path / "index"
         return EmbeddedIndex(folder, model_id=embedder.model_id, dimension=embedder.dimension)
 
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Claims without a lease: `_only_worker` lets one process in, so whoever held one before is gone."""
+        from opx.ingestion.catalog import Catalog
+
+        tables = (self.table(DOCUMENTS), self.table(KEYS), self.table(ENTRIES))
+        return Catalog(*tables, clock=self.clock, lease_seconds=0)
+
     def unit_of_work(self) -> AbstractContextManager[Any]:
         database: AbstractContextManager[Any] = self._database.transaction()
         return database

