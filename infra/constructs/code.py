@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,17 +44,16 @@ class LayerSource:
 
     def library(self, scope: Construct) -> lambda_.LayerVersion:
         """The library, with its copy of `knowledge.yaml`."""
-        code = _bundled(LIBRARY, fill=copy_library)
+        code = _bundled(LIBRARY, "opx", fill=copy_library)
         return _layer(scope, "OpxLayer", code, "The opx library")
 
     def dependencies(self, scope: Construct, name: str) -> lambda_.LayerVersion:
         """The packages of `layers/dependencies/<name>.txt`, at exactly the versions and hashes given there."""
         requirements = REQUIREMENTS / f"{name}.txt"
-        others = ["*", f"!{requirements.name}"]
         if self.bundle:
-            code = _bundled(REQUIREMENTS, fill=lambda folder: install(requirements, folder), exclude=others)
+            code = _bundled(REQUIREMENTS, name, fill=lambda folder: install(requirements, folder))
         else:
-            code = lambda_.Code.from_asset(str(REQUIREMENTS), exclude=others)
+            code = lambda_.Code.from_asset(str(REQUIREMENTS), exclude=["*", f"!{requirements.name}"])
         layer = _layer(scope, "DependenciesLayer", code, f"Packages of {requirements.name}")
         if not self.bundle:
             cdk.Validations.of(layer).add_warning("opx:unbundled", _UNBUNDLED)
@@ -92,14 +91,14 @@ class _LocalBundling:
         return True
 
 
-def _bundled(source: Path, *, fill: Callable[[Path], None], exclude: Sequence[str] = ()) -> lambda_.Code:
+def _bundled(source: Path, name: str, *, fill: Callable[[Path], None]) -> lambda_.Code:
     """The hash is that of the result, so that equal code isn't deployed again.
 
-    CDK bundles once for equal sources and options: what makes two bundles of one folder different must be in `exclude`.
+    CDK bundles once for equal sources and options: `name`, as the command that is never run, tells two bundles of one
+    folder apart.
     """
-    bundling = cdk.BundlingOptions(image=RUNTIME.bundling_image, local=_LocalBundling(fill))
-    hashed = cdk.AssetHashType.OUTPUT
-    return lambda_.Code.from_asset(str(source), bundling=bundling, asset_hash_type=hashed, exclude=list(exclude))
+    bundling = cdk.BundlingOptions(image=RUNTIME.bundling_image, command=[name], local=_LocalBundling(fill))
+    return lambda_.Code.from_asset(str(source), bundling=bundling, asset_hash_type=cdk.AssetHashType.OUTPUT)
 
 
 def _layer(scope: Construct, construct_id: str, code: lambda_.Code, description: str) -> lambda_.LayerVersion:

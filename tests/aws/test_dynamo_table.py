@@ -85,6 +85,21 @@ def test_table_over_its_capacity_is_given_up_after_longer_and_longer_pauses(clie
         table.get_many([{"id": "a"}])
 
 
+def test_no_batch_names_a_key_twice(client: Any, time: FakeTime) -> None:
+    batches: list[list[str]] = []
+
+    class Recording(Throttling):
+        def batch_write_item(self, **arguments: Any) -> Any:
+            requests = arguments["RequestItems"]["things"]
+            batches.append([request["PutRequest"]["Item"]["id"]["S"] for request in requests])
+            return super().batch_write_item(**arguments)
+
+    table = a_table(Recording(client, times=0, served=0), time)
+    table.put_many({"id": f"{number % 30}", "number": number} for number in range(100))
+    assert [len(batch) - len(set(batch)) for batch in batches] == [0] * len(batches)
+    assert sorted(item["number"] for item in table.get_many([{"id": f"{n}"} for n in range(30)])) == [*range(70, 100)]
+
+
 def test_missing_table_is_unavailable(aws: boto3.Session, time: FakeTime) -> None:
     table = a_table(aws.client("dynamodb"), time)
     with pytest.raises(StoreUnavailableError, match="ResourceNotFoundException"):

@@ -58,6 +58,11 @@ def test_metadata_of_another_program_are_decoded_where_they_are_encoded_words(he
     assert from_headers({"title": header}) == {"title": value}
 
 
+@pytest.mark.parametrize("value", ["", " a", "a ", "a  b", "a\tb", "=?x", "é"])
+def test_value_that_a_header_may_change_is_encoded(value: str) -> None:
+    assert set(to_headers({"title": value, "plain": "a b"})) == {"plain", "opx-metadata"}
+
+
 def test_headers_are_ascii_and_small_enough() -> None:
     headers = to_headers({"title": "é" * 690})
     assert all((name + value).isascii() for name, value in headers.items())

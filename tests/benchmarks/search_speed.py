@@ -45,8 +45,7 @@ class Corpus:
         self._random = random.Random(seed)
         self._numpy = np.random.default_rng(seed)
         self._words = [self._word(n) for n in range(VOCABULARY)]
-        ranks = np.arange(1, VOCABULARY + 1)
-        self._weights = (1 / ranks) / (1 / ranks).sum()
+        self._cumulative = np.cumsum(1 / np.arange(1, VOCABULARY + 1))
 
     def _word(self, number: int) -> str:
         letters = "etaoinshrdlucmfwypvbgkjqxz"
@@ -55,7 +54,8 @@ class Corpus:
         return word.capitalize() + "Error" if number % 50 == 49 else word
 
     def text(self, count: int) -> str:
-        return " ".join(self._words[i] for i in self._numpy.choice(VOCABULARY, count, p=self._weights))
+        drawn = self._numpy.random(count) * self._cumulative[-1]
+        return " ".join(self._words[i] for i in np.searchsorted(self._cumulative, drawn).tolist())
 
     def vectors(self, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
         rows = self._numpy.standard_normal((count, DIMENSION), dtype=np.float32)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +17,10 @@ import pytest
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.bootstrap import Services
 from opx.domain.scopes import Identity
-from opx.errors import StoreUnavailableError
+from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.metrics import NAMESPACE, Metric
-from opx.tools.runtimes import MAX_RESPONSE_BYTES
+from opx.tools.knowledge_tools import KnowledgeTools
+from opx.tools.runtimes import MAX_RESPONSE_BYTES, respond
 from tests.agent_calls import (
     DISK,
     DISK_TITLE,
@@ -30,7 +34,7 @@ from tests.agent_calls import (
     state_of,
     text_of,
 )
-from tests.fakes import FakeContext, function_logs
+from tests.fakes import FakeContext, Measured, function_logs
 
 VAULT = "Unseal the acme vault"
 ACME = {"opxClientId": "acme"}
@@ -233,7 +237,7 @@ class TestScope:
 
     @pytest.mark.parametrize("name", ["client_id", "scope", "opxClientId", "project_id"])
     def test_scope_as_an_argument_is_refused(self, handler: Handler, name: str) -> None:
-        said = ask(handler, "search_runbooks", query=VAULT, **{name: "acme"})
+        said = ask(handler, "search_runbooks", None, **{"query": VAULT, name: "acme"})
         assert said == f"unknown parameter '{name}'; search_runbooks takes: query, max_results"
 
     def test_prompt_session_attributes_are_no_identity(self, handler: Handler) -> None:
@@ -246,8 +250,6 @@ class TestScope:
         assert text_of(response) == "the session's client or project id is malformed"
 
     def test_configured_identity_counts_where_the_session_has_none(self, tmp_path: Path, json_logs: None) -> None:
-        from dataclasses import replace
-
         with a_system(tmp_path) as system:
             system.settings = replace(system.settings, client_id="acme")
             handler = make_handler(lambda: system)
@@ -277,8 +279,6 @@ class TestFailing:
         assert logged["function_request_id"] == FakeContext().aws_request_id
 
     def test_wrong_configuration_is_not_the_agents_fault(self, json_logs: None) -> None:
-        from opx.errors import InvalidInputError
-
         def start() -> Services:
             raise InvalidInputError("OPX_BACKEND must be 'embedded' or 'aws'")
 
@@ -323,33 +323,43 @@ class TestFailing:
         assert "Source: " in ask(handler, "search_runbooks", query=DISK_TITLE)
 
 
-class TestSize:
-    @pytest.fixture(scope="class")
-    def large(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-        filler = "grüße word " * 180
-        corpus = {f"documents/runbooks/{n}.md": f"# Broken gadget\n\nnumber{n} {filler}" for n in range(20)}
-        with a_system(tmp_path_factory.mktemp("large"), corpus) as system:
-            yield system
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """Twenty good answers to one question, too much for an action group."""
+    filler = "grüße word " * 180
+    corpus = {f"documents/runbooks/{n}.md": f"# Broken gadget\n\nnumber{n} {filler}" for n in range(20)}
+    with a_system(tmp_path_factory.mktemp("large"), corpus) as system:
+        yield system
 
-    def test_action_group_gets_as_many_results_as_it_takes(self, large: Services, json_logs: None) -> None:
-        handler = make_handler(lambda: large)
+
+def answered(services: Services, event: Any, context: FakeContext) -> dict[str, Any]:
+    """Like the handler, with every result counting as good."""
+
+    def tools(identity: Identity | None) -> KnowledgeTools:
+        return KnowledgeTools(services, identity or Identity(), min_confidence=0.0)
+
+    return respond(event, context, tools, Measured())
+
+
+class TestSize:
+    def test_action_group_gets_as_many_results_as_it_takes(self, large: Services) -> None:
         session = {"note": "x" * 5000}
         event = a_function_event("search_runbooks", session, query="Broken gadget", max_results="20")
-        response = handler(event, FakeContext())
+        response = answered(large, event, FakeContext())
         size = len(json.dumps(response, ensure_ascii=False).encode())
         assert MAX_RESPONSE_BYTES - 3000 < size <= MAX_RESPONSE_BYTES
         shown = text_of(response).count("Source: ")
         assert f"Note: {20 - shown} more results were left out" in text_of(response)
 
-    def test_api_response_is_limited_too(self, large: Services, json_logs: None) -> None:
+    def test_api_response_is_limited_too(self, large: Services) -> None:
         event = an_api_event("/search_runbooks", query="Broken gadget", max_results="20")
-        response = make_handler(lambda: large)(event, FakeContext())
+        response = answered(large, event, FakeContext())
         assert len(json.dumps(response, ensure_ascii=False).encode()) <= MAX_RESPONSE_BYTES
         assert "more results were left out" in body_of(response)["notes"][0]
 
-    def test_gateway_gets_everything(self, large: Services, json_logs: None) -> None:
+    def test_gateway_gets_everything(self, large: Services) -> None:
         context = FakeContext.of_gateway("search_runbooks")
-        answer = make_handler(lambda: large)({"query": "Broken gadget", "max_results": 20}, context)
+        answer = answered(large, {"query": "Broken gadget", "max_results": 20}, context)
         assert answer["answer"].count("Source: ") == 20
         assert answer["notes"] == []
 
@@ -365,9 +375,6 @@ def test_call_prints_its_metrics_in_one_line(handler: Handler, capsys: pytest.Ca
 
 
 def test_importing_the_function_starts_nothing() -> None:
-    import subprocess
-    import sys
-
     program = (
         "import sys, lambdas.retrieve_knowledge.handler as h; "
         "heavy = {'boto3', 'opensearchpy', 'sqlite3', 'numpy', 'aws_xray_sdk', 'tantivy'} & set(sys.modules); "

@@ -82,7 +82,7 @@ def test_missing_required_parameter_is_named() -> None:
 @pytest.mark.parametrize("name", ["client_id", "scope", "opxClientId", "min_confidence", "Query"])
 def test_unknown_parameter_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(ArgumentError, match=rf"unknown parameter '{name}'; search_runbooks takes: query, max_results"):
-        read(query="q", **{name: "acme"})
+        SEARCH_RUNBOOKS.arguments([("query", "q"), (name, "acme")])
 
 
 def test_parameter_given_twice_is_refused() -> None:

@@ -149,9 +149,10 @@ class TestMeasuring:
 
 class TestScopes:
     def test_client_finds_its_own_documents(self, services: Services) -> None:
-        assert "Source: Unseal the acme vault" in KnowledgeTools(services, ACME).search_runbooks(
-            "Unseal the acme vault"
-        ).text()
+        assert (
+            "Source: Unseal the acme vault"
+            in KnowledgeTools(services, ACME).search_runbooks("Unseal the acme vault").text()
+        )
 
     @pytest.mark.parametrize("identity", [NOBODY, Identity("other"), Identity("acme", "blog")])
     def test_others_do_not_learn_of_a_project_document(self, services: Services, identity: Identity) -> None:

@@ -32,8 +32,6 @@ def categories_command(session: Session, *, as_json: bool) -> None:
             ]
         )
         return
-    rows = [
-        (c.path, c.tier.value, f"{c.trust:g}", c.retention.text, c.schedule or "-", c.description) for c in found
-    ]
+    rows = [(c.path, c.tier.value, f"{c.trust:g}", c.retention.text, c.schedule or "-", c.description) for c in found]
     print_table(("CATEGORY", "TIER", "TRUST", "RETENTION", "SCHEDULE", "DESCRIPTION"), rows)
     click.echo(f"\nWithout any other sign a document belongs to {model.default_category}.")

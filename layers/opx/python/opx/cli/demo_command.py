@@ -75,8 +75,8 @@ def demo_command(session: Session, documents: Path | None) -> None:
     _take_in(services, folder)
     for number, question in enumerate(QUESTIONS, start=1):
         _ask(services, number, question)
-    home = "" if used.settings.home_path == Path(Settings().home).absolute() else f"--home {used.settings.home_path} "
-    click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Now yours:  opx {home}search \"pods keep restarting\" --explain")
+    click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Now yours:")
+    click.echo(f'  opx {_home_option(used.settings)}search "pods keep restarting" --explain')
 
 
 def repository() -> Path:
@@ -90,6 +90,11 @@ def example_documents() -> Path:
 
 def _home_was_chosen(settings: Settings) -> bool:
     return settings.home != Settings().home
+
+
+def _home_option(settings: Settings) -> str:
+    """What makes `opx` find this home from the current folder; nothing if it does anyway."""
+    return "" if settings.home_path == Settings().home_path else f"--home {settings.home_path} "
 
 
 def _take_in(services: Services, folder: Path) -> None:

@@ -17,12 +17,12 @@ BROKEN_PIPE = 141
 """What a shell reports for a process that SIGINT or SIGPIPE ended."""
 
 
-class CommandFailed(click.ClickException):  # noqa: N818 - click's errors are called so
+class CommandFailed(click.ClickException):
     """Ends the command with one line for people on stderr."""
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # type: ignore[misc]  # click means it to be set
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"opx: {self.message}", file=file, err=True)

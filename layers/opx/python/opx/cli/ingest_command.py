@@ -27,6 +27,7 @@ TO_GO_ON = "interrupted: what was finished is kept; run the same command again t
 def ingest_command(
     session: Session,
     paths: tuple[Path, ...],
+    *,
     category: str | None,
     tags: tuple[str, ...],
     delete_missing: bool,

@@ -40,17 +40,17 @@ _COMMANDS = {
 class LazyGroup(click.Group):
     """Imports a command when it is called, and turns the library's errors into one line and an exit code."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
         module = _COMMANDS[cmd_name][0]
         command: click.Command = getattr(importlib.import_module(f"opx.cli.{module}"), f"{cmd_name}_command")
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, help_text) for name, (_, help_text) in _COMMANDS.items()])
 
@@ -113,7 +113,7 @@ def run(arguments: Sequence[str], *, services_factory: ServicesFactory | None = 
         return exc.code if isinstance(exc.code, int) else FAILED
     except Exception as exc:  # noqa: BLE001 - the outermost edge: whatever it is, people get a line and a way to see more
         return _unexpected(exc, verbose=any(argument.startswith(("-v", "--verb")) for argument in arguments))
-    return 0
+    raise AssertionError("click always exits")
 
 
 def main() -> None:

@@ -21,13 +21,13 @@ _LONG = 512
 class Reporter(Protocol):
     """Told about the work as it goes on. Writes to stderr; failures are left to the summary."""
 
-    def expect(self, documents: int) -> None:
+    def expect(self, documents: int, /) -> None:
         """So many documents are new or changed."""
 
-    def embedding(self, object_key: str, chunks: int) -> None:
+    def embedding(self, object_key: str, chunks: int, /) -> None:
         """A document has come so far."""
 
-    def settled(self, outcome: Outcome) -> None:
+    def settled(self, outcome: Outcome, /) -> None:
         """A document is done, one way or the other."""
 
     def __enter__(self) -> Reporter: ...
@@ -94,6 +94,25 @@ class BarReporter:
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
+
+
+class SilentReporter:
+    """For single changes, whose lines are printed when they are done."""
+
+    def expect(self, _documents: int) -> None:
+        return
+
+    def embedding(self, _object_key: str, _chunks: int) -> None:
+        return
+
+    def settled(self, _outcome: Outcome) -> None:
+        return
+
+    def __enter__(self) -> SilentReporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
 
 
 def reporter_for_stderr() -> Reporter:

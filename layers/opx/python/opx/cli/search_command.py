@@ -24,7 +24,9 @@ _DEFAULTS = QueryConfig()
 @click.argument("query")
 @click.option("--mode", type=click.Choice(list(SearchMode)), default=_DEFAULTS.mode, show_default=True)
 @click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or what is below it.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only documents with this tag (or another one given).")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help="Only documents with this tag (or another one given)."
+)
 @click.option("--tier", "tiers", multiple=True, type=click.Choice(list(Tier)), help="Only this tier of trust.")
 @click.option("--include-internet", is_flag=True, help="Also what was fetched from the internet.")
 @click.option("--document", "document_id", default="", metavar="ID", help="Only within this document.")
@@ -41,7 +43,7 @@ _DEFAULTS = QueryConfig()
 @click.option("--explain", is_flag=True, help="Show all parts of each score.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @pass_session
-def search_command(session: Session, query: str, *, explain: bool, as_json: bool, **options: Any) -> None:
+def search_command(session: Session, /, query: str, *, explain: bool, as_json: bool, **options: Any) -> None:
     """Ask QUERY, in plain words or with an exact identifier; `-` reads the question from standard input.
 
     Each hit comes with its title and section, category, score (confidence x trust), an excerpt and its source.
@@ -71,14 +73,10 @@ def _question(query: str) -> str:
 
 def _config(options: dict[str, Any]) -> QueryConfig:
     """Absent options keep `QueryConfig`'s defaults. Who names the internet tier wants it searched."""
-    tiers = options.pop("tiers")
-    internet = options.pop("include_internet") or Tier.INTERNET in tiers
-    categories = options.pop("categories") or None
-    fusion = options.pop("fusion")
-    chosen = {"tiers": tuple(tiers)} if tiers else {}
-    return QueryConfig(
-        include_internet=internet, categories=categories, fusion=Fusion(fusion) if fusion else None, **chosen, **options
-    )
+    tiers = options["tiers"] or _DEFAULTS.tiers
+    internet = options["include_internet"] or Tier.INTERNET in tiers
+    categories = options["categories"] or None
+    return QueryConfig(**{**options, "tiers": tiers, "include_internet": internet, "categories": categories})
 
 
 def _print(answer: Answer, config: QueryConfig, *, limit: int, explain: bool) -> None:

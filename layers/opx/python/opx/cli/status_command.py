@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 def status_command(session: Session, *, as_json: bool) -> None:
     """Show where the knowledge is kept, how much there is, what waits and what failed."""
     settings = session.settings
-    facts: dict[str, Any] = {"backend": settings.backend, "home": str(settings.home_path), "exists": session.has_knowledge}
+    facts: dict[str, Any] = {
+        "backend": settings.backend,
+        "home": str(settings.home_path),
+        "exists": session.has_knowledge,
+    }
     if session.has_knowledge:
         facts |= _facts(session.services)
     if as_json:

@@ -11,7 +11,7 @@ import click
 
 from opx.cli.intake import Intake, Tally, canonical, summary
 from opx.cli.output import warn
-from opx.cli.reporting import outcome_line, reporter_for_stderr
+from opx.cli.reporting import SilentReporter, outcome_line, reporter_for_stderr
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX
@@ -123,7 +123,7 @@ class Follower:
 
     def _apply(self, paths: set[Path]) -> Tally:
         tally = Tally()
-        intake = Intake(self._services, _Silent())
+        intake = Intake(self._services, SilentReporter())
         relevant = sorted(path for path in paths if self._is_relevant(path))
         if not all(path.exists() for path in relevant):
             self._sleep(SETTLE_SECONDS)
@@ -145,25 +145,6 @@ class Follower:
         """Keys of the documents that came from this path, a file or a folder."""
         key = intake.object_key(path)
         return [key] if self._services.store.head(key) else list(intake.stored_under(path))
-
-
-class _Silent:
-    """A reporter for single changes: their lines are printed when they are done."""
-
-    def expect(self, documents: int) -> None:
-        return
-
-    def embedding(self, object_key: str, chunks: int) -> None:
-        return
-
-    def settled(self, outcome: Outcome) -> None:
-        return
-
-    def __enter__(self) -> _Silent:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
 
 
 def document_path(path: Path) -> Path:

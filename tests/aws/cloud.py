@@ -1,0 +1,138 @@
+"""The whole system on AWS doubles: bucket, tables and queue in moto, search and embeddings on the loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import boto3
+
+from lambdas.ingest_documents.handler import make_handler as make_ingest_handler
+from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve_handler
+from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
+from opx.adapters.aws.handled_events import DynamoHandledEvents
+from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
+from opx.adapters.aws.opensearch_indices import ensure_index
+from opx.bootstrap import Services, bootstrap
+from opx.settings import Settings
+from opx.tables import ALL_TABLES
+from tests.agent_calls import ask
+from tests.aws.tables import create_table
+from tests.doubles.bedrock import BedrockDouble
+from tests.doubles.opensearch import OpenSearchDouble
+from tests.fakes import FakeContext
+
+BUCKET = "opx-knowledge-corpus"
+INDEX = "opx-knowledge"
+PREFIX = "test-"
+
+
+@dataclass
+class Cloud:
+    """An account with the system in it, and its functions."""
+
+    services: Services
+    search: OpenSearchDouble
+    bedrock: BedrockDouble
+    s3: Any
+    sqs: Any
+    dynamodb: Any
+    queue_url: str
+
+    def __post_init__(self) -> None:
+        handled = DynamoHandledEvents(self.dynamodb, table_prefix=PREFIX)
+        self.ingest = make_ingest_handler(lambda: (self.services, handled))
+        self.retrieve = make_retrieve_handler(lambda: self.services)
+        self._numbers = count(1)
+
+    # -- the bucket and its events
+
+    def put(self, key: str, text: str) -> str:
+        """Store an object and send its event; returns the event."""
+        self.s3.put_object(Bucket=BUCKET, Key=key, Body=text.encode())
+        return self.send(self.event(key))
+
+    def delete(self, key: str) -> str:
+        self.s3.delete_object(Bucket=BUCKET, Key=key)
+        return self.send(self.event(key, "Object Deleted"))
+
+    def event(self, key: str, kind: str = "Object Created") -> str:
+        """What EventBridge makes of a change: later events have greater sequencers."""
+        detail = {
+            "version": "0",
+            "bucket": {"name": BUCKET},
+            "object": {"key": key, "size": 10, "etag": "0" * 32, "sequencer": f"0065F1{next(self._numbers):012X}"},
+            "reason": "PutObject",
+        }
+        return json.dumps({"version": "0", "source": "aws.s3", "detail-type": kind, "detail": detail})
+
+    def send(self, body: str) -> str:
+        self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=body)
+        return body
+
+    # -- Lambda's part
+
+    def deliver(self) -> list[str]:
+        """Call the ingestion function with the messages that are visible, delete what it doesn't report, and return
+        the bodies of what it does."""
+        records = self.receive()
+        if not records:
+            return []
+        answer = self.ingest({"Records": records}, FakeContext())
+        reported = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for record in records:
+            if record["messageId"] not in reported:
+                self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=record["receiptHandle"])
+        return [record["body"] for record in records if record["messageId"] in reported]
+
+    def receive(self) -> list[dict[str, Any]]:
+        answer = self.sqs.receive_message(
+            QueueUrl=self.queue_url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+        )
+        return [
+            {
+                "messageId": message["MessageId"],
+                "receiptHandle": message["ReceiptHandle"],
+                "body": message["Body"],
+                "attributes": message["Attributes"],
+                "eventSource": "aws:sqs",
+            }
+            for message in answer.get("Messages", [])
+        ]
+
+    # -- what became of it
+
+    def ask(self, query: str, client: str = "") -> str:
+        """What an agent of this client is told about runbooks."""
+        return ask(self.retrieve, "search_runbooks", {"opxClientId": client}, query=query)
+
+    def items(self, table: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.dynamodb.scan(TableName=PREFIX + table)["Items"]
+        return found
+
+
+@contextmanager
+def a_cloud(session: boto3.Session) -> Iterator[Cloud]:
+    """Everything deployed and empty. The session must be of a mocked account."""
+    clients: dict[str, Any] = {"s3": session.client("s3"), "sqs": session.client("sqs")}
+    clients["dynamodb"] = session.client("dynamodb")
+    clients["s3"].create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    url = clients["sqs"].create_queue(QueueName="ingest", Attributes={"VisibilityTimeout": "5400"})["QueueUrl"]
+    for spec in ALL_TABLES:
+        create_table(clients["dynamodb"], spec, PREFIX)
+    settings = Settings(backend="aws", corpus_bucket=BUCKET, table_prefix=PREFIX, ingest_queue_url=url)
+    with ExitStack() as stack:
+        search, bedrock = stack.enter_context(OpenSearchDouble()), stack.enter_context(BedrockDouble())
+        runtime = session.client("bedrock-runtime", endpoint_url=bedrock.endpoint)
+        embedder = BedrockEmbedder(runtime, "amazon.titan-embed-text-v2:0")
+        client = opensearch_client(search.endpoint, session.get_credentials(), "eu-central-1")
+        stack.callback(client.close)
+        ensure_index(client, INDEX, model_id=embedder.model_id, dimension=embedder.dimension)
+        services = bootstrap(
+            settings, index=OpenSearchIndex(client, INDEX), embedder=embedder, _client=lambda service: clients[service]
+        )
+        yield Cloud(services, search, bedrock, **clients, queue_url=url)

@@ -1,0 +1,55 @@
+"""How long each function's handler takes to import: `python -m tests.benchmarks.import_time`.
+
+A fresh interpreter a run, the median of five, in milliseconds, as JSON. What the first event loads on top (boto3, the
+OpenSearch client) is listed beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RUNS = 5
+BUDGET_MS = 350.0
+"""Of the retrieval function, the one that somebody waits for."""
+
+FIRST_EVENT = ("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder", "opx.adapters.aws.table")
+_PROGRAM = """
+import importlib, sys, time
+started = time.perf_counter()
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(1000 * (time.perf_counter() - started))
+"""
+
+
+def import_ms(*modules: str) -> float:
+    """The median time to import the modules."""
+    times = []
+    for _ in range(RUNS + 1):
+        command = [sys.executable, "-c", _PROGRAM, *modules]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        times.append(float(done.stdout))
+    return round(statistics.median(times[1:]), 1)  # the first run may have compiled the modules
+
+
+def main() -> None:
+    names = sorted(path.parent.name for path in (ROOT / "lambdas").glob("*/handler.py"))
+    handlers = {name: import_ms(f"lambdas.{name}.handler") for name in names}
+    with_first_event = import_ms("lambdas.retrieve_knowledge.handler", *FIRST_EVENT)
+    report = {
+        "python": sys.version.split()[0],
+        "runs": RUNS,
+        "handlers_ms": handlers,
+        "retrieve_knowledge_budget_ms": BUDGET_MS,
+        "retrieve_knowledge_first_event_modules_ms": round(with_first_event - handlers["retrieve_knowledge"], 1),
+    }
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The stacks together: rules that they are held to, what they look like, and how they are made."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cfnlint.api import lint
+from cfnlint.config import ManualArgs
+from syrupy.assertion import SnapshotAssertion
+
+from infra.constructs.code import ROOT
+from tests.infra.templates import STACKS, Assembly
+
+REDUNDANT_DEPENDENCY = "W3005"
+"""CDK writes DependsOn for a function's role beside the reference to it."""
+
+
+def test_cdk_nag_finds_nothing_that_has_no_reason(default: Assembly, ephemeral: Assembly) -> None:
+    assert default.findings == []
+    assert ephemeral.findings == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_cfn_lint_finds_nothing(default: Assembly, ephemeral: Assembly, stack: str) -> None:
+    for assembly in (default, ephemeral):
+        template = json.dumps(assembly.written[stack])
+        found = lint(template, config=ManualArgs(regions=["eu-central-1"], ignore_checks=[REDUNDANT_DEPENDENCY]))
+        assert [str(match) for match in found] == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_template_is_as_it_was(default: Assembly, stack: str, snapshot: SnapshotAssertion) -> None:
+    assert compact(default, stack) == snapshot
+
+
+def compact(assembly: Assembly, stack: str) -> str:
+    """A line a resource and an output, references as text, hashes of assets masked."""
+    template = assembly.templates[stack]
+    lines = []
+    for name, resource in sorted(template["Resources"].items()):
+        kind = resource["Type"].removeprefix("AWS::")
+        rest = {key: value for key, value in resource.items() if key not in ("Type", "UpdateReplacePolicy")}
+        rest.get("Properties", {}).pop("Tags", None)
+        lines.append(f"{kind} {name} {json.dumps(rest, sort_keys=True, separators=(',', ':'))}")
+    for name, output in sorted(template.get("Outputs", {}).items()):
+        lines.append(f"Output {name} {output['Value']}")
+    return re.sub(r"[0-9a-f]{64}", "<asset>", "\n".join(lines))
+
+
+@pytest.mark.parametrize("environment", ["default", "ephemeral"])
+def test_every_taggable_resource_names_its_environment(environment: str, request: pytest.FixtureRequest) -> None:
+    assembly: Assembly = request.getfixturevalue(environment)
+    expected = {"default": "dev", "ephemeral": "prod"}[environment]
+    tagged = [r["Properties"]["Tags"] for _, _, r in assembly.all_resources() if "Tags" in r.get("Properties", {})]
+    assert len(tagged) > 15
+    for tags in tagged:
+        assert {"Key": "environment", "Value": expected} in tags
+
+
+@pytest.mark.slow
+def test_app_py_makes_the_same_templates_without_account_docker_git_or_network(
+    default: Assembly, tmp_path: Path
+) -> None:
+    """Proxies that refuse every connection stand for the missing network."""
+    nowhere = "http://127.0.0.1:9"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
+    environment |= {"HOME": str(tmp_path), "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "CDK_OUTDIR": str(tmp_path)}
+    environment |= {"PATH": str(node_folder(tmp_path))}
+    subprocess.run([sys.executable, "app.py"], cwd=ROOT, env=environment, check=True, capture_output=True, timeout=110)
+    for stack in STACKS:
+        (made,) = tmp_path.glob(f"*-{stack}.template.json")
+        assert masked(made) == masked(default.path(stack))
+
+
+def node_folder(tmp_path: Path) -> Path:
+    """A search path with node and nothing else."""
+    import shutil
+
+    found = shutil.which("node")
+    assert found
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "node").symlink_to(found)
+    return folder
+
+
+def masked(template: Path) -> object:
+    return json.loads(re.sub(r"[0-9a-f]{64}", "<asset>", template.read_text()))
