@@ -39,9 +39,7 @@ class HybridIndex(Construct):
     create it, which takes up to a minute to be effective while the collection takes several to be created.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, names: Names, index_name: str, access: Access
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, names: Names, index_name: str, access: Access) -> None:
         super().__init__(scope, construct_id)
         self._names = names
         self.index_name = index_name

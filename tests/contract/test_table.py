@@ -13,7 +13,8 @@ from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from tests.aws.tables import create_table
-from tests.contract.table_contract import THINGS, TableContract
+from tests.contract.table_contract import TableContract
+from tests.contract.things import THINGS
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.one_call_at_a_time import OneCallAtATime
 

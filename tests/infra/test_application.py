@@ -45,9 +45,9 @@ def compact(assembly: Assembly, stack: str) -> str:
     lines = []
     for name, resource in sorted(template["Resources"].items()):
         kind = resource["Type"].removeprefix("AWS::")
-        rest = {key: value for key, value in resource.items() if key not in ("Type", "UpdateReplacePolicy")}
-        rest.get("Properties", {}).pop("Tags", None)
-        lines.append(f"{kind} {name} {json.dumps(rest, sort_keys=True, separators=(',', ':'))}")
+        rest = {key: value for key, value in resource.items() if key not in ("Type", "Properties")}
+        properties = {key: value for key, value in resource.get("Properties", {}).items() if key != "Tags"}
+        lines.append(f"{kind} {name} {json.dumps({**properties, **rest}, sort_keys=True, separators=(',', ':'))}")
     for name, output in sorted(template.get("Outputs", {}).items()):
         lines.append(f"Output {name} {output['Value']}")
     return re.sub(r"[0-9a-f]{64}", "<asset>", "\n".join(lines))

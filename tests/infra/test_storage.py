@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opx.tables import ALL_TABLES, TableSpec
-from tests.infra.templates import Assembly, Resource, listed
+from tests.infra.templates import Assembly, Resource
 
 CORPUS = "CorpusBucket76874A67"
 ACCESS_LOGS = "CorpusAccessLogs487DFD00"
@@ -15,12 +15,12 @@ STATEFUL_IDS = {
     CORPUS,
     ACCESS_LOGS,
     "DocumentsTableC106CDD0",
-    "EmbeddingsTableA1F9A2C0",
+    "EmbeddingsTable70D42447",
     "EntriesTableC033B2BD",
     "FailuresTableDE3298B0",
-    "IdempotencyTable00000000",
+    "IdempotencyTableE9369C9C",
     "KeysTableE819F206",
-    "ProjectsTable00000000",
+    "ProjectsTableB10C3C68",
 }
 """A new id makes CloudFormation replace the resource, and leave the data behind."""
 
@@ -153,4 +153,4 @@ def test_only_an_ephemeral_environment_has_something_that_empties_buckets(
     default: Assembly, ephemeral: Assembly
 ) -> None:
     assert not default.resources("storage", "Lambda::Function")
-    assert len(listed(ephemeral.resources("storage", "Lambda::Function"))) == 1
+    assert len(ephemeral.resources("storage", "Lambda::Function")) == 1

@@ -235,10 +235,10 @@ class AwsServices(Services):
 
     read_threads = 8
 
-    def _client(self, service: str) -> Any:
+    def _client(self, service: str, **options: int) -> Any:
         from opx.adapters.aws.clients import client
 
-        return client(service)
+        return client(service, **options)
 
     @cached_property
     def _dynamodb(self) -> Any:
@@ -266,7 +266,7 @@ class AwsServices(Services):
         from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
 
         return BedrockEmbedder(
-            self._client("bedrock-runtime"),
+            self._client("bedrock-runtime", attempts=1),  # the embedder retries within its rate limit
             self.settings.embedding_model or DEFAULT_MODEL,
             requests_per_minute=self.settings.embedding_requests_per_minute,
             threads=self.settings.embedding_threads,

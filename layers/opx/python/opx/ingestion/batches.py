@@ -45,16 +45,20 @@ def process_batch(
 ) -> list[str]:
     """Handle the messages and return the ids of those that must come again, each after its own delay.
 
-    A failed item is in the failure log, and done as a message. Raises `StoreUnavailableError` if not even that could be
-    written; then the whole batch must come again, and what was done of it is skipped.
+    A failed item is in the failure log, and done as a message. One that raises what nobody foresaw (or can't even be
+    recorded as failed) comes again when the queue lets it, until the queue moves it to its dead letters; it takes no
+    other message of the batch with it.
     """
     report(Metric.EVENTS, len(deliveries))
     fresh = [delivery for delivery in deliveries if not handled.has(delivery.body)]
     if len(fresh) < len(deliveries):
         report(Metric.DUPLICATE_EVENTS, len(deliveries) - len(fresh))
-    outcomes = worker.process([(delivery.body, delivery.receives) for delivery in fresh])
     unfinished = []
-    for delivery, outcome in zip(fresh, outcomes, strict=True):
+    for delivery, outcome in zip(fresh, _outcomes(fresh, worker), strict=True):
+        if outcome is None:
+            report(Metric.INGESTION_ERRORS)
+            unfinished.append(delivery.message_id)
+            continue
         _measure(outcome, report)
         if outcome.result is Result.RETRY:
             _postpone(queue, delivery, outcome)
@@ -62,6 +66,20 @@ def process_batch(
         elif outcome.result in _REMEMBERED:
             handled.remember(delivery.body)
     return unfinished
+
+
+def _outcomes(deliveries: Sequence[Delivery], worker: IngestionWorker) -> list[Outcome | None]:
+    """One outcome a message, in order; None for one that could not be handled at all."""
+    try:
+        return list(worker.process([(delivery.body, delivery.receives) for delivery in deliveries]))
+    except Exception:  # the outermost edge: one message must not take the others to the dead letters
+        log.exception("handling %d messages failed", len(deliveries))
+    if len(deliveries) == 1:
+        return [None]
+    alone = [_outcomes([delivery], worker)[0] for delivery in deliveries]
+    # The failed attempt may have left claims behind. They end before the queue's visibility timeout does, and coming
+    # back sooner would only use up the deliveries that the queue allows.
+    return [None if outcome and outcome.result is Result.RETRY else outcome for outcome in alone]
 
 
 def _postpone(queue: Queue, delivery: Delivery, outcome: Outcome) -> None:

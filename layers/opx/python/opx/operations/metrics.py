@@ -39,6 +39,8 @@ class Metric(StrEnum):
     EVENTS_SKIPPED = "EventsSkipped"
     INGESTION_FAILURES = "IngestionFailures"
     INGESTION_RETRIES = "IngestionRetries"
+    INGESTION_ERRORS = "IngestionErrors"
+    """Messages that could not be handled for a reason that nobody foresaw."""
 
 
 UNITS = {Metric.QUERY_LATENCY: "Milliseconds", Metric.RELEVANCE: "None"}
