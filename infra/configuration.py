@@ -61,7 +61,8 @@ class Deployment:
             if key not in allowed:
                 raise ContextError(f"unknown context key {key!r}; allowed: {', '.join(allowed)}")
         flags = {field.name for field in fields(cls) if field.type == "bool"}
-        return cls(**{key: _flag(key, value) if key in flags else str(value) for key, value in own.items()})
+        values: dict[str, Any] = {key: _flag(key, value) if key in flags else str(value) for key, value in own.items()}
+        return cls(**values)
 
 
 def _flag(key: str, value: object) -> bool:

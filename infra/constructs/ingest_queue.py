@@ -9,7 +9,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.constructs.acknowledgements import acknowledge
-from infra.names import DEFAULTS, Names
+from infra.names import Names
 from opx.ingestion.events import CREATED, DELETED, DOCUMENTS_FOLDER
 
 RECEIVES = 8
@@ -20,9 +20,9 @@ VISIBILITY_TIMEOUTS = 6
 """Function timeouts for which a message stays hidden: Lambda's documentation asks for six, since a batch whose
 invocation is throttled is tried again before it returns to the queue."""
 
-_KEPT = Duration.days(14)
-
-assert RECEIVES > DEFAULTS.max_attempts
+_KEPT_DAYS = 4
+_SET_ASIDE_DAYS = 14
+"""The longest that SQS keeps a message."""
 
 
 class IngestQueue(Construct):
@@ -34,13 +34,13 @@ class IngestQueue(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, names: Names, function_timeout: int) -> None:
         super().__init__(scope, construct_id)
-        self.failed = self._queue("Failed", names.queue("ingest-failed"), _KEPT)
-        self.undelivered = self._queue("Undelivered", names.queue("ingest-undelivered"), _KEPT)
+        self.failed = self._queue("Failed", names.queue("ingest-failed"), _SET_ASIDE_DAYS)
+        self.undelivered = self._queue("Undelivered", names.queue("ingest-undelivered"), _SET_ASIDE_DAYS)
         acknowledge(self.undelivered, "SQS3", "it is a dead-letter queue itself, that of the EventBridge target")
         self.queue = self._queue(
             "Queue",
             names.queue("ingest"),
-            Duration.days(4),
+            _KEPT_DAYS,
             visibility_timeout=Duration.seconds(VISIBILITY_TIMEOUTS * function_timeout),
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.failed, max_receive_count=RECEIVES),
         )
@@ -52,12 +52,12 @@ class IngestQueue(Construct):
             targets=[targets.SqsQueue(self.queue, dead_letter_queue=self.undelivered)],
         )
 
-    def _queue(self, construct_id: str, name: str, kept: Duration, **more: object) -> sqs.Queue:
+    def _queue(self, construct_id: str, name: str, kept_days: int, **more: object) -> sqs.Queue:
         return sqs.Queue(
             self,
             construct_id,
             queue_name=name,
-            retention_period=kept,
+            retention_period=Duration.days(kept_days),
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             removal_policy=RemovalPolicy.DESTROY,

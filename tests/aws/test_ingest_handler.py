@@ -142,20 +142,6 @@ class TestPartialFailure:
         assert cloud.deliver() == [broken]
         assert f"Source: {TITLE}" in cloud.ask(TITLE)
 
-    def test_unforeseen_error_is_logged_counted_and_takes_no_other_message_with_it(
-        self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        unreadable(cloud, monkeypatch, "documents/runbooks/odd.md", ZeroDivisionError("odd"))
-        odd = cloud.put("documents/runbooks/odd.md", "# Odd\n\nText.")
-        cloud.put(DISK, TEXT)
-        assert cloud.deliver() == [odd]
-        assert f"Source: {TITLE}" in cloud.ask(TITLE)
-        output = capsys.readouterr().out
-        assert "ZeroDivisionError: odd" in output
-        line = next(json.loads(line) for line in output.splitlines() if '"_aws"' in line)
-        assert line[Metric.INGESTION_ERRORS] == [1.0]
-        assert cloud.receive() == []
-
     @pytest.mark.parametrize("body", ["no json", "[]", "{}", '{"source": "aws.ec2"}', "[" * 5000])
     def test_body_that_is_no_event_does_not_hold_up_the_others(self, cloud: Cloud, body: str) -> None:
         cloud.send(body)
@@ -338,13 +324,13 @@ class TestEventIdentity:
         assert event_identity(body) is None
 
 
-def unreadable(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, key: str, problem: Exception | None = None) -> None:
+def unreadable(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     """Let the bucket fail for this object."""
     head = cloud.services.store.head
 
     def failing(name: str) -> Any:
         if name == key:
-            raise problem or StoreUnavailableError(f"can't read {name} for now")
+            raise StoreUnavailableError(f"can't read {name} for now")
         return head(name)
 
     monkeypatch.setattr(cloud.services.store, "head", failing)

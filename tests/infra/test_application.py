@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cfnlint.api import lint
-from cfnlint.config import ManualArgs
+from cfnlint.api import lint  # type: ignore[import-untyped]
+from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
 from syrupy.assertion import SnapshotAssertion
 
 from infra.constructs.code import ROOT
@@ -80,8 +81,6 @@ def test_app_py_makes_the_same_templates_without_account_docker_git_or_network(
 
 def node_folder(tmp_path: Path) -> Path:
     """A search path with node and nothing else."""
-    import shutil
-
     found = shutil.which("node")
     assert found
     folder = tmp_path / "bin"

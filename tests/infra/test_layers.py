@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -69,7 +70,7 @@ def test_packages_are_installed_for_the_functions_platform_from_wheels_with_know
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[list[str]] = []
-    monkeypatch.setattr(code.subprocess, "run", lambda command, check: commands.append(command))
+    monkeypatch.setattr(subprocess, "run", lambda command, check: commands.append(command))
     code.install(Path("api.txt"), tmp_path)
     (command,) = commands
     options = " ".join(command[1:])

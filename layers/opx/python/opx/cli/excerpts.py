@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from opx.text.analyzer import analyze
 
 WIDTH = 96
 LINES = 3
 
-_NOISE = re.compile(r"\s*(?:```|~~~|\|?[\s:|-]*-{3}[\s:|-]*$)")
+_WORD = re.compile(r"\w")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _MARKS = re.compile(r"\*\*|__|`|^\s*>\s?")
@@ -21,19 +22,24 @@ _BULLET = re.compile(r"^\s*[*+-]\s+")
 def excerpt(content: str, query: str, *, width: int = WIDTH, lines: int = LINES) -> list[str]:
     """Up to `lines` lines of at most `width` characters, Markdown marks removed: those with most of the query's terms.
 
-    Among equals the first. Empty only for a chunk without text.
+    Among equals those that begin where a line of the text does, then the first. Empty for a chunk without words.
     """
-    cleaned = [piece for line in clean_lines(content) for piece in textwrap.wrap(line, width)]
+    wrapped = [textwrap.wrap(line, width) for line in clean_lines(content)]
+    cleaned = [piece for pieces in wrapped for piece in pieces]
+    begins = [part == 0 for pieces in wrapped for part in range(len(pieces))]
     wanted = set(analyze(query))
     terms = [wanted.intersection(analyze(line)) for line in cleaned]
-    starts = range(max(1, len(cleaned) - lines + 1))
-    best = max(starts, key=lambda at: (len(set().union(*terms[at : at + lines])), -at))
+
+    def worth(at: int) -> tuple[int, bool, int]:
+        return len(set().union(*terms[at : at + lines])), begins[at], -at
+
+    best = max(range(max(0, len(cleaned) - lines) + 1), key=worth) if cleaned else 0
     return cleaned[best : best + lines]
 
 
 def clean_lines(content: str) -> list[str]:
     """The lines that say something, without Markdown's marks. Headings only if there is nothing else."""
-    said = [line for line in content.splitlines() if line.strip() and not _NOISE.match(line)]
+    said = [line for line in content.splitlines() if _WORD.search(line) and not _FENCE.match(line)]
     body = [line for line in said if not _HEADING.match(line)] or [line.lstrip("# ") for line in said]
     return [text for line in body if (text := _clean(line))]
 
@@ -53,8 +59,3 @@ def highlighted(line: str, query: str, mark: Callable[[str], str]) -> str:
 
 def _marked(word: str, wanted: set[str], mark: Callable[[str], str]) -> str:
     return mark(word) if wanted.intersection(analyze(word)) else word
-
-
-def shared_terms(query: str, texts: Sequence[str]) -> set[str]:
-    """The search terms that a question has in common with some texts; stop words don't count."""
-    return set(analyze(query)) & {term for text in texts for term in analyze(text)}

@@ -31,12 +31,13 @@ def heading(hit: RetrievalResult) -> str:
 
 
 def score_line(hit: RetrievalResult) -> str:
-    """`runbooks/procedures, score 0.81 = confidence 0.81 x trust 1.00 (by words #1, by meaning #4)`."""
+    """`runbooks/procedures, score 0.81 = confidence 0.81 x trust 1.00 (by words #1, by meaning #4, fused 0.97)`."""
     parts = hit.parts
     if parts is None:
         return f"{hit.category}, score {hit.score:.2f}"
     total = f"score {parts.final:.2f} = confidence {parts.confidence:.2f} x trust {parts.trust:.2f}"
-    return f"{hit.category}, {total} (by words {_rank(parts.lexical_rank)}, by meaning {_rank(parts.vector_rank)})"
+    legs = f"by words {_rank(parts.lexical_rank)}, by meaning {_rank(parts.vector_rank)}"
+    return f"{hit.category}, {total} ({legs}, fused {parts.fused:.2f})"
 
 
 def explanation(parts: ScoreParts) -> Iterator[str]:

@@ -22,12 +22,12 @@ _DEFAULTS = QueryConfig()
 
 @click.command("search")
 @click.argument("query")
-@click.option("--mode", type=click.Choice(list(SearchMode)), default=_DEFAULTS.mode, show_default=True)
+@click.option("--mode", type=click.Choice([*map(str, SearchMode)]), default=_DEFAULTS.mode.value, show_default=True)
 @click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or what is below it.")
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Only documents with this tag (or another one given)."
 )
-@click.option("--tier", "tiers", multiple=True, type=click.Choice(list(Tier)), help="Only this tier of trust.")
+@click.option("--tier", "tiers", multiple=True, type=click.Choice([*map(str, Tier)]), help="Only this tier of trust.")
 @click.option("--include-internet", is_flag=True, help="Also what was fetched from the internet.")
 @click.option("--document", "document_id", default="", metavar="ID", help="Only within this document.")
 @click.option("--language", default="", metavar="CODE", help="Only documents in this language, e.g. en.")
@@ -39,7 +39,7 @@ _DEFAULTS = QueryConfig()
     show_default=True,
     help="Leave out what is less likely to answer the question.",
 )
-@click.option("--fusion", type=click.Choice(list(Fusion)), help="How words and meaning are put together.")
+@click.option("--fusion", type=click.Choice([*map(str, Fusion)]), help="How words and meaning are put together.")
 @click.option("--explain", is_flag=True, help="Show all parts of each score.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @pass_session

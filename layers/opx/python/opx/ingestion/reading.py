@@ -23,7 +23,7 @@ from opx.ingestion.parsing.registry import parse
 from opx.ingestion.parsing.sidecar import parse_sidecar
 from opx.ports import Clock, ObjectInfo, ObjectStore
 
-OBJECT_METADATA = "opx-metadata"
+OBJECT_METADATA = "opx-document"
 """The user metadata of an object that holds what its uploader said about it, as JSON; it wins over the document's own."""
 
 _SPOOL_BYTES = 1024 * 1024

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli_support import Opx
+
+LONG = "# Long runbook\n\n" + "".join(
+    f"## Step {step}\n\n" + f"Überprüfe the *queue* number {step} and wait for it. " * 60 + "\n\n" for step in range(4)
+)
+
+
+@pytest.fixture
+def opx(tmp_path: Path) -> Opx:
+    return Opx(tmp_path)
+
+
+def taken_in(opx: Opx, name: str, text: str) -> str:
+    """The document's id."""
+    path = opx.write(name, text)
+    assert opx("ingest", path).exit_code == 0
+    found = json.loads(opx("list", "--json").stdout)
+    return str(next(d["documentId"] for d in found if d["source"].endswith(name)))
+
+
+def test_show_prints_the_text_exactly_as_it_was_taken_in(opx: Opx) -> None:
+    document_id = taken_in(opx, "long.md", LONG)
+    result = opx("show", document_id)
+    assert result.exit_code == 0
+    assert result.stdout.split("\n\n", 1)[1] == LONG
+    assert json.loads(opx("show", document_id, "--json").stdout)["text"] == LONG
+
+
+def test_show_says_title_category_and_source(opx: Opx) -> None:
+    lines = opx("show", taken_in(opx, "runbooks/x.md", "# X\n\ntext\n")).stdout.splitlines()
+    assert lines[0] == "X"
+    assert "  category     runbooks/procedures (internal, trust 1)" in lines
+    assert "  source       docs/runbooks/x.md" in lines
+
+
+def test_the_beginning_of_an_id_is_enough(opx: Opx) -> None:
+    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    assert opx("show", document_id[:6].upper()).stdout.startswith("X\n")
+
+
+def test_a_beginning_that_several_ids_share_is_refused_with_a_list(opx: Opx) -> None:
+    for number in range(17):
+        opx.write(f"{number}.md", f"# {number}\n\ntext\n")
+    opx("ingest", opx.folder / "docs")
+    ids = [d["documentId"] for d in json.loads(opx("list", "--json").stdout)]
+    shared = next(i[0] for i in ids if sum(j[0] == i[0] for j in ids) > 1)
+    result = opx("show", shared)
+    assert result.exit_code == 2
+    assert f"{shared} is the beginning of" in result.stderr
+    assert sum(line.strip()[:32] in ids for line in result.stderr.splitlines()) >= 2
+
+
+@pytest.mark.parametrize("wanted", ["0" * 32, "0123456", "no-such-id", "", "a" * 33])
+@pytest.mark.parametrize("command", [("show",), ("delete", "--yes")])
+def test_an_unknown_id_is_an_error(opx: Opx, wanted: str, command: tuple[str, ...]) -> None:
+    taken_in(opx, "x.md", "# X\n\ntext\n")
+    result = opx(*command, wanted)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("opx: ")
+
+
+def test_an_old_version_is_still_readable_and_in_the_chain(opx: Opx) -> None:
+    old = taken_in(opx, "x.md", "# X\n\nold text\n")
+    new = taken_in(opx, "x.md", "# X\n\nnew text\n")
+    found = json.loads(opx("show", old, "--json").stdout)
+    assert found["text"] == "# X\n\nold text\n"
+    assert [(v["documentId"], v["state"]) for v in found["versions"]] == [(new, "current"), (old, "superseded")]
+    assert f"version 1  {old}" in opx("show", new).stdout
+
+
+def test_chunks_cover_the_text(opx: Opx) -> None:
+    found = json.loads(opx("show", taken_in(opx, "long.md", LONG), "--chunks", "--json").stdout)
+    assert len(found["chunks"]) > 4
+    assert all(LONG[c["start"] : c["end"]] == c["content"] for c in found["chunks"])
+    assert "--- chunk 1, characters" in opx("show", found["documentId"], "--chunks").stdout
+
+
+def test_documents_of_other_clients_are_not_shown(opx: Opx) -> None:
+    opx("--client", "acme", "ingest", opx.write("x.md", "# X\n\ntext\n"))
+    document_id = json.loads(opx("--client", "acme", "list", "--json").stdout)[0]["documentId"]
+    assert opx("show", document_id).exit_code == 2
+    assert opx("--client", "acme", "show", document_id).exit_code == 0
+
+
+def test_list_is_a_table_with_short_ids(opx: Opx) -> None:
+    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    head, row = opx("list").stdout.splitlines()
+    assert head.split() == ["DOCUMENT", "ID", "CATEGORY", "VERSION", "STATE", "CHUNKS", "UPDATED", "TITLE"]
+    assert row.split()[0] == document_id[:12]
+    assert row.split()[-1] == "X"
+
+
+def test_list_can_be_narrowed(opx: Opx) -> None:
+    opx("ingest", opx.write("runbooks/a.md", "# A\n\ntext\n"), "--tag", "disk")
+    opx("ingest", opx.write("postmortems/b.md", "# B\n\ntext\n"))
+    assert [d["title"] for d in json.loads(opx("list", "--tag", "disk", "--json").stdout)] == ["A"]
+    assert [d["title"] for d in json.loads(opx("list", "--category", "postmortem", "--json").stdout)] == ["B"]
+
+
+def test_list_shows_old_versions_only_when_asked(opx: Opx) -> None:
+    taken_in(opx, "x.md", "# X\n\nold\n")
+    taken_in(opx, "x.md", "# X\n\nnew\n")
+    assert len(json.loads(opx("list", "--json").stdout)) == 1
+    assert len(json.loads(opx("list", "--all-versions", "--json").stdout)) == 2
+
+
+def test_a_deleted_document_is_not_found_and_stays_readable(opx: Opx) -> None:
+    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    result = opx("delete", document_id[:8], "--yes")
+    assert (result.exit_code, result.stdout) == (0, f"deleted {document_id}  X\n")
+    assert opx("search", "text", "--min-confidence", "0").exit_code == 1
+    assert "text" in opx("show", document_id).stdout
+    assert json.loads(opx("list", "--json").stdout) == []
+
+
+def test_deleting_twice_is_an_error(opx: Opx) -> None:
+    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    opx("delete", document_id, "--yes")
+    assert opx("delete", document_id, "--yes").exit_code == 2
+
+
+def test_delete_asks_nobody_in_a_pipe_and_refuses(opx: Opx) -> None:
+    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    result = opx("delete", document_id, stdin="y\n")
+    assert result.exit_code == 2
+    assert "--yes" in result.stderr
+    assert len(json.loads(opx("list", "--json").stdout)) == 1

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli_support import Opx
+
+ANY = ("--min-confidence", "0")
+
+
+@pytest.fixture(scope="module")
+def opx(tmp_path_factory: pytest.TempPathFactory) -> Opx:
+    """Three documents; only read."""
+    opx = Opx(tmp_path_factory.mktemp("search"))
+    opx.write("runbooks/disk.md", "# Disk full\n\n## Symptoms\n\nThe alert `NodeDiskFull` fires and **writes** fail.\n")
+    opx.write("runbooks/cpu.md", "# High CPU\n\nThe load average climbs and requests are slow.\n")
+    opx.write("postmortems/dns.md", "# DNS outage\n\nThe resolver dropped packets for an hour.\n")
+    assert opx("ingest", opx.folder / "docs").exit_code == 0
+    opx("--client", "acme", "ingest", opx.write("acme/secret.md", "# Acme\n\nThe frobnicator needs grease.\n"))
+    return opx
+
+
+def test_a_hit_has_title_section_category_score_excerpt_and_source(opx: Opx) -> None:
+    result = opx("search", "NodeDiskFull", *ANY)
+    first = result.stdout.split("\n\n")[0].splitlines()
+    assert first[0] == "1. Disk full > Symptoms"
+    assert first[1].startswith("   runbooks/procedures, score 0.")
+    assert "by words #1" in first[1]
+    assert first[2] == "   | The alert NodeDiskFull fires and writes fail."
+    assert first[3].startswith("   docs/runbooks/disk.md  [Document ID: ")
+    assert result.exit_code == 0
+
+
+def test_nothing_good_enough_exits_with_one_and_names_the_closest(opx: Opx) -> None:
+    result = opx("search", "disk", "--min-confidence", "1")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("No good answer: nothing reaches confidence 1.00.\nClosest: Disk full > Symptoms (")
+    assert "; see it with --min-confidence 0" in result.stdout
+
+
+def test_the_suggested_confidence_shows_the_closest(opx: Opx) -> None:
+    advice = opx("search", "disk", "--min-confidence", "1").stdout.split()[-1]
+    assert opx("search", "disk", "--min-confidence", advice).exit_code == 0
+
+
+def test_json_is_all_that_stdout_gets(opx: Opx) -> None:
+    result = opx("search", "resolver packets", *ANY, "--json", "--explain")
+    answer = json.loads(result.stdout)
+    assert answer["results"][0]["metadata"]["title"] == "DNS outage"
+    assert set(answer) >= {"query", "results", "partial", "notes", "timingsMs"}
+
+
+def test_json_without_results_exits_with_one(opx: Opx) -> None:
+    result = opx("search", "disk", "--min-confidence", "1", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["results"]) == (1, [])
+
+
+def test_explain_says_how_each_hit_was_found(opx: Opx) -> None:
+    result = opx("search", "load average", *ANY, "--explain", "--limit", "1")
+    assert "found by words at rank 1 and by meaning at rank 1" in result.stdout
+    for part in ("fused", "confidence", "trust", "final"):
+        assert f"\n   {part}" in result.stdout
+
+
+def test_a_dash_reads_the_question_from_standard_input(opx: Opx) -> None:
+    result = opx("search", "-", *ANY, "--limit", "1", stdin="load average\n")
+    assert result.stdout.startswith("1. High CPU")
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\n"])
+def test_an_empty_question_is_wrong_usage(opx: Opx, query: str) -> None:
+    result = opx("search", query)
+    assert result.exit_code == 2
+    assert "the question is empty" in result.stderr
+
+
+def test_punctuation_has_no_good_answer(opx: Opx) -> None:
+    result = opx("search", "?!… --")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("No good answer")
+
+
+def test_a_very_long_question_is_cut_and_says_so(opx: Opx) -> None:
+    result = opx("search", "load average " * 8000, *ANY, "--limit", "1")
+    assert result.exit_code == 0
+    assert "only the first 10,000 were searched" in result.stderr
+
+
+@pytest.mark.parametrize("query", ["\udcff\udc80", "load\udcff average", "\U0001f4a5", "a\x07b"])
+def test_odd_characters_are_no_error(opx: Opx, query: str) -> None:
+    assert opx("search", query).exit_code in (0, 1)
+
+
+def test_a_zero_byte_on_standard_input_is_no_error(opx: Opx) -> None:
+    assert opx("search", "-", *ANY, "--limit", "1", stdin="load\0average").stdout.startswith("1. High CPU")
+
+
+def test_a_limit_of_zero_is_wrong_usage(opx: Opx) -> None:
+    assert opx("search", "disk", "--limit", "0").exit_code == 2
+
+
+def test_a_huge_limit_is_lowered_and_says_so(opx: Opx) -> None:
+    result = opx("search", "disk", *ANY, "--limit", "10000")
+    assert result.exit_code == 0
+    assert "at most 100 results" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "option", [("--tier", "gossip"), ("--mode", "slow"), ("--fusion", "cold"), ("--min-confidence", "1.5")]
+)
+def test_an_unknown_choice_is_wrong_usage(opx: Opx, option: tuple[str, str]) -> None:
+    result = opx("search", "disk", *option)
+    assert result.exit_code == 2
+    assert option[0] in result.stderr
+
+
+def test_an_unknown_category_lists_those_that_exist(opx: Opx) -> None:
+    result = opx("search", "disk", "--category", "gossip")
+    assert result.exit_code == 2
+    assert "allowed: " in result.stderr
+
+
+def test_category_and_fusion_and_mode_are_passed_on(opx: Opx) -> None:
+    options = ("--category", "postmortem", "--fusion", "rrf", "--mode", "fast", "--language", "en", *ANY, "--json")
+    found = json.loads(opx("search", "resolver load disk", *options).stdout)["results"]
+    assert [hit["category"] for hit in found] == ["postmortems"]
+    assert found[0]["scores"]["fused"] == pytest.approx(2 / 61, abs=1e-6)
+
+
+def test_the_internet_tier_alone_finds_nothing_internal(opx: Opx) -> None:
+    result = opx("search", "disk", "--tier", "internet", *ANY)
+    assert result.exit_code == 1
+
+
+def test_only_the_client_finds_its_documents(opx: Opx) -> None:
+    found = opx("--client", "acme", "search", "frobnicator", *ANY).stdout
+    hidden = opx("search", "frobnicator", *ANY).stdout
+    assert "Acme" in found
+    assert "Acme" not in hidden
+
+
+def test_a_document_of_another_client_can_not_be_named(opx: Opx) -> None:
+    secret = json.loads(opx("--client", "acme", "search", "frobnicator", *ANY, "--json").stdout)["results"][0]
+    result = opx("search", "frobnicator", *ANY, "--document", secret["metadata"]["documentId"])
+    assert result.exit_code == 1
+
+
+def test_without_knowledge_it_says_what_to_do_and_makes_no_folder(tmp_path: Path) -> None:
+    nothing = Opx(tmp_path)
+    result = nothing("search", "disk")
+    assert result.exit_code == 2
+    assert "run `opx ingest PATH...` first" in result.stderr
+    assert not nothing.home.exists()
