@@ -26,7 +26,7 @@ _PLATFORM = "aarch64-manylinux_2_28"
 """Python 3.13 runs on Amazon Linux 2023, whose glibc is 2.34."""
 
 _COMPILED = ["**/__pycache__", "**/*.pyc"]
-_UNBUNDLED = "the layer holds its requirements only, not the packages: for a deployment add -c bundle=true, as `make deploy` does"
+_UNBUNDLED = "the layer lists its packages but has none: for a deployment add -c bundle=true, as `make deploy` does"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Identity, Scope
 from opx.knowledge_file import load_knowledge
-from opx.ports import Clock, Embedder, ObjectStore, Queue, SearchIndex, Table
+from opx.ports import Clock, Embedder, ObjectInfo, ObjectStore, Queue, SearchIndex, Table
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
 from opx.settings import Settings
@@ -46,7 +46,7 @@ class Services:
     embedder: Embedder
     index: SearchIndex
 
-    def table(self, spec: TableSpec) -> Table:
+    def table(self, spec: TableSpec) -> Table:  # noqa: ARG002 - each backend's class has its own
         """The table of a specification."""
         raise TypeError(f"{type(self).__name__} has no tables")
 
@@ -135,8 +135,17 @@ class Services:
     def manager(self) -> IngestionManager:
         from opx.ingestion.manager import IngestionManager
 
-        parts = {"store": self.store, "catalog": self.catalog, "knowledge": self.knowledge}
-        return IngestionManager(**parts, drain=self.drain, scope=self.scope)  # type: ignore[arg-type]
+        return IngestionManager(
+            store=self.store,
+            catalog=self.catalog,
+            knowledge=self.knowledge,
+            drain=self.drain,
+            fingerprint=self._fingerprint,
+            scope=self.scope,
+        )
+
+    def _fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
+        return self.pipeline.fingerprint(info, sidecar)
 
     def query_service(self, identity: Identity | None = None) -> KnowledgeQuery:
         """Questions of this identity, or of the one that the installation is configured for."""
@@ -235,7 +244,7 @@ class AwsServices(Services):
 
     read_threads = 8
 
-    def _client(self, service: str, **options: int) -> Any:
+    def _client(self, service: str, **options: Any) -> Any:
         from opx.adapters.aws.clients import client
 
         return client(service, **options)

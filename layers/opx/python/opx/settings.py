@@ -9,6 +9,8 @@ from pathlib import Path
 from opx.errors import InvalidInputError
 
 ENV_PREFIX = "OPX_"
+MIN_CHUNK_TOKENS = 8
+"""A character has up to four tokens; a window must hold more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,12 @@ class Settings:
             raise InvalidInputError(
                 f"OPX_SEARCH_GENERATION must be 'nextgen' or 'classic', not {self.search_generation!r}"
             )
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, int | float) and not value >= 0:
+                raise InvalidInputError(f"{env_name(field.name)} must be at least 0, not {value}")
+        if self.chunk_tokens < MIN_CHUNK_TOKENS:
+            raise InvalidInputError(f"OPX_CHUNK_TOKENS must be at least {MIN_CHUNK_TOKENS}, not {self.chunk_tokens}")
         if not 0 <= self.chunk_overlap < self.chunk_tokens:
             raise InvalidInputError("OPX_CHUNK_OVERLAP must be at least 0 and below OPX_CHUNK_TOKENS")
 

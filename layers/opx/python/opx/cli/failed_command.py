@@ -81,16 +81,9 @@ def _wanted(items: Sequence[FailedItem], wanted: str) -> FailedItem:
 
 
 def _settled(services: Services, items: Sequence[FailedItem]) -> list[Outcome]:
-    """Work the queue off. Success removes an item from the list; so does finding that there is nothing to do."""
+    """Work the queue off, which removes items that are settled; what concerns others is not told."""
     keys = {item.object_key for item in items}
-    outcomes = []
-    for outcome in services.manager.work():
-        key = outcome.object_key.removesuffix(SIDECAR_SUFFIX)
-        if key in keys:
-            outcomes.append(outcome)
-            if outcome.result is Result.SKIPPED:
-                services.failures.resolve(key)
-    return outcomes
+    return [o for o in services.manager.work() if o.object_key.removesuffix(SIDECAR_SUFFIX) in keys]
 
 
 def _print_outcomes(outcomes: Sequence[Outcome], items: Sequence[FailedItem], *, as_json: bool) -> None:

@@ -87,10 +87,9 @@ class Intake:
             return Outcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
     def remove(self, keys: Iterable[str], tally: Tally) -> None:
-        """Delete objects. What had failed there is no failure any more."""
+        """Delete objects."""
         for key in keys:
             self._services.manager.delete_object(key)
-            self._services.failures.resolve(key)
             tally.sent.add(key)
 
     def work(self, tally: Tally) -> None:

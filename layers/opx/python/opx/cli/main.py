@@ -135,8 +135,8 @@ def _unexpected(error: Exception, *, verbose: bool) -> int:
 
 
 def _tolerate_any_character() -> None:
-    """A console that can't show a character shows `?` instead of ending the command."""
-    for stream in (sys.stdout, sys.stderr):
+    """A console that can't show a character shows `?` instead of ending the command; so does a question that comes in."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 

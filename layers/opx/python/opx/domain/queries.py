@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -36,7 +37,7 @@ class QueryConfig:
     """How to answer a query. Names and defaults are those that callers already use.
 
     Raises `InvalidInputError` for an unknown tier or mode, a `min_confidence` outside [0, 1], or `max_results`
-    below 1; `max_results` above `MAX_RESULTS` is lowered to it.
+    below 1; `max_results` above `MAX_RESULTS` is lowered to it. Lists are taken for tuples, a text for a list of one.
     """
 
     tiers: tuple[str, ...] = ("internal", "specialized")
@@ -60,7 +61,10 @@ class QueryConfig:
         if self.max_chunks_per_document < 1:
             raise InvalidInputError(f"max_chunks_per_document must be at least 1, not {self.max_chunks_per_document}")
         object.__setattr__(self, "max_results", min(self.max_results, MAX_RESULTS))
-        object.__setattr__(self, "tiers", tuple(self.tiers))
+        object.__setattr__(self, "tiers", _several(self.tiers))
+        object.__setattr__(self, "tags", _several(self.tags))
+        if self.categories is not None:
+            object.__setattr__(self, "categories", _several(self.categories))
         object.__setattr__(self, "mode", _member(SearchMode, self.mode, "mode"))
         if self.fusion is not None:
             object.__setattr__(self, "fusion", _member(Fusion, self.fusion, "fusion"))
@@ -76,6 +80,10 @@ class QueryConfig:
         else:
             wanted.discard(Tier.INTERNET)
         return tuple(tier for tier in Tier if tier in wanted)
+
+
+def _several(values: str | Iterable[str]) -> tuple[str, ...]:
+    return (values,) if isinstance(values, str) else tuple(values)
 
 
 def _member(kind: type[E], value: str, name: str) -> E:

@@ -98,13 +98,18 @@ def reader_of(identity: Identity, group_id: str = "", group_projects: tuple[str,
 
 
 def scope_of_object(object_key: str) -> tuple[Scope, str]:
-    """Split a corpus object key into its owner and the rest: `clients/a/projects/p/documents/x` -> (scope, `documents/x`)."""
+    """Split a corpus object key into its owner and the rest: `clients/a/projects/p/documents/x` -> (scope, `documents/x`).
+
+    Raises `InvalidScopeError` for a missing or malformed id, so that such a key is never read as one of a wider scope.
+    """
     parts = object_key.split("/")
     if parts[0] != "clients" or len(parts) < 3:
         return Scope(), object_key
     client, rest = parts[1], parts[2:]
-    if len(rest) > 2 and rest[0] == "groups":
-        return Scope(client, group_id=rest[1]), "/".join(rest[2:])
-    if len(rest) > 2 and rest[0] == "projects":
-        return Scope(client, project_id=rest[1]), "/".join(rest[2:])
-    return Scope(client), "/".join(rest)
+    owned = len(rest) > 2 and rest[0] in ("groups", "projects")
+    if not client or (owned and not rest[1]):
+        raise InvalidScopeError(f"object key {object_key[:100]!r} has an empty client, group or project id")
+    if not owned:
+        return Scope(client), "/".join(rest)
+    owner, source = rest[1], "/".join(rest[2:])
+    return (Scope(client, group_id=owner) if rest[0] == "groups" else Scope(client, project_id=owner)), source

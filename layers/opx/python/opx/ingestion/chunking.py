@@ -9,12 +9,14 @@ from opx.domain.documents import DocumentChunk
 from opx.domain.ids import chunk_id, normalise
 from opx.errors import InvalidInputError
 from opx.ingestion.markdown_lines import Line, scan
-from opx.ingestion.windows import split_section
+from opx.ingestion.windows import MIN_FRESH, split_section
 
 DEFAULT_TOKENS = 500
 DEFAULT_OVERLAP = 50
 SMALL_SECTION = 64
 """Sections below this many tokens say too little alone: they join a neighbour under the same heading."""
+MAX_HEADING = 200
+"""Characters kept of a heading in a section's path: every chunk below it repeats the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,17 @@ def chunk_lines(
 ) -> Iterator[DocumentChunk]:
     """The chunks of classified lines.
 
-    Every character is in at least one chunk; no chunk is over `tokens` tokens or blank; the same text gives the same
-    chunks everywhere. Raises `InvalidInputError` unless 0 <= overlap < tokens.
+    Every character is in at least one chunk, except white space that would be a chunk of its own; no chunk is over
+    `tokens` tokens; the same text gives the same chunks everywhere. Raises `InvalidInputError` unless
+    0 <= overlap < tokens and 8 <= tokens.
     """
+    if tokens < MIN_FRESH:
+        raise InvalidInputError(f"a window must have at least {MIN_FRESH} tokens, not {tokens}")
     if not 0 <= overlap < tokens:
         raise InvalidInputError(f"overlap must be at least 0 and below the window, not {overlap} of {tokens}")
     split = _split(lines, owner.title, tokens, overlap)
-    for index, piece in enumerate(_join_small(split, tokens)):
+    joined = (piece for piece in _join_small(split, tokens) if piece.text.strip())
+    for index, piece in enumerate(joined):
         yield DocumentChunk(
             chunk_id=chunk_id(owner.document_id, index, piece.text),
             document_id=owner.document_id,
@@ -89,7 +95,7 @@ def _split(lines: Iterable[Line], title: str, tokens: int, overlap: int) -> Iter
 
 def _names(path: list[tuple[int, str]], title: str) -> tuple[str, ...]:
     """Headings without empty ones, and without a first one that only repeats the title."""
-    names = [normalise(name) for _, name in path if name]
+    names = [normalise(name[:MAX_HEADING]) for _, name in path if name]
     if names and names[0].casefold() == title.casefold():
         names = names[1:]
     return tuple(names)

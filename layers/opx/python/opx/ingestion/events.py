@@ -47,7 +47,7 @@ def parse_event(body: str) -> ObjectEvent:
     """Read an EventBridge envelope. Raises `InvalidInputError` for anything else."""
     try:
         event = json.loads(body)
-    except (json.JSONDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # ValueError also for a number of thousands of digits
         raise InvalidInputError(f"the event is not JSON: {exc}") from exc
     if not isinstance(event, Mapping):
         raise InvalidInputError("the event is not a JSON object")
@@ -60,9 +60,11 @@ def parse_event(body: str) -> ObjectEvent:
 def _object_event(event: Mapping[str, Any], *, deleted: bool) -> ObjectEvent:
     try:
         changed = event["detail"]["object"]
-        key, sequencer = str(changed["key"]), str(changed.get("sequencer", ""))
+        key, sequencer = changed["key"], changed.get("sequencer", "")
     except (KeyError, TypeError, AttributeError) as exc:
         raise InvalidInputError("the event has no detail.object.key") from exc
+    if not (isinstance(key, str) and key and isinstance(sequencer, str)):
+        raise InvalidInputError("the event's object key or sequencer is not a text")
     if len(sequencer) > SEQUENCER_WIDTH:
         raise InvalidInputError(f"the sequencer of {key} is over {SEQUENCER_WIDTH} characters")
     return ObjectEvent(key, deleted, sequencer.upper().rjust(SEQUENCER_WIDTH, "0"))

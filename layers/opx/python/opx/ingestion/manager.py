@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
 from opx.ingestion.catalog import Catalog
+from opx.ingestion.claims import current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ingestion.outcomes import IngestionResult, Outcome, Result
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
-from opx.ports import ObjectStore
+from opx.ports import ObjectInfo, ObjectStore
 
 _DOCUMENT_SUFFIXES = (".md", ".markdown", ".txt", ".text", ".html", ".htm", ".xhtml", ".json", ".log")
 _HASH_BLOCK = 1024 * 1024
@@ -34,7 +36,10 @@ class FileToIngest:
 
 
 class IngestionManager:
-    """Takes documents in for one scope. On a laptop `drain` does the work at once; on AWS functions do, and it is None."""
+    """Takes documents in for one scope. On a laptop `drain` does the work at once; on AWS functions do, and it is None.
+
+    `fingerprint` is the pipeline's: it tells from an object and its sidecar what the catalog notes of them.
+    """
 
     def __init__(
         self,
@@ -43,12 +48,14 @@ class IngestionManager:
         catalog: Catalog,
         knowledge: KnowledgeModel,
         drain: QueueDrain | None,
+        fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str],
         scope: Scope = Scope(),  # noqa: B008 (frozen)
     ) -> None:
         self._store = store
         self._catalog = catalog
         self._knowledge = knowledge
         self._drain = drain
+        self._fingerprint = fingerprint
         self._scope = scope
 
     def ingest_document(
@@ -61,46 +68,56 @@ class IngestionManager:
         document changes (else a hash of the document). Raises `InvalidInputError` for a category that is not of the
         tier, and `UnparsableDocumentError` for what can't be read.
         """
-        key = self._put_text(tier, category, document, dict(metadata or {}))
-        for outcome in self.work():
-            if outcome.object_key == key and outcome.result is Result.FAILED:
-                raise outcome.error or OpxError(outcome.reason)
-        head = self._catalog.head(DocumentKey(self._scope, key.removeprefix(self._scope.prefix)))
-        return str(head["documentId"]) if head and "documentId" in head else key
+        key = self.put_document(self._category_of_tier(tier, category), document, dict(metadata or {}))
+        outcomes = [outcome for outcome in self.work() if outcome.object_key == key]
+        if outcomes and outcomes[-1].result is Result.FAILED:
+            raise outcomes[-1].error or OpxError(outcomes[-1].reason)
+        head = self._catalog.head(self._key(key))
+        return (current_id(head) if head else "") or key
 
     def ingest_batch(
         self, tier: str, category: str, documents: Iterable[str | Mapping[str, Any]], *, dedupe: bool = True
     ) -> IngestionResult:
-        """Take in several documents; with `dedupe`, equal ones of the batch once. Failures are in the result."""
-        seen: set[str] = set()
+        """Take in several documents; with `dedupe`, equal ones of the batch once, without, each under a name of its own
+        (the same one the next time). Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
+        path = self._category_of_tier(tier, category)
+        copies: Counter[str] = Counter()
+        keys: set[str] = set()
+        refused: list[Outcome] = []
         for document in documents:
-            digest = stable_hash(document)
-            if not (dedupe and digest in seen):
-                self._put_text(tier, category, document, {} if dedupe else {"source": f"batch/{len(seen)}-{digest}"})
-            seen.add(digest)
-        return IngestionResult(tuple(self.work()))
+            try:
+                digest = stable_hash(_text(document))
+                if not (dedupe and copies[digest]):
+                    named = {} if dedupe else {"source": f"batch/{digest}-{copies[digest]}"}
+                    keys.add(self.put_document(path, document, named))
+            except InvalidInputError as exc:
+                refused.append(Outcome(Result.FAILED, "", str(exc), error=exc))
+            else:
+                copies[digest] += 1
+        return IngestionResult((*refused, *(outcome for outcome in self.work() if outcome.object_key in keys)))
 
-    def _put_text(
-        self, tier: str, category: str, document: str | Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> str:
+    def _category_of_tier(self, tier: str, category: str) -> str:
         known = self._knowledge.category(category)
         if known.tier.value != tier:
             raise InvalidInputError(f"category {known.path} is of tier {known.tier.value}, not {tier!r}")
-        return self.put_document(known.path, document, metadata)
+        return known.path
 
     def put_document(self, category: str, document: str | Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
         """Put a document into the corpus store and return its object key; the pipeline does the rest.
 
-        `metadata` as for `ingest_document`. Raises `UnknownCategoryError`.
+        `metadata` as for `ingest_document`. Raises `UnknownCategoryError`, and `InvalidInputError` for a mapping that
+        can't be written as JSON, for text that isn't Unicode, and for a name that no document can have.
         """
         known = self._knowledge.category(category)
         described = dict(metadata)
-        text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, sort_keys=True)
-        suffix = ".md" if isinstance(document, str) else ".json"
+        text = _text(document)
         name = str(described.pop("source", "") or stable_hash(text))
-        source = f"{DOCUMENTS_FOLDER}{known.path}/{name}"
-        key = self._scope.prefix + (source if source.endswith(_DOCUMENT_SUFFIXES) else source + suffix)
-        self._put(key, text.encode("utf-8"), {**described, "category": known.path})
+        if name.endswith(SIDECAR_SUFFIX):
+            raise InvalidInputError(f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another")
+        suffixes, suffix = (_DOCUMENT_SUFFIXES, ".md") if isinstance(document, str) else ((".json",), ".json")
+        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{name if name.endswith(suffixes) else name + suffix}"
+        metadata_text = _metadata_text({**described, "category": known.path})
+        self._store.put(key, text.encode("utf-8"), metadata={OBJECT_METADATA: metadata_text})
         return key
 
     # -- files
@@ -136,7 +153,7 @@ class IngestionManager:
         return None
 
     def _current_if_same(self, key: str, digest: str, described: Mapping[str, Any], path: Path) -> str:
-        """The document id if the stored object is this very file and it is indexed; else ""."""
+        """The document id if the stored object is this very file and it is indexed as it would be now; else ""."""
         info = self._store.head(key)
         if info is None or info.etag != digest or info.metadata.get(OBJECT_METADATA) != _metadata_text(described):
             return ""
@@ -144,9 +161,13 @@ class IngestionManager:
         sidecar = _sidecar(path)
         if (stored.etag if stored else "") != (_digest(sidecar) if sidecar else ""):
             return ""
-        head = self._catalog.head(DocumentKey(self._scope, key.removeprefix(self._scope.prefix)))
-        done = head is not None and head.get("state") == DocumentState.CURRENT and not head.get("writing")
-        return str(head["documentId"]) if head and done else ""
+        head = self._catalog.head(self._key(key))
+        if head is None or head.get("writing") or head.get("fingerprint") != self._fingerprint(info, stored):
+            return ""
+        return current_id(head)
+
+    def _key(self, object_key: str) -> DocumentKey:
+        return DocumentKey(self._scope, object_key.removeprefix(self._scope.prefix))
 
     def _put_sidecar(self, key: str, path: Path) -> None:
         sidecar = _sidecar(path)
@@ -154,9 +175,6 @@ class IngestionManager:
             self._store.put(key + SIDECAR_SUFFIX, sidecar.read_bytes())
         elif self._store.head(key + SIDECAR_SUFFIX):
             self._store.delete(key + SIDECAR_SUFFIX)
-
-    def _put(self, key: str, data: bytes, described: Mapping[str, Any]) -> None:
-        self._store.put(key, data, metadata={OBJECT_METADATA: _metadata_text(described)})
 
     # -- the rest
 
@@ -204,6 +222,18 @@ def _is_document(path: Path, root: Path) -> bool:
 def _sidecar(path: Path) -> Path | None:
     sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
     return sidecar if sidecar.is_file() else None
+
+
+def _text(document: str | Mapping[str, Any]) -> str:
+    """The document as it is stored. Raises `InvalidInputError` if it can't be."""
+    try:
+        text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, sort_keys=True)
+        text.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise InvalidInputError(f"the document is not valid Unicode at character {exc.start}; correct it") from exc
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInputError(f"the document can't be written as JSON: {exc}") from exc
+    return text
 
 
 def _metadata_text(described: Mapping[str, Any]) -> str:

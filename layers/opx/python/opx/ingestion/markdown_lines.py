@@ -17,12 +17,14 @@ class Break(IntEnum):
     """How well a cut before a line respects the text: higher is better."""
 
     INSIDE = 0
-    """Within a code block or a table."""
-    NESTED = 1
-    """Within a list item or a paragraph."""
-    BLOCK = 2
+    """Within a code block, a table, or a line that came in pieces."""
+    TEXT = 1
+    """Between the lines of a paragraph: as good as between any two words."""
+    NESTED = 2
+    """Within a list item."""
+    BLOCK = 3
     """Between blocks."""
-    HEADING = 3
+    HEADING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,14 @@ class Line:
     heading: str = ""
 
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*\n?\Z")
+# Each pattern takes linear time: a line may have 64 Ki characters that an attacker chose.
+_ATX = re.compile(r" {0,3}(#{1,6})(?![^ \t\n])")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*\n?\Z")
-_FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^`\n]*)")
+_RULE = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}\n?\Z")
+_FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)")
 _CLOSING_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*\n?\Z")
-_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|\n|\Z)")
-_NOT_SETEXT = re.compile(r"\s*(?:[|>#]|[-*+]\s|\d{1,9}[.)]\s|```|~~~)")
+_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?=[ \t\n]|\Z)")
+_BLANKS = " \t"
 
 
 def scan(pieces: Iterable[str]) -> Iterator[Line]:
@@ -61,10 +65,17 @@ class _State:
 
     def __init__(self) -> None:
         self.fence = ""
+        self.fence_column = 0
         self.in_item = False
+        self.item_column = 0
         self.in_table = False
         self.after_blank = True
         self.continued = False
+
+    def end_block(self) -> None:
+        """What follows begins a new block outside of lists and tables."""
+        self.in_item = self.in_table = False
+        self.after_blank = True
 
 
 def _classify(pieces: Iterable[tuple[str, int]]) -> Iterator[Line]:
@@ -75,47 +86,100 @@ def _classify(pieces: Iterable[tuple[str, int]]) -> Iterator[Line]:
 
 
 def _classified(text: str, start: int, state: _State) -> Line:
-    blank = not text.strip()
+    if state.continued:
+        return Line(text, start, Break.INSIDE)
     if state.fence:
-        closing = _CLOSING_FENCE.match(text)
-        if closing and closing[1].startswith(state.fence):
+        if _closes_fence(text, state):
             state.fence = ""
             state.after_blank = True
         return Line(text, start, Break.INSIDE)
-    if state.continued:
-        return Line(text, start, Break.INSIDE)
-    if blank:
+    if not text.strip():
         state.after_blank, state.in_table = True, False
         return Line(text, start, Break.NESTED)
     atx = _ATX.match(text)
-    if atx:
-        state.in_item = state.in_table = False
-        state.after_blank = True
-        return Line(text, start, Break.HEADING, len(atx[1]), (atx[2] or "").strip())
+    if atx and not (state.in_item and _column(text) >= state.item_column):
+        state.end_block()
+        return Line(text, start, Break.HEADING, len(atx[1]), _atx_heading(text[atx.end() :]))
     return Line(text, start, _break_of(text, state))
+
+
+def _closes_fence(text: str, state: _State) -> bool:
+    closing = _CLOSING_FENCE.match(text)
+    return bool(closing and closing[1].startswith(state.fence) and _column(text) <= state.fence_column + 3)
+
+
+def _atx_heading(content: str) -> str:
+    """A heading's text without its closing `#`s."""
+    content = content.strip()
+    without = content.rstrip("#")
+    return without.rstrip() if not without or without[-1] in _BLANKS else content
+
+
+def _column(text: str) -> int:
+    """Where the text of a line begins, in columns; tabs reach to the next multiple of four."""
+    return len(text[: len(text) - len(text.lstrip(_BLANKS))].expandtabs(4))
 
 
 def _break_of(text: str, state: _State) -> Break:
     """The break before a line that is neither blank, heading nor inside a fence; updates the state."""
-    indented = text[0] in " \t"
-    starts_item = bool(_ITEM.match(text))
     after_blank, state.after_blank = state.after_blank, False
-    fence = _FENCE.match(text)
-    if fence and not (fence[1][0] == "`" and "`" in fence[2]):
-        state.fence, state.in_table = fence[1], False
-        state.in_item = starts_item or (state.in_item and indented)
-        return Break.NESTED if state.in_item and not starts_item else Break.BLOCK
-    if text.lstrip().startswith("|"):
-        inside, state.in_table = state.in_table, True
-        return Break.INSIDE if inside else (Break.NESTED if state.in_item and indented else Break.BLOCK)
+    nested = state.in_item and text[0] in _BLANKS
+    if text.lstrip(_BLANKS)[0].isalpha():
+        return _break_of_text(text, state, item=None, nested=nested, after_blank=after_blank)
+    if not (after_blank or state.in_item or state.in_table) and _SETEXT.match(text):
+        state.after_blank = True
+        return Break.TEXT
+    if _RULE.match(text):
+        if not nested:
+            state.end_block()
+        return Break.NESTED if nested else Break.BLOCK
+    item = _ITEM.match(text)
+    if _opens_fence(text, state):
+        state.in_table = False
+        state.in_item = bool(item) or nested
+        return Break.NESTED if nested and not item else Break.BLOCK
+    return _break_of_text(text, state, item=item, nested=nested, after_blank=after_blank)
+
+
+def _break_of_text(text: str, state: _State, *, item: re.Match[str] | None, nested: bool, after_blank: bool) -> Break:
+    """The break before a table's row, a list item, or a line of a paragraph."""
+    if _is_table_row(text, state, after_blank=after_blank):
+        inside, state.in_table = state.in_table or text.lstrip()[0] != "|", True
+        return Break.INSIDE if inside else (Break.NESTED if nested else Break.BLOCK)
     state.in_table = False
-    if starts_item and not (state.in_item and indented):
-        state.in_item = True
+    if item and not nested:
+        state.in_item, state.item_column = True, item.end() + 1
         return Break.BLOCK
-    if state.in_item and (indented or not after_blank):
+    if state.in_item and (nested or not after_blank):
         return Break.NESTED
     state.in_item = False
-    return Break.BLOCK if after_blank else Break.NESTED
+    return Break.BLOCK if after_blank else Break.TEXT
+
+
+def _opens_fence(text: str, state: _State) -> bool:
+    """Whether the line opens a code block, which is noted; a line of text may begin with code in three backticks."""
+    fence = _FENCE.match(text)
+    if not fence or (fence[1][0] == "`" and "`" in fence[2]):
+        return False
+    if _column(text) > 3 and not state.in_item:
+        return False
+    state.fence = fence[1]
+    state.fence_column = len(text[: fence.start(1)].expandtabs(4))
+    return True
+
+
+def _is_table_row(text: str, state: _State, *, after_blank: bool) -> bool:
+    """A row begins with a bar, or has one and follows another row or is the line of dashes under a header."""
+    if text.lstrip().startswith("|"):
+        return True
+    if "|" not in text:
+        return False
+    return state.in_table or ("-" in text and not after_blank and not text.strip(" \t\n|:-"))
+
+
+def is_item(text: str) -> bool:
+    """Whether a line begins a list item."""
+    return bool(_ITEM.match(text.lstrip(_BLANKS)))
 
 
 def _mark_setext(lines: Iterable[Line]) -> Iterator[Line]:
@@ -123,8 +187,8 @@ def _mark_setext(lines: Iterable[Line]) -> Iterator[Line]:
     held: Line | None = None
     for line in lines:
         if held is not None:
-            underline = _SETEXT.match(line.text) if line.break_before == Break.NESTED else None
-            if underline and line.text.strip():
+            underline = _SETEXT.match(line.text) if line.break_before == Break.TEXT else None
+            if underline:
                 level = 1 if underline[1][0] == "=" else 2
                 joined = Line(held.text + line.text, held.start, Break.HEADING, level, held.text.strip())
                 held = None
@@ -132,8 +196,7 @@ def _mark_setext(lines: Iterable[Line]) -> Iterator[Line]:
                 continue
             yield held
             held = None
-        may_be_heading = line.break_before == Break.BLOCK and line.text.endswith("\n")
-        if may_be_heading and not _NOT_SETEXT.match(line.text) and not line.text.startswith("    "):
+        if _may_be_heading(line):
             held = line
         else:
             yield line
@@ -141,22 +204,39 @@ def _mark_setext(lines: Iterable[Line]) -> Iterator[Line]:
         yield held
 
 
+def _may_be_heading(line: Line) -> bool:
+    """Whether an underline would make the line a heading: a paragraph's first line, not of a quote, list or rule."""
+    text = line.text
+    if line.break_before != Break.BLOCK or not text.endswith("\n") or text.lstrip()[:1] in (">", "|"):
+        return False
+    return not (_ITEM.match(text) or _RULE.match(text) or _column(text) > 3)
+
+
 def _attach_blank_lines(lines: Iterable[Line]) -> Iterator[Line]:
     """Give blank lines to the line before them (the first ones to the line after), so that no piece is blank."""
     held: Line | None = None
+    blanks: list[str] = []
+    size = 0
     for line in lines:
         blank = not line.text.strip()
-        if held is not None and blank and len(held.text) < _LONGEST_WITH_BLANKS:
-            held = replace(held, text=held.text + line.text)
-            continue
-        if held is not None and not held.text.strip() and len(held.text) < _LONGEST_WITH_BLANKS:
-            held = replace(line, text=held.text + line.text, start=held.start)
-            continue
+        if held is not None and size < _LONGEST_WITH_BLANKS:
+            if blank:
+                blanks.append(line.text)
+                size += len(line.text)
+                continue
+            if not held.text.strip():
+                held = replace(line, text="".join((held.text, *blanks, line.text)), start=held.start)
+                blanks, size = [], len(held.text)
+                continue
         if held is not None:
-            yield held
-        held = line
+            yield _with_blanks(held, blanks)
+        held, blanks, size = line, [], len(line.text)
     if held is not None:
-        yield held
+        yield _with_blanks(held, blanks)
+
+
+def _with_blanks(line: Line, blanks: list[str]) -> Line:
+    return replace(line, text=line.text + "".join(blanks)) if blanks else line
 
 
 _LONGEST_WITH_BLANKS = 65_536

@@ -17,7 +17,11 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`reason` is empty for what went as expected. `delay_seconds` says when to try again, for `RETRY`."""
+    """`reason` is empty for what went as expected. `delay_seconds` says when to try again, for `RETRY`.
+
+    `attempts` counts failures of the document since its last success, as far as known. `stale` marks an event that was
+    skipped because a newer one was applied: it says nothing about how the document is now.
+    """
 
     result: Result
     object_key: str
@@ -27,6 +31,8 @@ class Outcome:
     chunks: int = 0
     delay_seconds: float = 0
     error: Exception | None = None
+    attempts: int = 0
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)

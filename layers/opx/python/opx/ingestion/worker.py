@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,7 +35,12 @@ class RetryRules:
     base_seconds: float = 1.0
 
     def delay(self, receives: int) -> float:
-        return min(MAX_DELAY_SECONDS, self.base_seconds * 2.0 ** max(0, receives - 1))
+        return doubled(self.base_seconds, receives)
+
+
+def doubled(seconds: float, receives: int) -> float:
+    """A pause that doubles with every delivery, up to a quarter of an hour."""
+    return min(MAX_DELAY_SECONDS, seconds * 2.0 ** min(max(0, receives - 1), 30))
 
 
 class IngestionWorker:
@@ -62,9 +67,10 @@ class IngestionWorker:
             try:
                 events[position] = parse_event(body)
             except InvalidInputError as exc:
-                log.error("dropped a message that is no event: %s", exc)
+                log.warning("dropped a message that is no event: %s", exc)
                 outcomes[position] = Outcome(Result.FAILED, "", str(exc), error=exc)
-        for group in _rounds(events):
+        again = {position for position, (_, receives) in enumerate(messages) if receives > 1}
+        for group in _rounds(events, again):
             applied = self._pipeline.apply([events[position] for position in group], progress)
             with self._unit_of_work():
                 for position, outcome in zip(group, applied, strict=True):
@@ -75,32 +81,33 @@ class IngestionWorker:
         """Decide on a retry, and keep the list of failed items up to date."""
         if outcome.result is Result.RETRY:
             if outcome.error is None:  # busy: nothing is wrong with the document
-                return outcome
-            if receives < self._rules.attempts:
-                return replace(outcome, delay_seconds=self._rules.delay(receives))
+                return replace(outcome, delay_seconds=doubled(outcome.delay_seconds, receives))
+            # Deliveries that found the document busy are no attempts; those that an earlier event used up aren't its own.
+            attempts = min(receives, outcome.attempts or receives)
+            if attempts < self._rules.attempts:
+                return replace(outcome, delay_seconds=self._rules.delay(attempts))
             outcome = replace(outcome, result=Result.FAILED)
         if outcome.result is Result.FAILED:
             assert outcome.error is not None
             self._failures.record(event, outcome.error, receives)
             log.warning("failed: %s: %s", event.document_key, outcome.reason)
-        elif outcome.result is not Result.SKIPPED:
+        elif not outcome.stale:
             self._failures.resolve(event.document_key)
         return outcome
 
 
-def _rounds(events: dict[int, ObjectEvent]) -> Iterator[list[int]]:
-    """Positions in groups, each with at most one event of a document, so that a document never waits for itself."""
-    remaining = dict(events)
+def _rounds(events: Mapping[int, ObjectEvent], again: Set[int]) -> Iterator[list[int]]:
+    """Positions in groups, each with at most one event of a document, so that a document never waits for itself.
+
+    What comes again goes alone: of those that failed together, one may be why, and must not fail the others again.
+    """
+    remaining = {position: event for position, event in events.items() if position not in again}
     while remaining:
-        seen: set[str] = set()
-        group = []
-        for position, event in remaining.items():
-            if event.document_key not in seen:
-                seen.add(event.document_key)
-                group.append(position)
-        yield group
+        group = list({event.document_key: position for position, event in reversed(remaining.items())}.values())
+        yield sorted(group)
         for position in group:
             del remaining[position]
+    yield from ([position] for position in events if position in again)
 
 
 class QueueDrain:

@@ -45,7 +45,11 @@ def count_tokens(text: str) -> int:
     return len(encode(text))
 
 
+def starts_character(token: int) -> bool:
+    """Whether a token's first byte is the first of a character, so that a text may be cut before it."""
+    return cl100k().decode_single_token_bytes(token)[0] & 0xC0 != 0x80
+
+
 def characters_of(tokens: list[int]) -> int:
-    """How many whole characters a run of tokens from a text's start holds; a torn last character doesn't count."""
-    data = cl100k().decode_bytes(tokens)
-    return len(data.decode("utf-8", "ignore"))
+    """How many characters a run of tokens holds that begins and ends with whole ones."""
+    return len(cl100k().decode_bytes(tokens).decode("utf-8"))

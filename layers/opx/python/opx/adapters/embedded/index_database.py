@@ -7,49 +7,73 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from opx.adapters.embedded.segments import SegmentRow
+from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.segments import SegmentFacts, SegmentRow
+from opx.errors import IndexUnavailableError, StoreUnavailableError
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS segments (
     id INTEGER PRIMARY KEY, key_id TEXT NOT NULL, first_slot INTEGER NOT NULL, count INTEGER NOT NULL,
     scope TEXT NOT NULL, category TEXT NOT NULL, tier TEXT NOT NULL, language TEXT NOT NULL,
-    document_id TEXT NOT NULL, tags TEXT NOT NULL, facts TEXT NOT NULL);
+    document_id TEXT NOT NULL, tags TEXT NOT NULL,
+    trust REAL NOT NULL, source_uri TEXT NOT NULL, last_updated TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS segments_by_key ON segments (key_id);
 CREATE TABLE IF NOT EXISTS entries (
     segment INTEGER NOT NULL, position INTEGER NOT NULL, entry_id TEXT NOT NULL, chunk TEXT NOT NULL,
-    PRIMARY KEY (segment, position)) WITHOUT ROWID;
+    PRIMARY KEY (segment, position));
 CREATE INDEX IF NOT EXISTS entries_by_id ON entries (entry_id);
 CREATE TABLE IF NOT EXISTS unfinished (batch TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS graveyard (segment INTEGER PRIMARY KEY);
 """
 
+_FACTS = "key_id, trust, source_uri, last_updated"
 _LOOKUP_SIZE = 500
 """Values in one SQL statement; SQLite's own limit is higher everywhere."""
 
 
+@contextmanager
+def index_errors(folder: Path) -> Iterator[None]:
+    """Raise `IndexUnavailableError` for what SQLite or the disk refuses."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as exc:
+        raise IndexUnavailableError(f"the index in {folder} can't be used: {exc}") from exc
+    except StoreUnavailableError as exc:
+        if type(exc) is not StoreUnavailableError:  # already says more, such as who feeds the index
+            raise
+        raise IndexUnavailableError(f"the index in {folder} can't be used: {exc}") from exc
+
+
 class IndexDatabase:
-    """One connection to the index's SQLite file; not to be shared between threads at the same time."""
+    """The index's SQLite file. Every thread has a connection of its own."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.executescript(SCHEMA)
+        self._database = open_database(path)
+        try:
+            self._db.executescript(SCHEMA)
+        except sqlite3.Error:
+            self._database.close()
+            raise
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        return self._database.connection()
 
     def close(self) -> None:
-        self._db.close()
+        self._database.close()
 
     @contextmanager
-    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """All or nothing; the commit is durable."""
-        self._db.execute(f"BEGIN {kind}")
-        try:
+        with self._database.transaction():
             yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """What is read in the block is of one state, whatever others commit meanwhile."""
+        with self._database.transaction(immediate=False):
+            yield
 
     # -- facts about the whole index
 
@@ -65,11 +89,11 @@ class IndexDatabase:
 
     # -- segments and entries
 
-    def add_segment(self, row: SegmentRow, key_id: str, facts: str) -> None:
-        values = (row.id, key_id, row.first_slot, row.count, row.scope, row.category, row.tier, row.language)
+    def add_segment(self, row: SegmentRow, facts: SegmentFacts) -> None:
+        values = (row.id, facts.key_id, row.first_slot, row.count, row.scope, row.category, row.tier, row.language)
         self._db.execute(
-            "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, row.document_id, row.tags, facts),
+            "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, row.document_id, row.tags, facts.trust, facts.source_uri, facts.last_updated),
         )
 
     def add_entries(self, segment: int, rows: Iterable[tuple[int, str, str]]) -> None:
@@ -88,22 +112,24 @@ class IndexDatabase:
         columns = "id, first_slot, count, scope, category, tier, language, document_id, tags"
         return [SegmentRow(*row) for row in self._db.execute(f"SELECT {columns} FROM segments ORDER BY first_slot")]  # noqa: S608
 
-    def segment(self, segment: int) -> tuple[SegmentRow, str, str] | None:
-        """The row, its key id and its facts."""
-        columns = "id, first_slot, count, scope, category, tier, language, document_id, tags, key_id, facts"
+    def segment(self, segment: int) -> tuple[SegmentRow, SegmentFacts]:
+        """A segment that exists."""
+        columns = f"id, first_slot, count, scope, category, tier, language, document_id, tags, {_FACTS}"
         row = self._db.execute(f"SELECT {columns} FROM segments WHERE id = ?", (segment,)).fetchone()  # noqa: S608
-        return (SegmentRow(*row[:9]), row[9], row[10]) if row else None
+        return SegmentRow(*row[:9]), SegmentFacts(*row[9:])
 
-    def entries(self, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, str, str]]:
-        """Segment, position, entry id and chunk line of those places that exist."""
+    def entries(self, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, str, str, SegmentFacts]]:
+        """Segment, position, entry id, chunk line and the segment's facts of those places that exist."""
         for at in range(0, len(places), _LOOKUP_SIZE):
             part = places[at : at + _LOOKUP_SIZE]
             marks = ",".join(["(?, ?)"] * len(part))
             query = (
-                f"WITH wanted (s, p) AS (VALUES {marks}) SELECT segment, position, entry_id, chunk"  # noqa: S608
-                " FROM wanted CROSS JOIN entries ON segment = s AND position = p"
+                f"WITH wanted (s, p) AS (VALUES {marks})"  # noqa: S608
+                f" SELECT segment, position, entry_id, chunk, {_FACTS} FROM wanted"
+                " CROSS JOIN entries ON segment = s AND position = p CROSS JOIN segments ON id = s"
             )
-            yield from self._db.execute(query, [value for place in part for value in place])
+            for row in self._db.execute(query, [value for place in part for value in place]):
+                yield (*row[:4], SegmentFacts(*row[4:]))
 
     def entries_of(self, segment: int) -> list[tuple[int, str, str]]:
         query = "SELECT position, entry_id, chunk FROM entries WHERE segment = ? ORDER BY position"

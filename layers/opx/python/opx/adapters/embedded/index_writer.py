@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from opx.adapters.embedded.index_database import IndexDatabase
 from opx.adapters.embedded.lexical import LexicalWriter
-from opx.adapters.embedded.segments import SegmentRow, indexed_chunk
+from opx.adapters.embedded.segments import SegmentFacts, SegmentRow, indexed_chunk
 from opx.adapters.embedded.vector_file import VECTORS, VectorWriter, read_rows
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
@@ -24,7 +25,16 @@ _BLOCK = 256
 
 _DEAD_ROWS_KEPT = 10_000
 _LOCK_SECONDS = 120
-_Facets = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Facets:
+    """Everything that the entries of a segment share. `filtered`: scope, category, tier, language, document, tags."""
+
+    filtered: tuple[str, str, str, str, str, str]
+    trust: float
+    source_uri: str
+    last_updated: str
 
 
 class IndexWriter:
@@ -40,18 +50,25 @@ class IndexWriter:
             self._lock.acquire(timeout=_LOCK_SECONDS)
         except Timeout as exc:
             raise IndexUnavailableError(f"another process has been writing to {self._folder} for too long") from exc
-        self._database = IndexDatabase(self._folder / "index.db")
-        self._lexical = LexicalWriter(self._folder / "terms")
-        self._vectors = VectorWriter(self._vector_path(), self._dimension)
+        with ExitStack() as opened:
+            opened.callback(self._lock.release)
+            self._database = IndexDatabase(self._folder / "index.db")
+            opened.callback(self._database.close)
+            self._lexical = LexicalWriter(self._folder / "terms")
+            opened.callback(self._lexical.close)
+            self._vectors = VectorWriter(self._vector_path(), self._dimension)
+            opened.callback(self._close_vectors)
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._opened.close()
+
+    def _close_vectors(self) -> None:
+        """Of whichever file is written to then: compaction changes that."""
         self._vectors.close()
-        self._lexical.close()
-        self._database.close()
-        self._lock.release()
 
     def _vector_path(self) -> Path:
         return self._folder / self._database.meta("vectors", VECTORS)
@@ -86,28 +103,32 @@ class IndexWriter:
         return buried
 
     def _compact(self) -> None:
-        """Write the vectors of live segments to a new file when most of the old one is dead."""
+        """Write the vectors of live segments to a new file when most of the old one is dead.
+
+        The old file stays until the next batch, so that a reader that has just learnt its name can still open it.
+        """
+        old = self._vector_path()
+        for path in self._folder.glob("vectors*.f32"):
+            if path != old:
+                path.unlink()
         segments = self._database.segments()
         live = sum(row.count for row in segments)
         if int(self._database.meta("next_slot", "0")) <= 2 * live + _DEAD_ROWS_KEPT:
             return
-        old = self._vector_path()
         name = f"vectors-{secrets.token_hex(4)}.f32"
-        fresh = VectorWriter(self._folder / name, self._dimension)
+        self._vectors.close()
+        self._vectors = VectorWriter(self._folder / name, self._dimension)
         with self._database.transaction():
             slot = 0
+            rows = read_rows(old, self._dimension, max((row.first_slot + row.count for row in segments), default=0))
             for row in segments:
-                rows = read_rows(old, self._dimension, row.first_slot + row.count)[row.first_slot :]
-                fresh.write(slot, rows)
+                self._vectors.write(slot, rows[row.first_slot : row.first_slot + row.count])
                 self._database.move_segment(row.id, slot)
                 slot += row.count
-            fresh.sync()
+            self._vectors.sync()
             self._database.set_meta("next_slot", str(slot))
             self._database.set_meta("vectors", name)
             self._database.next_generation()
-        self._vectors.close()
-        self._vectors = fresh
-        old.unlink()
 
     def _write(self, change: DocumentChange, batch: str) -> list[str]:
         written: list[str] = []
@@ -128,10 +149,8 @@ class IndexWriter:
             self._vectors.write(first_slot + len(ids), [entry.vector for entry in block])
             self._write_block(segment, len(ids), [entry.indexed for entry in block], batch)
             ids.extend(entry.indexed.entry_id for entry in block)
-        scope, category, tier, language, document_id, tags, *facts = facets
-        row = SegmentRow(segment, first_slot, len(ids), scope, category, tier, language, document_id, tags)
-        names = ("trust", "source_uri", "last_updated")
-        self._database.add_segment(row, key_id, json.dumps(dict(zip(names, facts, strict=True))))
+        row = SegmentRow(segment, first_slot, len(ids), *facets.filtered)
+        self._database.add_segment(row, SegmentFacts(key_id, facets.trust, facets.source_uri, facets.last_updated))
         self._database.set_meta("next_slot", str(first_slot + len(ids)))
         return ids
 
@@ -146,24 +165,20 @@ class IndexWriter:
         for segment, gone in self._database.holders(entry_ids).items():
             if segment in fresh:
                 continue
-            stored = self._database.segment(segment)
-            assert stored is not None
-            row, key_id, facts = stored
             kept = [entry for entry in self._database.entries_of(segment) if entry[1] not in gone]
             if kept:
-                self._copy(row, key_id, facts, kept, batch)
+                self._copy(*self._database.segment(segment), kept, batch)
             self._database.drop_segment(segment)
 
-    def _copy(self, row: SegmentRow, key_id: str, facts: str, kept: list[tuple[int, str, str]], batch: str) -> None:
+    def _copy(self, row: SegmentRow, facts: SegmentFacts, kept: list[tuple[int, str, str]], batch: str) -> None:
         self._vectors.sync()
         rows = read_rows(self._vector_path(), self._dimension, row.first_slot + row.count)
-        known = json.loads(facts)
         entries = [
-            IndexEntry(indexed_chunk((entry, chunk), row, key_id, known), _vector(rows[row.first_slot + position]))
+            IndexEntry(indexed_chunk((entry, chunk), row, facts), _vector(rows[row.first_slot + position]))
             for position, entry, chunk in kept
         ]
         segment = secrets.randbits(62)
-        self._write_segment(segment, _facets(entries[0].indexed), iter(entries), key_id, batch)
+        self._write_segment(segment, _facets(entries[0].indexed), iter(entries), facts.key_id, batch)
 
 
 def _vector(row: object) -> Vector:
@@ -173,14 +188,6 @@ def _vector(row: object) -> Vector:
 def _facets(indexed: IndexedChunk) -> _Facets:
     """Everything that the entries of a segment share."""
     chunk = indexed.chunk
-    return (
-        indexed.scope_key,
-        chunk.category,
-        indexed.tier.value,
-        indexed.language,
-        chunk.document_id,
-        "\n".join(chunk.tags),
-        repr(indexed.trust),
-        indexed.source_uri,
-        indexed.last_updated,
-    )
+    tier, tags = indexed.tier.value, "\n".join(chunk.tags)
+    filtered = (indexed.scope_key, chunk.category, tier, indexed.language, chunk.document_id, tags)
+    return _Facets(filtered, indexed.trust, indexed.source_uri, indexed.last_updated)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter
 from opx.text.fields import LEXICAL_FIELDS, analysed_fields
 
-log = logging.getLogger(__name__)
-
 WRITER_HEAP_BYTES = 64_000_000
 MAX_QUERY_TERMS = 256
 """Distinct terms that are searched, the first ones of a longer query: more cost time and no longer change the best hits."""
@@ -24,6 +22,10 @@ MAX_QUERY_TERMS = 256
 _FACETS = ("scope", "category", "tier", "tag", "document_id", "language")
 _TANTIVY_FACTOR = 2.2
 """tantivy multiplies by k1 + 1, which Lucene dropped in version 8; without it scores of both engines compare."""
+
+
+Place = tuple[int, int]
+"""Segment and position within it."""
 
 
 def _schema() -> tantivy.Schema:
@@ -38,43 +40,54 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
-class LexicalHits:
-    """Hits of one search: segment and position of each, with its score, best first."""
-
-    def __init__(self, segments: Sequence[int], positions: Sequence[int], scores: Sequence[float]) -> None:
-        self.places = list(zip(segments, positions, strict=True))
-        self.scores = list(scores)
+@contextmanager
+def _tantivy_errors(folder: Path) -> Iterator[None]:
+    """tantivy reports every failure of its own as `ValueError`."""
+    try:
+        yield
+    except ValueError as exc:
+        raise IndexUnavailableError(f"the lexical index in {folder} can't be used: {exc}") from exc
 
 
 class LexicalReader:
-    """Searches the last committed state that `refresh` saw."""
+    """Opens what was committed last."""
 
     def __init__(self, folder: Path) -> None:
-        self._schema = _schema()
+        self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._index = tantivy.Index(self._schema, path=str(folder))
-        self._index.config_reader("Manual")
-        self.refresh()
+        with _tantivy_errors(folder):
+            self._index = tantivy.Index(_schema(), path=str(folder))
+            self._index.config_reader("Manual")
 
-    def refresh(self) -> None:
-        self._index.reload()
-        self._searcher = self._index.searcher()
+    def latest(self) -> LexicalSearcher:
+        """A searcher of the last committed state, which stays the same when others commit. Safe to share."""
+        with _tantivy_errors(self._folder):
+            self._index.reload()
+            return LexicalSearcher(self._folder, self._index.searcher())
 
-    @property
-    def entry_count(self) -> int:
-        return int(self._searcher.num_docs)
 
-    def search(self, terms: Counter[str], where: SearchFilter, limit: int) -> LexicalHits:
-        """The best `limit` entries with any of the terms among those that pass the filter."""
-        must = (tantivy.Occur.Must, self._scored(terms))
-        query = tantivy.Query.boolean_query([must, *self._filters(where)])
-        hits = self._searcher.search(query, limit, count=False).hits
-        addresses = [address for _, address in hits]
-        return LexicalHits(
-            self._searcher.fast_field_values("segment", addresses),
-            self._searcher.fast_field_values("position", addresses),
-            [score for score, _ in hits],
-        )
+class LexicalSearcher:
+    """Searches one committed state."""
+
+    def __init__(self, folder: Path, searcher: tantivy.Searcher) -> None:
+        self._folder = folder
+        self._schema = _schema()
+        self._searcher = searcher
+
+    def search(self, terms: Counter[str], where: SearchFilter | None, limit: int) -> list[tuple[Place, float]]:
+        """The best `limit` entries with any of the terms, with their scores; those that pass the filter, if there is one.
+
+        Without a filter tantivy passes over most entries of frequent terms: several times as fast.
+        """
+        query = self._scored(terms)
+        if where is not None:
+            query = tantivy.Query.boolean_query([(tantivy.Occur.Must, query), *self._filters(where)])
+        with _tantivy_errors(self._folder):
+            hits = self._searcher.search(query, limit, count=False).hits
+            addresses = [address for _, address in hits]
+            segments: Any = self._searcher.fast_field_values("segment", addresses)
+            positions: Any = self._searcher.fast_field_values("position", addresses)
+        return list(zip(zip(segments, positions, strict=True), (score for score, _ in hits), strict=True))
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
         """How many entries contain each term in one of the fields that hold all of a chunk's text."""
@@ -111,12 +124,10 @@ class LexicalWriter:
     """Adds entries in batches; what a crash leaves behind of a batch is removed by its name."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._index = tantivy.Index(_schema(), path=str(folder))
-        try:
-            self._writer = self._index.writer(WRITER_HEAP_BYTES, 1)
-        except ValueError as exc:
-            raise IndexUnavailableError(f"the lexical index in {folder} can't be written: {exc}") from exc
+        with _tantivy_errors(folder):
+            self._writer = tantivy.Index(_schema(), path=str(folder)).writer(WRITER_HEAP_BYTES, 1)
 
     def add(self, segment: int, position: int, batch: str, indexed: IndexedChunk) -> None:
         document = tantivy.Document()
@@ -127,7 +138,8 @@ class LexicalWriter:
             document.add_text(name, " ".join(terms))
         for name, value in _facets_of(indexed):
             document.add_text(name, value)
-        self._writer.add_document(document)
+        with _tantivy_errors(self._folder):
+            self._writer.add_document(document)
 
     def remove_segment(self, segment: int) -> None:
         self._writer.delete_documents_by_term("segment", segment)
@@ -136,13 +148,14 @@ class LexicalWriter:
         self._writer.delete_documents_by_term("batch", batch)
 
     def commit(self) -> None:
-        self._writer.commit()
-
-    def rollback(self) -> None:
-        self._writer.rollback()
+        """Make everything since the last commit durable."""
+        with _tantivy_errors(self._folder):
+            self._writer.commit()
 
     def close(self) -> None:
-        self._writer.wait_merging_threads()
+        """Drop what was not committed, and wait for merges."""
+        with _tantivy_errors(self._folder):
+            self._writer.wait_merging_threads()
 
 
 def _facets_of(indexed: IndexedChunk) -> Iterable[tuple[str, str]]:

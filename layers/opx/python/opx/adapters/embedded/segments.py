@@ -36,6 +36,16 @@ class SegmentRow:
     tags: str
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """What the entries of a segment share beyond what is filtered by."""
+
+    key_id: str
+    trust: float
+    source_uri: str
+    last_updated: str
+
+
 class SegmentMap:
     """An immutable view of all live segments."""
 
@@ -56,11 +66,17 @@ class SegmentMap:
         self.live = int(counts.sum())
         self.slots = int((firsts + counts).max()) if len(rows) else 0
         self._segment_of_slot = np.full(self.slots, -1, dtype=np.int32)
-        for index, (first, count) in enumerate(zip(firsts.tolist(), counts.tolist(), strict=True)):
-            self._segment_of_slot[first : first + count] = index
+        live_slots = np.repeat(firsts - (np.cumsum(counts) - counts), counts) + np.arange(self.live)
+        self._segment_of_slot[live_slots] = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
 
-    def __contains__(self, segment_id: int) -> bool:
-        return segment_id in self._by_id
+    def row(self, segment_id: int) -> SegmentRow:
+        """The live segment with this id."""
+        return self._rows[self._by_id[segment_id]]
+
+    def is_among(self, segment_id: int, allowed: Mask) -> bool:
+        """True if the segment is live and allowed."""
+        index = self._by_id.get(segment_id)
+        return index is not None and bool(allowed[index])
 
     def allowed(self, where: SearchFilter) -> Mask:
         """Which segments pass the filter, shape (segments,)."""
@@ -76,10 +92,13 @@ class SegmentMap:
             mask &= tagged
         return mask
 
-    def slots_of(self, allowed: Mask) -> Mask:
-        """Which slots belong to allowed segments, shape (slots,); a dead slot's -1 finds the appended False."""
-        chosen: Mask = np.append(allowed, False)[self._segment_of_slot]
-        return chosen
+    def share(self, allowed: Mask) -> float:
+        """Share of the live entries that are in allowed segments."""
+        return float(self.counts[allowed].sum()) / self.live if self.live else 0.0
+
+    def slots_of(self, allowed: Mask) -> npt.NDArray[np.intp]:
+        """The slots of allowed segments, ascending; a dead slot's -1 finds the appended False."""
+        return np.flatnonzero(np.append(allowed, False)[self._segment_of_slot])
 
     def places(self, slots: Iterable[int]) -> list[tuple[int, int]]:
         """Segment id and position within it of each slot."""
@@ -115,16 +134,16 @@ def _tag_index(rows: Sequence[SegmentRow]) -> dict[str, list[int]]:
     return index
 
 
-def indexed_chunk(entry: tuple[str, str], row: SegmentRow, key_id: str, facts: dict[str, str]) -> IndexedChunk:
-    """An entry (id and chunk line) with the facts that its segment holds for all."""
+def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) -> IndexedChunk:
+    """An entry (id and chunk line) with what its segment holds for all."""
     return IndexedChunk(
         entry_id=entry[0],
         chunk=DocumentChunk.from_json(json.loads(entry[1])),
-        key_id=key_id,
+        key_id=facts.key_id,
         scope_key=row.scope,
         tier=Tier(row.tier),
-        trust=float(facts["trust"]),
-        source_uri=facts["source_uri"],
-        last_updated=facts["last_updated"],
+        trust=facts.trust,
+        source_uri=facts.source_uri,
+        last_updated=facts.last_updated,
         language=row.language,
     )

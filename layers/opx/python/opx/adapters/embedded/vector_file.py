@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from opx.adapters.embedded.durable_files import sync_file, sync_folder
+from opx.ports import Vector
 
 VECTORS = "vectors.f32"
 """Name of an index's first file; compaction writes others."""
@@ -21,9 +23,12 @@ class VectorWriter:
     def __init__(self, path: Path, dimension: int) -> None:
         self._row_bytes = 4 * dimension
         self._dimension = dimension
-        self._file = path.open("r+b" if path.exists() else "w+b")
+        new = not path.exists()
+        self._file = path.open("w+b" if new else "r+b")
+        if new:
+            sync_folder(path.parent)
 
-    def write(self, slot: int, vectors: Sequence[Sequence[float]]) -> None:
+    def write(self, slot: int, vectors: Sequence[Vector] | Matrix) -> None:
         """Put `vectors` at `slot` and the following ones. Raises `ValueError` for another dimension."""
         rows = np.asarray(vectors, dtype="<f4")
         if rows.shape[1:] != (self._dimension,):
@@ -33,8 +38,7 @@ class VectorWriter:
 
     def sync(self) -> None:
         """Return when all rows written are on disk."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        sync_file(self._file)
 
     def close(self) -> None:
         self._file.close()
@@ -44,4 +48,5 @@ def read_rows(path: Path, dimension: int, count: int) -> Matrix:
     """The first `count` rows, shape (count, dimension), mapped and read-only."""
     if count == 0:
         return np.empty((0, dimension), dtype=np.float32)
-    return np.memmap(path, dtype="<f4", mode="r", shape=(count, dimension))
+    rows: Matrix = np.memmap(path, dtype="<f4", mode="r", shape=(count, dimension)).view(np.ndarray)
+    return rows

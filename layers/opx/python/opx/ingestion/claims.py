@@ -1,0 +1,184 @@
+"""Who may change a document: one worker at a time, for a while, and only because of news.
+
+The item of a document key has a `revision` that every write checks and raises, so that nothing is written back over
+what another worker wrote since it was read. `writing` names the documents that an attempt began to write and was not
+seen to finish, each with the token of that attempt: the next one has to tidy up behind it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opx.domain.documents import DocumentKey, DocumentState
+from opx.errors import ConditionFailedError, StoreUnavailableError
+from opx.ingestion.events import ObjectEvent
+from opx.ports import Absent, Clock, Equals, Item, Table
+
+_REMOVAL = "removal"
+"""Stands in `writing` for a document id when an attempt takes a document out."""
+
+_WRITES = 5
+"""How often a write is tried against others that come between: only a worker that lost its claim can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to change one document. `head` is the key's item as it was found, empty for a new key."""
+
+    key: DocumentKey
+    event: ObjectEvent
+    token: str
+    head: Item
+
+    @property
+    def current_id(self) -> str:
+        """The document id that is in the index, or "" if none is."""
+        return current_id(self.head)
+
+    @property
+    def interrupted(self) -> bool:
+        """True if an earlier attempt began to write and didn't finish."""
+        return bool(self.head.get("writing"))
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Ids of the documents that interrupted attempts may have left in parts."""
+        return tuple(document for document in self.head.get("writing") or {} if document != _REMOVAL)
+
+    @property
+    def attempts(self) -> int:
+        """How often the document was tried since it last succeeded, this time included."""
+        return int(self.head.get("tries", 0)) + 1
+
+
+class StaleEventError(Exception):
+    """The event is not newer than what was applied already."""
+
+
+class BusyError(Exception):
+    """Another worker is changing the document."""
+
+
+class Claims:
+    """The only writer of the keys table. With `lease_seconds` of 0 a claim lasts until somebody else wants it."""
+
+    def __init__(self, keys: Table, *, clock: Clock, lease_seconds: int) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._lease_seconds = lease_seconds
+
+    def head(self, key: DocumentKey) -> Item | None:
+        return self._keys.get({"documentKey": key.id})
+
+    def claim(self, key: DocumentKey, event: ObjectEvent) -> Claim:
+        """Begin to apply an event. Raises `StaleEventError` or `BusyError`.
+
+        An old event is good enough to tidy up behind an interrupted attempt, as what is read is always the newest.
+        """
+        head = self.head(key) or {}
+        leased = float(head.get("leaseUntil", 0)) > self._clock()
+        if _is_old(event, head) and (leased or not head.get("writing")):
+            raise StaleEventError(event.key)
+        if leased:
+            raise BusyError(event.key)
+        token = secrets.token_hex(8)
+        facts = {"source": key.source, "scope": key.scope.key, "leaseToken": token, "leaseUntil": self._lease_end()}
+        try:
+            self._write(key, head, facts)
+        except ConditionFailedError as exc:
+            raise BusyError(event.key) from exc
+        return Claim(key, event, token, head)
+
+    def start_writing(self, claim: Claim, document_id: str) -> None:
+        """Note that index and catalog are about to change, to `document_id` or, if that is "", to none."""
+
+        def facts(head: Item) -> Item:
+            begun = {**(head.get("writing") or {}), document_id or _REMOVAL: claim.token}
+            return {"writing": begun, "leaseUntil": self._lease_end()}
+
+        self._update(claim, facts)
+
+    def renew(self, claim: Claim) -> None:
+        """Let the lease begin anew. Raises `ConditionFailedError` if it was lost."""
+        self._update(claim, lambda _: {"leaseUntil": self._lease_end()})
+
+    def settle(self, claim: Claim, facts: Item) -> None:
+        """End the claim with the event applied. What was noted as begun after the claim stays noted."""
+        known = {claim.token, *(claim.head.get("writing") or {}).values()}
+
+        def settled(head: Item) -> Item:
+            begun = {name: token for name, token in (head.get("writing") or {}).items() if token not in known}
+            return {**facts, **_applied(claim.event, head), **_free(), "writing": begun}
+
+        self._update(claim, settled)
+
+    def release(self, claim: Claim, *, applied: bool) -> bool:
+        """Give a claim back without a change; `applied` notes the event as done. False if it was lost already."""
+
+        def released(head: Item) -> Item:
+            if applied:
+                return {**_applied(claim.event, head), **_free()}
+            return {**_free(), "tries": claim.attempts}
+
+        try:
+            self._update(claim, released)
+        except ConditionFailedError:
+            return False
+        return True
+
+    def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
+        """Let the next event of the document, old or new, tidy up: a worker without a claim wrote to the index."""
+        for _ in range(_WRITES):
+            head = self.head(key) or {}
+            begun = {**(head.get("writing") or {}), document_id or _REMOVAL: secrets.token_hex(8)}
+            try:
+                return self._write(key, head, {"writing": begun})
+            except ConditionFailedError:
+                continue
+        raise StoreUnavailableError(f"{key.source} is being changed again and again")
+
+    def _lease_end(self) -> float:
+        return self._clock() + self._lease_seconds
+
+    def _update(self, claim: Claim, facts: Callable[[Item], Item]) -> None:
+        """Change the item while the claim holds. Raises `ConditionFailedError` if it doesn't."""
+        for _ in range(_WRITES):
+            head = self.head(claim.key) or {}
+            if head.get("leaseToken") != claim.token:
+                break
+            try:
+                return self._write(claim.key, head, facts(head))
+            except ConditionFailedError:
+                continue
+        raise ConditionFailedError(f"another worker took {claim.key.source} over")
+
+    def _write(self, key: DocumentKey, head: Item, facts: Item) -> None:
+        revision = int(head.get("revision", 0))
+        condition = Equals("revision", revision) if revision else Absent("revision")
+        self._keys.put({**head, **facts, "documentKey": key.id, "revision": revision + 1}, condition=condition)
+
+
+def current_id(head: Item) -> str:
+    """The document id that a key's item calls current, or ""."""
+    return str(head.get("documentId", "")) if head.get("state") == DocumentState.CURRENT else ""
+
+
+def _is_old(event: ObjectEvent, head: Item) -> bool:
+    """An event without a sequencer might be news: applying it again does no harm."""
+    return bool(event.sequencer.strip("0")) and event.sequencer <= str(head.get(_sequence_name(event), ""))
+
+
+def _applied(event: ObjectEvent, head: Item) -> Item:
+    name = _sequence_name(event)
+    return {name: max(event.sequencer, str(head.get(name, ""))), "tries": 0}
+
+
+def _free() -> Item:
+    return {"leaseUntil": 0, "leaseToken": ""}
+
+
+def _sequence_name(event: ObjectEvent) -> str:
+    """A sidecar's sequencers can't be compared with its document's."""
+    return "sidecarSequencer" if event.is_sidecar else "sequencer"

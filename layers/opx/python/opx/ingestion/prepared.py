@@ -1,0 +1,122 @@
+"""A document that was read, as chunks: stored in the corpus and ready to be indexed."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import IO
+
+from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.ids import entry_id
+from opx.domain.results import IndexedChunk
+from opx.errors import ObjectNotFoundError, UnparsableDocumentError
+from opx.ingestion.chunking import ChunkOwner, chunk_lines
+from opx.ingestion.claims import Claim
+from opx.ingestion.reading import ReadDocument
+from opx.ports import IndexEntry, ObjectStore, Vector
+
+_SPOOL_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkingRules:
+    tokens: int
+    overlap: int
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A document ready to be indexed: its chunks as lines of an open temporary file, and their vectors."""
+
+    claim: Claim
+    document: KnowledgeDocument
+    fingerprint: str
+    lines: IO[str]
+    vectors: list[Vector] = field(default_factory=list)
+
+    def chunks(self) -> Iterator[DocumentChunk]:
+        self.lines.seek(0)
+        for line in self.lines:
+            yield DocumentChunk.from_json(json.loads(line))
+
+    def entries(self) -> Iterator[IndexEntry]:
+        for chunk, vector in zip(self.chunks(), self.vectors, strict=True):
+            yield IndexEntry(_indexed(chunk, self.document), vector)
+
+
+class Chunks:
+    """Cuts documents into chunks, and keeps the chunks of every version in the corpus store."""
+
+    def __init__(self, store: ObjectStore, rules: ChunkingRules) -> None:
+        self._store = store
+        self._rules = rules
+
+    def prepare(self, claim: Claim, read: ReadDocument, fingerprint: str, stack: ExitStack) -> Prepared:
+        """Cut a document and store its chunks; those of a category without embedded fields are not to be indexed.
+
+        Raises `UnparsableDocumentError` if there are none. `stack` closes the temporary file.
+        """
+        lines = stack.enter_context(_spool())
+        document = self._cut(read, lines)
+        self._keep(document, lines)
+        if not read.category.embed:
+            lines.truncate(0)
+        return Prepared(claim, document, fingerprint, lines)
+
+    def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
+        """The chunks of any version, current or not; nothing if they are gone."""
+        try:
+            stream = self._store.open(chunk_file(key, document_id))
+        except ObjectNotFoundError:
+            return
+        with stream:
+            for line in stream:
+                yield DocumentChunk.from_json(json.loads(line.decode("utf-8", "surrogatepass")))
+
+    def _cut(self, read: ReadDocument, lines: IO[str]) -> KnowledgeDocument:
+        """Write the chunks' lines; return the document with its counts."""
+        document = read.document
+        owner = ChunkOwner(document.document_id, document.title, document.category, document.tags)
+        count = tokens = 0
+        for chunk in chunk_lines(read.lines(), owner, tokens=self._rules.tokens, overlap=self._rules.overlap):
+            lines.write(chunk.to_json_line() + "\n")
+            count += 1
+            tokens += chunk.token_count
+        if not count:
+            raise UnparsableDocumentError(f"{document.key.source}: the document has no text")
+        return replace(document, chunk_count=count, token_count=tokens)
+
+    def _keep(self, document: KnowledgeDocument, lines: IO[str]) -> None:
+        with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as data:
+            lines.seek(0)
+            for line in lines:
+                data.write(line.encode("utf-8", "surrogatepass"))
+            data.seek(0)
+            self._store.put(chunk_file(document.key, document.document_id), data)  # type: ignore[arg-type]
+
+
+def _spool() -> tempfile.SpooledTemporaryFile[str]:
+    return tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="\n", errors="surrogatepass")
+
+
+def chunk_file(key: DocumentKey, document_id: str) -> str:
+    """Where the chunks of a document version are kept."""
+    return f"{key.scope.prefix}chunks/{document_id}.jsonl"
+
+
+def _indexed(chunk: DocumentChunk, document: KnowledgeDocument) -> IndexedChunk:
+    key = document.key
+    return IndexedChunk(
+        entry_id=entry_id(key.id, chunk.chunk_id),
+        chunk=chunk,
+        key_id=key.id,
+        scope_key=key.scope.key,
+        tier=document.tier,
+        trust=document.trust,
+        source_uri=document.source_uri,
+        last_updated=document.last_updated,
+        language=document.language,
+    )

@@ -1,0 +1,24 @@
+"""Systems for tests that go all the way from an object to a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tests.e2e.systems import BACKENDS, System, a_system
+
+
+@pytest.fixture(params=BACKENDS)
+def system(request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
+    """On every set of adapters."""
+    with a_system(request.param, tmp_path, aws) as made:
+        yield made
+
+
+@pytest.fixture
+def embedded(tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
+    with a_system("embedded", tmp_path, aws) as made:
+        yield made

@@ -1,0 +1,269 @@
+"""The whole system on each set of adapters, with an embedder that needs no model and a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from opx.adapters.aws.object_store import S3ObjectStore
+from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
+from opx.adapters.aws.opensearch_bulk import BulkLimits
+from opx.adapters.aws.opensearch_indices import ensure_index
+from opx.adapters.aws.queue import SqsQueue
+from opx.adapters.embedded.object_store import FolderObjectStore
+from opx.bootstrap import Services, bootstrap
+from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.results import IndexedChunk
+from opx.domain.scopes import Scope, scope_of_object
+from opx.ingestion.announcing import AnnouncingObjectStore
+from opx.ingestion.catalog import Catalog
+from opx.ingestion.events import ObjectEvent
+from opx.ingestion.manager import IngestionManager
+from opx.ingestion.outcomes import Outcome
+from opx.ingestion.prepared import chunk_file
+from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.worker import QueueDrain
+from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest
+from opx.settings import Settings
+from opx.tables import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
+from tests.aws.tables import create_table
+from tests.doubles.fake_time import FakeTime
+from tests.doubles.one_call_at_a_time import OneCallAtATime
+from tests.doubles.opensearch import OpenSearchDouble
+from tests.fakes import WordsEmbedder
+
+BACKENDS = ("embedded", "nextgen", "classic")
+EVERYTHING = SearchFilter(
+    scopes=("global", "client:acme", "client:acme/project:shop", "client:acme/group:web", "client:other")
+)
+LEASE_SECONDS = 900
+_BUCKET = "corpus"
+_INDEX = "knowledge"
+
+
+def a_sequencer(number: int) -> str:
+    """As S3 reports them: hexadecimal, and longer for later events when digits run out."""
+    return f"{number:X}"
+
+
+def created(key: str, number: int) -> str:
+    return ObjectEvent(key, deleted=False, sequencer=a_sequencer(number).rjust(40, "0")).to_json()
+
+
+def deleted(key: str, number: int) -> str:
+    return ObjectEvent(key, deleted=True, sequencer=a_sequencer(number).rjust(40, "0")).to_json()
+
+
+@dataclass
+class System:
+    """Services over empty stores. `silent` is the corpus store without announcements: tests send events themselves."""
+
+    services: Services
+    time: FakeTime
+    silent: ObjectStore
+    exclusive: Any = nullcontext
+    search: OpenSearchDouble | None = None
+
+    # -- in
+
+    def put(self, key: str, text: str | bytes, metadata: str = "") -> None:
+        """Store an object and announce it. `metadata` is JSON as an uploader gives it."""
+        self.services.store.put(key, _bytes(text), metadata=_described(metadata))
+
+    def put_silently(self, key: str, text: str | bytes, metadata: str = "") -> None:
+        self.silent.put(key, _bytes(text), metadata=_described(metadata))
+
+    def delete(self, key: str) -> None:
+        self.services.store.delete(key)
+
+    def deliver(self, *bodies: str, receives: int = 1) -> list[Outcome]:
+        return self.services.worker.process([(body, receives) for body in bodies])
+
+    def work(self) -> list[Outcome]:
+        """Drain the queue."""
+        return list(self.drain.run())
+
+    @property
+    def drain(self) -> QueueDrain:
+        services = self.services
+        return QueueDrain(
+            services.queue,
+            services.worker,
+            exclusive=self.exclusive,
+            unit_of_work=services.unit_of_work,
+            sleep=self.time.sleep,
+        )
+
+    @property
+    def manager(self) -> IngestionManager:
+        services = self.services
+        return IngestionManager(
+            store=services.store,
+            catalog=services.catalog,
+            knowledge=services.knowledge,
+            drain=self.drain,
+            fingerprint=services.pipeline.fingerprint,
+            scope=services.scope,
+        )
+
+    def lease_over(self) -> None:
+        self.time.sleep(LEASE_SECONDS + 1)
+
+    # -- what became of it
+
+    def document(self, key: str) -> KnowledgeDocument:
+        """The newest version."""
+        return next(self.versions(key))
+
+    def versions(self, key: str) -> Iterator[KnowledgeDocument]:
+        return self.services.catalog.versions(key_of(key))
+
+    def chunks(self, key: str, document_id: str = "") -> list[DocumentChunk]:
+        """From the chunk file of a version, by default the newest."""
+        wanted = document_id or self.document(key).document_id
+        return list(self.services.pipeline.read_chunks(key_of(key), wanted))
+
+    def entries(self, key: str = "") -> list[IndexedChunk]:
+        """What the index has (of one document), in the order of the chunks. Fails if it has an entry twice."""
+        vector = self.services.embedder.embed_query("anything")
+        found = self.services.index.search(SearchRequest(EVERYTHING, vector=vector, depth=10_000)).chunks.values()
+        assert self.services.index.count(EVERYTHING) == len(found), "the index has entries twice"
+        mine = [entry for entry in found if not key or entry.key_id == key_of(key).id]
+        return sorted(mine, key=lambda entry: (entry.key_id, entry.chunk.document_id, entry.chunk.chunk_index))
+
+    def texts(self, key: str = "") -> list[str]:
+        return [entry.chunk.content.strip() for entry in self.entries(key)]
+
+    def found(self, text: str, scopes: Sequence[str] = EVERYTHING.scopes) -> list[str]:
+        """Object keys of the documents that a lexical search finds, the best first."""
+        response = self.services.index.search(SearchRequest(SearchFilter(tuple(scopes)), text=text))
+        return list(dict.fromkeys(response.chunks[entry].source_uri for entry, _ in response.lexical.hits))
+
+    def reasons(self) -> dict[str, str]:
+        """The failed items: reasons by object key."""
+        return {item.object_key: item.reason for item in self.services.failures.items()}
+
+    def assert_consistent(self, *keys: str) -> None:
+        """Index, catalog and chunk file of each document say the same, and nothing is left in flight."""
+        for key in keys:
+            head = self.services.catalog.head(key_of(key)) or {}
+            assert not head.get("writing"), key
+            current = [version for version in self.versions(key) if version.state == "current"]
+            assert [version.document_id for version in current] == [head["documentId"]], key
+            assert [entry.chunk for entry in self.entries(key)] == self.chunks(key), key
+            assert len(self.chunks(key)) == current[0].chunk_count, key
+            if not self.services.index.derives_ids:
+                kept = self.services.catalog.references(key_of(key))
+                assert sorted(kept) == sorted(self.services.index.references(key_of(key).id)), key
+
+
+def key_of(object_key: str) -> DocumentKey:
+    return DocumentKey(*scope_of_object(object_key))
+
+
+def chunk_key(object_key: str, document_id: str) -> str:
+    return chunk_file(key_of(object_key), document_id)
+
+
+@contextmanager
+def a_system(
+    backend: str, home: Path, session: boto3.Session, *, embedder: Embedder | None = None, **settings: Any
+) -> Iterator[System]:
+    """A system on one of the `BACKENDS`. The session must be of a mocked account."""
+    used = embedder or WordsEmbedder()
+    make = _embedded if backend == "embedded" else _aws
+    with make(backend, home, session, used, {"retry_base_seconds": 0.0, **settings}) as system:
+        yield system
+
+
+@contextmanager
+def _embedded(
+    backend: str, home: Path, session: boto3.Session, embedder: Embedder, settings: Mapping[str, Any]
+) -> Iterator[System]:
+    time = FakeTime()
+    with bootstrap(Settings(home=str(home), **settings), clock=time.clock, embedder=embedder) as services:
+        exclusive: Any = services._only_worker  # type: ignore[attr-defined]
+        yield System(services, time, FolderObjectStore(home / "corpus"), exclusive)
+
+
+@contextmanager
+def _aws(
+    backend: str, home: Path, session: boto3.Session, embedder: Embedder, settings: Mapping[str, Any]
+) -> Iterator[System]:
+    time = FakeTime()
+    clients = an_account(session)
+    with ExitStack() as stack:
+        search = stack.enter_context(OpenSearchDouble(backend))
+        client = opensearch_client(search.endpoint, session.get_credentials(), "eu-central-1")
+        stack.callback(client.close)
+        ensure_index(client, _INDEX, model_id=embedder.model_id, dimension=embedder.dimension)
+        system = aws_system(backend, clients, client, embedder, time, **settings)
+        system.search = search
+        yield system
+
+
+def an_account(session: boto3.Session) -> dict[str, Any]:
+    """Clients by service, of an account with an empty bucket and tables."""
+    clients: dict[str, Any] = {"s3": session.client("s3"), "sqs": session.client("sqs")}
+    clients["dynamodb"] = OneCallAtATime(session.client("dynamodb"))
+    clients["s3"].create_bucket(Bucket=_BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    for spec in ALL_TABLES:
+        create_table(clients["dynamodb"], spec)
+    return clients
+
+
+def aws_system(
+    generation: str,
+    clients: Mapping[str, Any],
+    search: Any,
+    embedder: Embedder,
+    time: FakeTime,
+    *,
+    limits: BulkLimits = BulkLimits(),  # noqa: B008
+    **settings: Any,
+) -> System:
+    """A system over the clients of an account and of a collection that has an index."""
+    url = clients["sqs"].create_queue(QueueName="ingest")["QueueUrl"]
+    silent = S3ObjectStore(_BUCKET, clients["s3"])
+    queue = SqsQueue(clients["sqs"], url, wait_seconds=0)
+    numbers = count(1)
+    services = bootstrap(
+        Settings(backend="aws", corpus_bucket=_BUCKET, search_generation=generation, **settings),
+        clock=time.clock,
+        store=AnnouncingObjectStore(silent, queue, lambda: next(numbers)),
+        queue=queue,
+        embedder=embedder,
+        index=OpenSearchIndex(search, _INDEX, generation=generation, limits=limits, sleep=time.sleep),
+        _client=lambda service, **_: clients[service],
+    )
+    return System(services, time, silent)
+
+
+def with_leases(system: System) -> System:
+    """Claims that are leases on every backend: the embedded one has none, as it has one worker."""
+    services = system.services
+    tables = [services.table(spec) for spec in (DOCUMENTS, KEYS, ENTRIES)]
+    services.__dict__["catalog"] = Catalog(*tables, clock=system.time.clock, lease_seconds=LEASE_SECONDS)
+    return system
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def _described(metadata: str) -> dict[str, str]:
+    return {OBJECT_METADATA: metadata} if metadata else {}
+
+
+def a_scope(key: str) -> Scope:
+    return scope_of_object(key)[0]
+
+
+def no_exclusion() -> AbstractContextManager[None]:
+    return nullcontext()
