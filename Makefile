@@ -6,9 +6,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 REQUIREMENTS := layers/dependencies
 INSTALL := $(PIP) install --no-deps --require-hashes --requirement
 EVAL_SET ?=
+CDK := aws-cdk@2.1148.1
+CONTEXT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test lint format bench eval synth requirements schemas clean
+.PHONY: help setup dev demo test lint format bench eval synth deploy requirements schemas clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +62,10 @@ eval: $(VENV)/.ready ## retrieval quality on a BEIR folder: make eval EVAL_SET=p
 	$(BIN)/opx eval $(EVAL_SET)
 
 synth: $(VENV)/.ready-dev ## write the CloudFormation templates to cdk.out
-	$(BIN)/python app.py
+	CDK_OUTDIR=cdk.out $(BIN)/python app.py
+
+deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make deploy CONTEXT='-c environment=prod'
+	npx --yes $(CDK) deploy --all -c bundle=true $(CONTEXT)
 
 schemas: $(VENV)/.ready ## write the agent tools' interface documents to docs/api
 	$(BIN)/python -m opx.tools.schemas docs/api

@@ -22,3 +22,10 @@ def system(request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session) -
 def embedded(tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
     with a_system("embedded", tmp_path, aws) as made:
         yield made
+
+
+@pytest.fixture(params=["embedded", "nextgen"])
+def either(request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
+    """On one machine and on AWS, for what doesn't depend on how the index gives ids."""
+    with a_system(request.param, tmp_path, aws) as made:
+        yield made

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -20,7 +21,7 @@ from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.bootstrap import Services, bootstrap
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.results import IndexedChunk
-from opx.domain.scopes import Scope, scope_of_object
+from opx.domain.scopes import scope_of_object
 from opx.ingestion.announcing import AnnouncingObjectStore
 from opx.ingestion.catalog import Catalog
 from opx.ingestion.events import ObjectEvent
@@ -34,7 +35,6 @@ from opx.settings import Settings
 from opx.tables import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
-from tests.doubles.one_call_at_a_time import OneCallAtATime
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.fakes import WordsEmbedder
 
@@ -58,6 +58,23 @@ def created(key: str, number: int) -> str:
 
 def deleted(key: str, number: int) -> str:
     return ObjectEvent(key, deleted=True, sequencer=a_sequencer(number).rjust(40, "0")).to_json()
+
+
+class Exclusive:
+    """A client whose calls exclude one another: the service's calls are atomic, those of its double aren't."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._lock = threading.RLock()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(*positional: Any, **named: Any) -> Any:
+            with self._lock:
+                return method(*positional, **named)
+
+        return call
 
 
 @dataclass
@@ -210,8 +227,7 @@ def _aws(
 
 def an_account(session: boto3.Session) -> dict[str, Any]:
     """Clients by service, of an account with an empty bucket and tables."""
-    clients: dict[str, Any] = {"s3": session.client("s3"), "sqs": session.client("sqs")}
-    clients["dynamodb"] = OneCallAtATime(session.client("dynamodb"))
+    clients: dict[str, Any] = {name: Exclusive(session.client(name)) for name in ("s3", "dynamodb", "sqs")}
     clients["s3"].create_bucket(Bucket=_BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     for spec in ALL_TABLES:
         create_table(clients["dynamodb"], spec)
@@ -259,11 +275,3 @@ def _bytes(text: str | bytes) -> bytes:
 
 def _described(metadata: str) -> dict[str, str]:
     return {OBJECT_METADATA: metadata} if metadata else {}
-
-
-def a_scope(key: str) -> Scope:
-    return scope_of_object(key)[0]
-
-
-def no_exclusion() -> AbstractContextManager[None]:
-    return nullcontext()

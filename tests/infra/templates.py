@@ -52,7 +52,7 @@ def synthesise(context: Mapping[str, object], outdir: Path) -> Assembly:
     try:
         app.synth()
     except RuntimeError as exc:
-        if "Validation failed" not in str(exc):
+        if "ValidationFailed" not in str(exc):
             raise
     report = json.loads((outdir / "validation-report.json").read_text())
     for plugin in report["pluginReports"]:

@@ -58,7 +58,7 @@ def find_document(services: Services, wanted: str) -> KnowledgeDocument:
 
 def _by_id(services: Services, document_id: str) -> KnowledgeDocument:
     reader = reader_of_installation(services)
-    found = [d for d in services.catalog.find(document_id) if True]
+    found = [d for d in services.catalog.find(document_id) if reader.may_see(d.key.scope)]
     if not found:
         raise DocumentNotFoundError(f"no document {document_id}")
     return max(found, key=lambda d: (d.state is DocumentState.CURRENT, d.version))

@@ -38,7 +38,7 @@ class Dataset:
 
     def pages(self) -> Iterator[Page]:
         for record in _records(self.folder / "corpus.jsonl"):
-            yield Page(str(record["_id"]), str(record.get("title", "")), str(record["text"]))
+            yield Page(str(record["_id"]), str(record.get("title") or ""), str(record["text"]))
 
 
 def load_dataset(folder: Path) -> Dataset:
@@ -54,30 +54,34 @@ def load_dataset(folder: Path) -> Dataset:
     for record in _records(folder / "queries.jsonl"):
         name = str(record["_id"])
         if labels.get(name):
-            kind = str((record.get("metadata") or {}).get("kind", OTHER_KIND))
-            questions.append(Question(name, str(record["text"]), kind, labels[name]))
+            questions.append(Question(name, str(record["text"]), _kind(record), labels[name]))
     if not questions:
         raise InvalidInputError(f"{folder}: no question of queries.jsonl has a label in qrels/test.tsv")
     return Dataset(folder, tuple(questions))
 
 
+def _kind(record: dict[str, Any]) -> str:
+    metadata = record.get("metadata")
+    return str(metadata.get("kind", OTHER_KIND)) if isinstance(metadata, dict) else OTHER_KIND
+
+
 def _records(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
                 record = json.loads(line)
-                if "_id" not in record or "text" not in record:
-                    raise InvalidInputError(f"{path}:{number}: a record needs _id and text")
-            except (json.JSONDecodeError, TypeError) as exc:
+            except ValueError as exc:  # neither UTF-8 nor JSON
                 raise InvalidInputError(f"{path}:{number}: not a JSON object ({exc})") from exc
+            if not isinstance(record, dict) or not {"_id", "text"} <= record.keys():
+                raise InvalidInputError(f"{path}:{number}: a record is an object with _id and text")
             yield record
 
 
 def _labels(path: Path) -> dict[str, dict[str, int]]:
     labels: dict[str, dict[str, int]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
         for number, row in enumerate(csv.DictReader(file, delimiter="\t"), start=2):
             try:
                 grade = int(row["score"])

@@ -56,7 +56,7 @@ class Evaluation:
     def __init__(self, services: Services, dataset: Dataset, progress: Progress | None = None) -> None:
         self._services = services
         self._dataset = dataset
-        self._progress = progress or (lambda phase, done, total: None)
+        self._progress = progress or (lambda *_: None)
         self._page_of_key: dict[str, str] = {}
 
     def ingest(self) -> IngestFigures:

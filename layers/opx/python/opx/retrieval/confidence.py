@@ -1,8 +1,8 @@
 """How likely a hit answers the question: a logistic model over parts of its score.
 
 Within one query the confidence never rises where the fused score falls, so it doesn't change the order; across queries
-it means the same, which a fused score doesn't. The coefficients are in `confidence.json`, with the data, the date and
-the command that made them; docs/confidence.md has the method and how well it is calibrated.
+and ways of fusing it means the same, which a fused score doesn't. The coefficients are in `confidence.json`, with the
+data, the date and the command that made them; docs/confidence.md has the method and how well it is calibrated.
 """
 
 from __future__ import annotations
@@ -56,28 +56,29 @@ def feature_rows(query: str, found: FusedHits) -> list[dict[str, float]]:
     if not hits:
         return []
     terms = list(dict.fromkeys(query_terms(query)))
-    best = hits[0]
-    gap = best.fused - _next_document(hits)
-    title = _title_match(terms, best, found.term_weights)
+    best = found.levels[0]
+    gap = best - _next_document(found)
+    title = _title_match(terms, hits[0], found.term_weights)
     coverage = _coverage(terms, hits, found.term_weights)
     length = math.log1p(len(terms))
     return [
         {
-            "fused": hit.fused,
-            "lead": gap if hit is best else 0.0,
-            "fused_x_title": hit.fused * title,
-            "fused_x_coverage": hit.fused * coverage,
+            "fused": level,
+            "lead": 0.0 if rank else gap,
+            "fused_x_title": level * title,
+            "fused_x_coverage": level * coverage,
             "length": length,
-            "best_fused": best.fused,
+            "best_fused": best,
         }
-        for hit in hits
+        for rank, level in enumerate(found.levels)
     ]
 
 
-def _next_document(hits: Sequence[FusedHit]) -> float:
-    """The fused score of the best hit of another document than the first."""
-    first = hits[0].indexed.chunk.document_id
-    return next((hit.fused for hit in hits if hit.indexed.chunk.document_id != first), 0.0)
+def _next_document(found: FusedHits) -> float:
+    """The level of the best hit of another document than the first."""
+    documents = [hit.indexed.chunk.document_id for hit in found.hits]
+    levels = zip(documents, found.levels, strict=True)
+    return next((level for document, level in levels if document != documents[0]), 0.0)
 
 
 def _title_match(terms: Sequence[str], hit: FusedHit, weights: Mapping[str, float]) -> float:

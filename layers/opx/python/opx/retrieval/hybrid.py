@@ -27,9 +27,14 @@ class FusedHit:
 
 @dataclass(frozen=True, slots=True)
 class FusedHits:
-    """All hits, best first, and what the index said about the query's terms and the legs."""
+    """All hits, best first, and what the index said about the query's terms and the legs.
+
+    `levels` are the scores that the default fusion gives to the same hits, falling: whatever decided the order, they
+    say on one scale how good the first, second ... hit is.
+    """
 
     hits: tuple[FusedHit, ...]
+    levels: tuple[float, ...]
     term_weights: dict[str, float]
     failed_legs: dict[str, str]
 
@@ -43,21 +48,35 @@ class HybridSearch:
     def run(self, text: str, vector: Vector | None, where: SearchFilter, config: QueryConfig) -> FusedHits:
         """The fused hits for a query and its vector (None: lexical only). Raises `IndexUnavailableError`."""
         response = self._index.search(SearchRequest(where, text, vector, DEPTH[config.mode]))
-        return fused_hits(response, config.fusion or DEFAULT_FUSION, config.max_chunks_per_document)
+        method, per_document = config.fusion or DEFAULT_FUSION, config.max_chunks_per_document
+        return fused_hits(response, method, per_document, require_provenance=config.require_provenance)
 
 
-def fused_hits(response: SearchResponse, method: Fusion, per_document: int) -> FusedHits:
-    """What an index answered, as one list with at most `per_document` chunks of a document."""
-    thinned = tuple(_thinned(_fused(response, method), per_document))
+def fused_hits(
+    response: SearchResponse, method: Fusion, per_document: int, *, require_provenance: bool = False
+) -> FusedHits:
+    """What an index answered, as one list with at most `per_document` chunks of a document.
+
+    With `require_provenance`, chunks without a source are left out before anything is thinned.
+    """
+    hits = (hit for hit in _fused(response, method) if hit.indexed.source_uri or not require_provenance)
+    thinned = tuple(_thinned(hits, per_document))
     legs = {"lexical": response.lexical, "vector": response.vector}
     failed = {name: leg.error for name, leg in legs.items() if leg.error}
-    return FusedHits(thinned, _term_weights(response), failed)
+    return FusedHits(thinned, _levels(thinned, response, method), _term_weights(response), failed)
 
 
 def _fused(response: SearchResponse, method: Fusion) -> Iterator[FusedHit]:
     lexical, vector = _ranks(response.lexical), _ranks(response.vector)
     for entry, score in fuse(method, response.lexical.hits, response.vector.hits):
         yield FusedHit(response.chunks[entry], score, lexical.get(entry), vector.get(entry))
+
+
+def _levels(hits: tuple[FusedHit, ...], response: SearchResponse, method: Fusion) -> tuple[float, ...]:
+    if method is DEFAULT_FUSION:
+        return tuple(hit.fused for hit in hits)
+    scores = dict(fuse(DEFAULT_FUSION, response.lexical.hits, response.vector.hits))
+    return tuple(sorted((scores[hit.indexed.entry_id] for hit in hits), reverse=True))
 
 
 def _ranks(leg: Leg) -> dict[str, tuple[int, float]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.documents import DocumentChunk
@@ -20,6 +22,7 @@ from opx.retrieval.hybrid import FusedHit, FusedHits, HybridSearch
 log = logging.getLogger(__name__)
 
 INDEX_DOWN = "the search index is unavailable: nothing was searched"
+NO_TIER = "no tier to search: the internet tier needs include_internet"
 
 
 class KnowledgeQuery:
@@ -40,21 +43,20 @@ class KnowledgeQuery:
 
         Raises `UnknownCategoryError` for a category that doesn't exist: an empty answer would look like "no knowledge".
         """
-        used = config or QueryConfig()
-        where = self._filter(used)
-        text, notes = _cut(query)
-        timings: dict[str, float] = {}
-        vector = self._embed(text, notes, timings)
-        started = time.perf_counter()
+        asked = _asked(query, config or QueryConfig())
+        where = self._filter(asked.config)
+        if not where.tiers:  # to the index, no tier means every tier
+            return Answer(query, (), notes=(*asked.notes, NO_TIER))
+        vector = self._embed(asked)
         try:
-            found = self._search.run(text, vector, where, used)
+            with _timed(asked, "search"):
+                found = self._search.run(asked.text, vector, where, asked.config)
         except StoreUnavailableError:
             log.exception("search failed")
-            return Answer(query, (), partial=True, notes=(*notes, INDEX_DOWN), timings_ms=timings)
-        timings["search"] = _elapsed(started)
-        notes.extend(_leg_note(leg, reason) for leg, reason in found.failed_legs.items())
-        degraded = bool(found.failed_legs) or vector is None and bool(text.strip())
-        return self._judged(query, text, found, used, notes, degraded, timings)
+            return Answer(query, (), partial=True, notes=(*asked.notes, INDEX_DOWN), timings_ms=asked.timings)
+        asked.notes.extend(_leg_note(leg, reason) for leg, reason in found.failed_legs.items())
+        asked.partial |= bool(found.failed_legs)
+        return _judged(asked, found)
 
     def _filter(self, config: QueryConfig) -> SearchFilter:
         categories: list[str] = []
@@ -69,63 +71,67 @@ class KnowledgeQuery:
             languages=(config.language,) if config.language else (),
         )
 
-    def _embed(self, text: str, notes: list[str], timings: dict[str, float]) -> Vector | None:
-        if not text.strip():
+    def _embed(self, asked: _Asked) -> Vector | None:
+        if not asked.text.strip():
             return None
-        started = time.perf_counter()
         try:
-            return self._embedder.embed_query(text)
+            with _timed(asked, "embed"):
+                return self._embedder.embed_query(asked.text)
         except EmbeddingError:
             log.exception("query embedding failed")
-            notes.append(_leg_note("vector", "the embedding model is unavailable"))
+            asked.notes.append(_leg_note("vector", "the embedding model is unavailable"))
+            asked.partial = True
             return None
-        finally:
-            timings["embed"] = _elapsed(started)
 
-    def _judged(
-        self,
-        query: str,
-        text: str,
-        found: FusedHits,
-        config: QueryConfig,
-        notes: list[str],
-        degraded: bool,
-        timings: dict[str, float],
-    ) -> Answer:
-        started = time.perf_counter()
-        results = [
-            _result(hit, confidence)
-            for hit, confidence in zip(found.hits, confidences(text, found), strict=True)
-            if hit.indexed.source_uri or not config.require_provenance
-        ]
+
+@dataclass(slots=True)
+class _Asked:
+    """A question on its way to an answer: what is searched for, and what is to be said about it."""
+
+    query: str
+    text: str
+    config: QueryConfig
+    notes: list[str]
+    partial: bool = False
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+def _asked(query: str, config: QueryConfig) -> _Asked:
+    """Cut to what is searched, without halves of surrogate pairs, which neither stores nor models take."""
+    text = query[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
+    cut = f"the query has {len(query):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched"
+    return _Asked(query, text, config, [cut] if len(query) > MAX_QUERY_CHARACTERS else [])
+
+
+def _judged(asked: _Asked, found: FusedHits) -> Answer:
+    config = asked.config
+    with _timed(asked, "judge"):
+        judged = zip(found.hits, confidences(asked.text, found), strict=True)
+        results = [_result(hit, confidence) for hit, confidence in judged]
         results.sort(key=lambda result: -result.score)
         good = [result for result in results if result.confidence >= config.min_confidence]
-        rejected = next((result for result in results if result.confidence < config.min_confidence), None)
-        timings["judge"] = _elapsed(started)
-        return Answer(
-            query=query,
-            results=tuple(good[: config.max_results]),
-            partial=degraded,
-            notes=tuple(notes),
-            best_rejected=None if good else rejected,
-            timings_ms=timings,
-        )
+    return Answer(
+        query=asked.query,
+        results=tuple(good[: config.max_results]),
+        partial=asked.partial,
+        notes=tuple(asked.notes),
+        best_rejected=None if good else next(iter(results), None),
+        timings_ms=asked.timings,
+    )
 
 
-def _cut(query: str) -> tuple[str, list[str]]:
-    if len(query) <= MAX_QUERY_CHARACTERS:
-        return query, []
-    return query[:MAX_QUERY_CHARACTERS], [
-        f"the query has {len(query):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched"
-    ]
+@contextmanager
+def _timed(asked: _Asked, part: str) -> Iterator[None]:
+    """Note how long the block takes, in milliseconds, also if it fails."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        asked.timings[part] = 1000 * (time.perf_counter() - started)
 
 
 def _leg_note(leg: str, reason: str) -> str:
     return f"partial: the {leg} search is missing ({reason})"
-
-
-def _elapsed(started: float) -> float:
-    return 1000 * (time.perf_counter() - started)
 
 
 def _result(hit: FusedHit, confidence: float) -> RetrievalResult:

@@ -18,7 +18,7 @@ from opx.adapters.embedded.segments import SegmentFacts, SegmentRow, indexed_chu
 from opx.adapters.embedded.vector_file import VECTORS, VectorWriter, read_rows
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
-from opx.ports import DocumentChange, IndexEntry, Vector
+from opx.ports import DocumentChange, IndexEntry
 
 _BLOCK = 256
 """Entries held in memory at a time."""
@@ -174,15 +174,11 @@ class IndexWriter:
         self._vectors.sync()
         rows = read_rows(self._vector_path(), self._dimension, row.first_slot + row.count)
         entries = [
-            IndexEntry(indexed_chunk((entry, chunk), row, facts), _vector(rows[row.first_slot + position]))
+            IndexEntry(indexed_chunk((entry, chunk), row, facts), rows[row.first_slot + position].tolist())
             for position, entry, chunk in kept
         ]
         segment = secrets.randbits(62)
         self._write_segment(segment, _facets(entries[0].indexed), iter(entries), facts.key_id, batch)
-
-
-def _vector(row: object) -> Vector:
-    return row  # type: ignore[return-value]
 
 
 def _facets(indexed: IndexedChunk) -> _Facets:

@@ -1,0 +1,232 @@
+"""Lines of Markdown: headings as CommonMark finds them, and where a text may be cut."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from opx.ingestion.markdown_lines import Break, Line, scan
+
+COMMON_MARK = MarkdownIt("commonmark")
+
+
+def lines_of(text: str) -> list[Line]:
+    return list(scan(re.findall(r"[^\n]*\n|[^\n]+", text)))
+
+
+def headings(text: str) -> list[tuple[int, str]]:
+    return [(line.level, line.heading) for line in lines_of(text) if line.level]
+
+
+def breaks(text: str) -> list[Break]:
+    return [line.break_before for line in lines_of(text)]
+
+
+def common_mark_headings(text: str) -> list[tuple[int, str]]:
+    """Those at the top level: a heading within a list or a quote begins no section."""
+    tokens = COMMON_MARK.parse(text)
+    return [
+        (int(token.tag[1]), tokens[at + 1].content)
+        for at, token in enumerate(tokens)
+        if token.type == "heading_open" and token.level == 0
+    ]
+
+
+# -- nothing is lost -------------------------------------------------------------------------------------------------
+
+ANY_LINE = st.text(st.sampled_from("#=-*`~|> \t1.aé😀\u2028"), max_size=8)
+
+
+@given(st.lists(ANY_LINE).map("\n".join))
+def test_the_lines_hold_every_character_at_its_offset(text: str) -> None:
+    found = lines_of(text)
+    assert "".join(line.text for line in found) == text
+    assert all(text.startswith(line.text, line.start) for line in found)
+
+
+@given(st.lists(st.text(st.sampled_from("#=-*`~|>\n \t1.a"), min_size=1)))
+def test_lines_in_pieces_lose_nothing_either(pieces: list[str]) -> None:
+    assert "".join(line.text for line in scan(pieces)) == "".join(pieces)
+
+
+@given(st.lists(ANY_LINE).map("\n".join))
+def test_only_a_text_of_blank_lines_has_a_blank_line(text: str) -> None:
+    assert all(line.text.strip() for line in lines_of(text)) or not text.strip()
+
+
+def test_blank_lines_belong_to_the_line_before_and_the_first_ones_to_the_line_after() -> None:
+    assert [line.text for line in lines_of("\n\na\n\n \nb\n")] == ["\n\na\n\n \n", "b\n"]
+
+
+# -- headings agree with CommonMark ----------------------------------------------------------------------------------
+#
+# Known differences, which the generated documents leave out: headings of several lines over an underline; HTML blocks
+# and link definitions before an underline; empty list items; a fence within a list item that is left open, which
+# CommonMark closes where the item ends and the scanner, lenient with code that isn't indented, doesn't; paragraphs
+# right after indented code, without a blank line between.
+
+WORDS = st.lists(
+    st.sampled_from(["restart", "the", "node", "#5", "a#", "C#", "é", "`x`", "1.", "-"]), min_size=1, max_size=4
+)
+SENTENCE = WORDS.map(lambda words: "Then " + " ".join(words))
+INDENT = st.sampled_from(["", "", " ", "   "])
+ATX = st.builds(
+    "{}{}{}{}{}".format,
+    INDENT,
+    st.integers(1, 6).map("#".__mul__),
+    st.sampled_from([" ", "\t", "   "]),
+    SENTENCE,
+    st.sampled_from(["", " ", " #", " ####  ", "#", " \\#"]),
+)
+EMPTY_ATX = st.sampled_from(["#", "## ", "### ###"])
+SETEXT = st.builds(
+    "{}{}\n{}{}".format, INDENT, SENTENCE, INDENT, st.sampled_from(["=", "===", "---", "--", "-", "--- "])
+)
+PARAGRAPH = st.lists(SENTENCE, min_size=1, max_size=3).map("\n".join)
+NO_HEADINGS = st.sampled_from(["#no", "####### no", "\t# no", "    # no", "\\# no", "```no``` heading", "    ```"])
+CODE_LINE = st.sampled_from(["# comment", "a", "", "===", "    ```", "~~", "- x", "| x |", "```sh", "~~~ x"])
+FENCE = st.builds(
+    lambda mark, code: "\n".join([mark, *(line for line in code if not line.startswith(mark[:3])), mark[:3]]),
+    st.sampled_from(["``` sh", "~~~ `x`", "```"]),
+    st.lists(CODE_LINE, max_size=4),
+)
+RULE = st.sampled_from(["***", "---", "- - -", "  ___", "*  *  *"])
+LIST = st.sampled_from(
+    [
+        "- a\n- b",
+        "1. a\n2. b",
+        "* a\n  more\n\n  # within\n\n  and more",
+        "1. a\n   ```sh\n   # comment\n   ```\n2. b",
+        "- a\n\n      # code",
+        "- a\nlazy",
+        "- ```\n  # comment\n  ```",
+    ]
+)
+QUOTE = st.sampled_from(["> quoted", "> # within\n> more"])
+BLOCK = st.one_of(ATX, EMPTY_ATX, SETEXT, PARAGRAPH, NO_HEADINGS, FENCE, RULE, LIST, QUOTE)
+
+
+@given(st.lists(BLOCK, max_size=6).map("\n\n".join), st.booleans())
+def test_headings_of_documents_are_those_of_common_mark(text: str, end: bool) -> None:
+    text += "\n" if end else ""
+    assert headings(text) == common_mark_headings(text)
+
+
+@given(st.lists(st.one_of(ATX, EMPTY_ATX, FENCE, RULE.filter(lambda rule: rule != "---")), max_size=6).map("\n".join))
+def test_headings_without_blank_lines_between_are_those_of_common_mark(text: str) -> None:
+    assert headings(text) == common_mark_headings(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# A\n", [(1, "A")]),
+        ("###### deep ######\n", [(6, "deep")]),
+        ("# a \\#\n", [(1, "a \\#")]),
+        ("# a#\n", [(1, "a#")]),
+        ("#\n", [(1, "")]),
+        ("## ##\n", [(2, "")]),
+        ("#\ttab\n", [(1, "tab")]),
+        ("# A", [(1, "A")]),
+        ("Title\n=====\n", [(1, "Title")]),
+        ("Title\n---\ntext\n", [(2, "Title")]),
+        ("One\n===\nTwo\n---\n", [(1, "One"), (2, "Two")]),
+        ("---\nTitle\n---\n", [(2, "Title")]),
+        ("***\n---\n", []),
+        ("---\n\n---\n", []),
+        ("- item\n---\n", []),
+        ("> quote\n---\n", []),
+        ("\tcode\n---\n", []),
+        ("| a | b |\n---\n", []),
+        ("a | b\n--- | ---\n", []),
+        ("```\n# no\n", []),
+        ("```\n# no\n~~~\n# no\n```\n# yes\n", [(1, "yes")]),
+        ("````\n```\n# no\n````\n# yes\n", [(1, "yes")]),
+        ("```kubectl get pods```\n\n# yes\n", [(1, "yes")]),
+        ("    ```\n\n# yes\n", [(1, "yes")]),
+        ("```\n    ```\n# no\n```\n", []),
+        ("1. step\n\n   ```sh\n   # no\n   ```\n\n# yes\n", [(1, "yes")]),
+        ("- a\n    - b\n        ```\n        # no\n        ```\n# yes\n", [(1, "yes")]),
+    ],
+)
+def test_a_heading_is_found_where_there_is_one(text: str, expected: list[tuple[int, str]]) -> None:
+    assert headings(text) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#" + " " * 60_000 + "x" + " " * 5000 + "y\n",
+        "# " + "# " * 30_000 + "x\n",
+        "# " + "#" * 60_000 + "x\n",
+        "- " * 30_000 + "x\n",
+        "-" + " " * 60_000 + "x\n",
+        "|" + "-|" * 30_000 + " " * 5000 + "x\n",
+        "`" * 60_000 + "\n",
+        " " * 60_000 + "- x\n",
+        "=" * 60_000 + " x\n",
+    ],
+    ids=lambda line: line[:4],
+)
+@pytest.mark.timeout(10)
+def test_a_crafted_line_is_classified_in_time_that_grows_with_its_length(line: str) -> None:
+    assert lines_of("a\n" + line * 3)
+
+
+# -- where to cut ----------------------------------------------------------------------------------------------------
+
+
+def test_lines_of_a_paragraph_are_as_good_as_any_place_between_words() -> None:
+    assert breaks("a\nb\n\nc\n") == [Break.BLOCK, Break.TEXT, Break.BLOCK]
+
+
+def test_code_is_not_cut_inside() -> None:
+    assert breaks("a\n```\nx\n\ny\n```\nb\n") == [Break.BLOCK, Break.BLOCK, *[Break.INSIDE] * 3, Break.BLOCK]
+
+
+def test_a_table_is_not_cut_inside() -> None:
+    assert breaks("a\n| h |\n|---|\n| x |\n\nb\n") == [
+        Break.BLOCK,
+        Break.BLOCK,
+        Break.INSIDE,
+        Break.INSIDE,
+        Break.BLOCK,
+    ]
+
+
+def test_a_table_without_outer_bars_is_not_cut_inside() -> None:
+    assert breaks("h | i\n--- | ---\nx | y\n\nb | c\n") == [Break.BLOCK, Break.INSIDE, Break.INSIDE, Break.BLOCK]
+
+
+def test_steps_are_blocks_and_what_is_in_them_is_nested() -> None:
+    text = "1. a\n   more\n\n   ```\n   x\n   ```\n   - sub\n2. b\nlazy\n\nend\n"
+    assert breaks(text) == [
+        Break.BLOCK,
+        Break.NESTED,
+        Break.NESTED,
+        Break.INSIDE,
+        Break.INSIDE,
+        Break.NESTED,
+        Break.BLOCK,
+        Break.NESTED,
+        Break.BLOCK,
+    ]
+
+
+def test_what_follows_a_heading_or_a_rule_is_a_block() -> None:
+    assert breaks("# A\na\n***\nb\n") == [Break.HEADING, Break.BLOCK, Break.BLOCK, Break.BLOCK]
+
+
+def test_the_rest_of_a_very_long_line_is_never_a_heading_or_a_fence() -> None:
+    found = list(scan(["text ", "# no\n", "x ", "```\n", "# yes\n"]))
+    assert [(line.level, line.break_before) for line in found] == [
+        (0, Break.BLOCK),
+        (0, Break.INSIDE),
+        (0, Break.TEXT),
+        (0, Break.INSIDE),
+        (1, Break.HEADING),
+    ]

@@ -1,0 +1,139 @@
+"""Settings from the environment, the tables' specification, and the hierarchy of errors."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from opx import errors, tables
+from opx.errors import InvalidInputError
+from opx.settings import Settings, env_name
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert Settings.from_environ({}) == Settings()
+
+
+def test_documents_are_cut_into_500_tokens_with_50_overlap() -> None:
+    assert (Settings().chunk_tokens, Settings().chunk_overlap) == (500, 50)
+
+
+def test_the_bucket_has_the_name_that_is_known() -> None:
+    assert Settings().corpus_bucket == "opx-knowledge-corpus"
+
+
+def test_every_field_is_read_from_its_variable() -> None:
+    examples = {"int": "100", "float": "2.5", "str": "x"}
+    environ = {env_name(f.name): examples[str(f.type)] for f in fields(Settings)}
+    chosen = {"OPX_BACKEND": "aws", "OPX_SEARCH_GENERATION": "classic", "OPX_CHUNK_OVERLAP": "7"}
+    settings = Settings.from_environ({**environ, **chosen})
+    for field in fields(Settings):
+        raw = {**environ, **chosen}[env_name(field.name)]
+        assert str(getattr(settings, field.name)) == raw
+
+
+def test_the_name_of_a_variable_is_the_prefix_and_the_field() -> None:
+    assert env_name("chunk_tokens") == "OPX_CHUNK_TOKENS"
+
+
+def test_overrides_win_over_the_environment() -> None:
+    assert Settings.from_environ({"OPX_HOME": "/a"}, home="/b").home == "/b"
+
+
+def test_other_variables_are_ignored() -> None:
+    assert Settings.from_environ({"HOME": "/root", "BACKEND": "aws"}) == Settings()
+
+
+def test_an_empty_text_is_a_value() -> None:
+    assert Settings.from_environ({"OPX_SEARCH_INDEX": ""}).search_index == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OPX_CHUNK_TOKENS", "many"),
+        ("OPX_CHUNK_TOKENS", ""),
+        ("OPX_CHUNK_TOKENS", "5e2"),
+        ("OPX_CHUNK_TOKENS", "7"),
+        ("OPX_CHUNK_OVERLAP", "500"),
+        ("OPX_CHUNK_OVERLAP", "-1"),
+        ("OPX_SEARCH_TIMEOUT", "soon"),
+        ("OPX_SEARCH_TIMEOUT", "nan"),
+        ("OPX_SEARCH_TIMEOUT", "-1"),
+        ("OPX_BACKEND", "azure"),
+        ("OPX_BACKEND", ""),
+        ("OPX_SEARCH_GENERATION", "third"),
+    ],
+)
+def test_an_unusable_value_is_refused_with_the_variables_name(name: str, value: str) -> None:
+    with pytest.raises(InvalidInputError, match=name):
+        Settings.from_environ({name: value})
+
+
+def test_the_home_folder_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Settings(home="~/knowledge").home_path == tmp_path / "knowledge"
+    monkeypatch.chdir(tmp_path)
+    assert Settings(home=".opx").home_path == tmp_path / ".opx"
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_tables_and_indexes_have_the_names_that_are_known() -> None:
+    assert tables.DOCUMENTS.name == "opx-knowledge-documents"
+    assert tables.DOCUMENTS.partition == "documentId"
+    assert {index.name for index in tables.DOCUMENTS.indexes} >= {"category-lastUpdated-index", "tags-index"}
+
+
+def test_no_two_tables_share_a_name() -> None:
+    names = [spec.name for spec in tables.ALL_TABLES]
+    assert len(names) == len(set(names))
+
+
+def test_all_tables_are_listed() -> None:
+    defined = [value for value in vars(tables).values() if isinstance(value, tables.TableSpec)]
+    assert sorted(spec.name for spec in defined) == sorted(spec.name for spec in tables.ALL_TABLES)
+
+
+def test_the_key_of_an_item_is_all_of_its_key_and_nothing_else() -> None:
+    item: dict[str, object] = {"documentId": "d", "entry": "e", "title": "t"}
+    assert tables.DOCUMENTS.key_of(item) == {"documentId": "d", "entry": "e"}
+    assert tables.KEYS.key_of({"documentKey": "k", "x": 1}) == {"documentKey": "k"}
+
+
+def test_an_index_is_found_by_name() -> None:
+    assert tables.DOCUMENTS.index("tags-index").partition == "tag"
+
+
+def test_an_unknown_index_is_an_error_with_its_name() -> None:
+    with pytest.raises(KeyError, match="opx-knowledge-documents has no index x"):
+        tables.DOCUMENTS.index("x")
+
+
+# -- errors ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_error_is_an_opx_error_and_says_what_it_means() -> None:
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
+    assert len(kinds) > 10
+    for kind in kinds:
+        assert issubclass(kind, errors.OpxError)
+        assert kind.__doc__
+        assert kind.__name__.endswith("Error")
+
+
+@pytest.mark.parametrize("kind", [errors.IndexUnavailableError, errors.EmbeddingError])
+def test_what_may_pass_is_a_store_that_is_unavailable(kind: type[Exception]) -> None:
+    assert issubclass(kind, errors.StoreUnavailableError)
+
+
+@pytest.mark.parametrize("kind", [errors.InvalidScopeError, errors.UnknownCategoryError, errors.KnowledgeConfigError])
+def test_what_the_caller_did_wrong_is_invalid_input(kind: type[Exception]) -> None:
+    assert issubclass(kind, InvalidInputError)
+    assert not issubclass(kind, errors.StoreUnavailableError)
