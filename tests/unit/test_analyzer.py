@@ -109,7 +109,7 @@ def test_separators_of_numbers_do_not_matter() -> None:
 
 
 def test_single_letters_go_with_their_neighbours() -> None:
-    assert analyze("vSphere") == ["vspher"]
+    assert analyze("vSphere") == ["vsphere"]
     assert analyze("IPv4") == ["ipv4"]
 
 

@@ -6,7 +6,9 @@ from opx.domain.results import RetrievalResult
 from opx.retrieval.citations import NOTHING_FOUND, citation, citations
 
 
-def a_result(content: str = "Delete rotated logs.", *, title: str = "Disk full", score: float = 0.876) -> RetrievalResult:
+def a_result(
+    content: str = "Delete rotated logs.", *, title: str = "Disk full", score: float = 0.876
+) -> RetrievalResult:
     return RetrievalResult(
         content=content,
         score=score,

@@ -99,6 +99,16 @@ def test_a_document_with_a_sidecar_counts_once(opx: Opx) -> None:
     assert documents(opx)[0]["tags"] == ["disk"]
 
 
+def test_a_vanished_document_with_a_sidecar_counts_once(opx: Opx) -> None:
+    ten_files(opx)
+    files = [opx.write("x.md", RUNBOOK), opx.write("x.md.metadata.json", '{"metadataAttributes": {"tags": ["disk"]}}')]
+    opx("ingest", opx.folder / "docs")
+    for file in files:
+        file.unlink()
+    result = opx("ingest", opx.folder / "docs", "--delete-missing")
+    assert result.stdout.startswith("0 ingested, 10 unchanged, 1 deleted, 0 failed")
+
+
 def test_the_source_name_does_not_depend_on_how_the_path_is_written(opx: Opx) -> None:
     path = opx.write("a/x.md", RUNBOOK)
     opx("ingest", path)

@@ -12,12 +12,13 @@ ANY = ("--min-confidence", "0")
 
 @pytest.fixture(scope="module")
 def opx(tmp_path_factory: pytest.TempPathFactory) -> Opx:
-    """Three documents; only read."""
+    """A few documents; only read."""
     opx = Opx(tmp_path_factory.mktemp("search"))
     opx.write("runbooks/disk.md", "# Disk full\n\n## Symptoms\n\nThe alert `NodeDiskFull` fires and **writes** fail.\n")
     opx.write("runbooks/cpu.md", "# High CPU\n\nThe load average climbs and requests are slow.\n")
     opx.write("postmortems/dns.md", "# DNS outage\n\nThe resolver dropped packets for an hour.\n")
     assert opx("ingest", opx.folder / "docs").exit_code == 0
+    opx("ingest", opx.write("forum.md", "# Forum\n\nHow zebras got their stripes.\n"), "--category", "web/forums")
     opx("--client", "acme", "ingest", opx.write("acme/secret.md", "# Acme\n\nThe frobnicator needs grease.\n"))
     return opx
 
@@ -129,9 +130,14 @@ def test_category_and_fusion_and_mode_are_passed_on(opx: Opx) -> None:
     assert found[0]["scores"]["fused"] == pytest.approx(2 / 61, abs=1e-6)
 
 
+def test_the_internet_is_searched_only_when_asked_for(opx: Opx) -> None:
+    assert "Forum" not in opx("search", "zebra stripes", *ANY).stdout
+    for option in (("--include-internet",), ("--tier", "internet")):
+        assert opx("search", "zebra stripes", *ANY, *option).stdout.startswith("1. Forum")
+
+
 def test_the_internet_tier_alone_finds_nothing_internal(opx: Opx) -> None:
-    result = opx("search", "disk", "--tier", "internet", *ANY)
-    assert result.exit_code == 1
+    assert "runbooks/" not in opx("search", "disk", "--tier", "internet", *ANY).stdout
 
 
 def test_only_the_client_finds_its_documents(opx: Opx) -> None:

@@ -59,7 +59,6 @@ def test_an_empty_text_is_a_value() -> None:
         ("OPX_CHUNK_TOKENS", "many"),
         ("OPX_CHUNK_TOKENS", ""),
         ("OPX_CHUNK_TOKENS", "5e2"),
-        ("OPX_CHUNK_TOKENS", "7"),
         ("OPX_CHUNK_OVERLAP", "500"),
         ("OPX_CHUNK_OVERLAP", "-1"),
         ("OPX_SEARCH_TIMEOUT", "soon"),
@@ -73,6 +72,12 @@ def test_an_empty_text_is_a_value() -> None:
 def test_an_unusable_value_is_refused_with_the_variables_name(name: str, value: str) -> None:
     with pytest.raises(InvalidInputError, match=name):
         Settings.from_environ({name: value})
+
+
+def test_a_window_holds_more_than_a_character() -> None:
+    assert Settings(chunk_tokens=8, chunk_overlap=0).chunk_tokens == 8
+    with pytest.raises(InvalidInputError, match="OPX_CHUNK_TOKENS must be at least 8"):
+        Settings(chunk_tokens=7, chunk_overlap=0)
 
 
 def test_the_home_folder_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ class EmbeddedServices(Services):
         from opx.ingestion.catalog import Catalog
 
         tables = (self.table(DOCUMENTS), self.table(KEYS), self.table(ENTRIES))
-        return Catalog(*tables, clock=self.clock, lease_seconds=900)
+        return Catalog(*tables, clock=self.clock, lease_seconds=0)
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         database: AbstractContextManager[Any] = self._database.transaction()

@@ -1,0 +1,203 @@
+"""The arrows between the parts point inward: read from the imports of every file, those in functions included."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = ROOT / "layers" / "opx" / "python"
+FUNCTIONS = ROOT / "lambdas"
+VENDORS = ("boto3", "botocore", "opensearchpy", "s3transfer", "aws_lambda_powertools")
+MAY_READ_ENVIRONMENT = ("opx.settings", "opx.cli.main")
+DYNAMIC = ("import_module", "__import__")
+
+
+@dataclass(frozen=True)
+class Import:
+    """`module` imports `target`; not at run time if `typing_only`."""
+
+    module: str
+    target: str
+    typing_only: bool
+
+    def of(self, *packages: str) -> bool:
+        return _within(self.target, *packages)
+
+    def __str__(self) -> str:
+        return f"{self.module} imports {self.target}"
+
+
+def _within(module: str, *packages: str) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+def _module(file: Path, root: Path) -> str:
+    return ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _trees() -> dict[str, ast.Module]:
+    files = {_module(file, LIBRARY): file for file in sorted(LIBRARY.rglob("*.py"))}
+    files |= {_module(file, ROOT): file for file in sorted(FUNCTIONS.rglob("*.py"))}
+    return {module: ast.parse(file.read_text(encoding="utf-8"), str(file)) for module, file in files.items()}
+
+
+def _imports(module: str, tree: ast.Module) -> Iterator[Import]:
+    typing_nodes = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        for target in _targets(node):
+            yield Import(module, target, id(node) in typing_nodes)
+
+
+def _targets(node: ast.AST) -> list[str]:
+    """What a node imports; `from package import name` may be a module or a name of one, so that both are told."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports are absolute"
+        return [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in DYNAMIC and node.args:
+        return [_literal_start(node.args[0])]
+    return []
+
+
+def _literal_start(argument: ast.expr) -> str:
+    """The fixed beginning of a module's name that is put together: `f"opx.cli.{name}"` -> `opx.cli`."""
+    if isinstance(argument, ast.JoinedStr):
+        argument = argument.values[0]
+    return argument.value.rstrip(".") if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else "?"
+
+
+TREES = _trees()
+IMPORTS = [found for module, tree in TREES.items() for found in _imports(module, tree)]
+
+
+def broken(rule_holds: list[Import]) -> list[str]:
+    return sorted({str(found) for found in rule_holds})
+
+
+def test_the_imports_are_found() -> None:
+    assert {"opx.domain.ids", "opx.bootstrap", "opx.adapters.aws.table", "opx.cli.main"} <= set(TREES)
+    assert any(module.startswith("lambdas.") for module in TREES)
+    assert len(IMPORTS) > 500
+
+
+def test_the_domain_imports_the_standard_library_itself_and_errors() -> None:
+    allowed = ("opx.domain", "opx.errors")
+    assert not broken(
+        [
+            found
+            for found in IMPORTS
+            if _within(found.module, "opx.domain", "opx.errors")
+            if not found.of(*allowed) and found.target.split(".")[0] not in sys.stdlib_module_names
+        ]
+    )
+
+
+def test_ports_and_tables_know_only_the_domain() -> None:
+    allowed = ("opx.domain", "opx.errors", "opx.ports", "opx.tables", "opx.settings")
+    inner = [found for found in IMPORTS if found.module in ("opx.ports", "opx.tables", "opx.settings")]
+    assert not broken(
+        [
+            found
+            for found in inner
+            if not found.of(*allowed) and found.target.split(".")[0] not in sys.stdlib_module_names
+        ]
+    )
+
+
+def test_aws_libraries_are_imported_only_by_the_aws_adapters() -> None:
+    allowed = ("opx.adapters.aws", "opx.operations", "lambdas")
+    vendors = [found for found in IMPORTS if found.of(*VENDORS)]
+    assert not broken([found for found in vendors if not _within(found.module, *allowed)])
+    clients = [found for found in vendors if not found.of("aws_lambda_powertools")]
+    assert not broken([found for found in clients if not _within(found.module, "opx.adapters.aws")])
+
+
+def test_adapters_are_imported_only_by_the_composition_root_and_each_other() -> None:
+    assert not broken(
+        [
+            found
+            for found in IMPORTS
+            if found.of("opx.adapters") and not _within(found.module, "opx.bootstrap", "opx.adapters", "lambdas")
+        ]
+    )
+
+
+def test_functions_import_adapters_only_where_they_start() -> None:
+    """A function may build what the library has no use for, when it starts: not at import."""
+    assert not broken(
+        [
+            Import(module, target, typing_only=False)
+            for module, tree in TREES.items()
+            if module.startswith("lambdas.")
+            for node in tree.body
+            for target in _targets(node)
+            if _within(target, "opx.adapters")
+        ]
+    )
+
+
+def test_the_two_sets_of_adapters_do_not_know_each_other() -> None:
+    for one, other in (("opx.adapters.aws", "opx.adapters.embedded"), ("opx.adapters.embedded", "opx.adapters.aws")):
+        assert not broken([found for found in IMPORTS if _within(found.module, one) and found.of(other)])
+
+
+def test_adapters_do_not_know_what_uses_them() -> None:
+    capabilities = ("opx.bootstrap", "opx.retrieval", "opx.tools", "opx.cli", "opx.evaluation")
+    assert not broken([found for found in IMPORTS if _within(found.module, "opx.adapters") and found.of(*capabilities)])
+
+
+def test_capabilities_do_not_know_the_composition_root() -> None:
+    allowed = ("opx.cli", "opx.evaluation", "lambdas")
+    users = [found for found in IMPORTS if found.of("opx.bootstrap") and not found.typing_only]
+    assert not broken([found for found in users if not _within(found.module, *allowed)])
+
+
+def test_nothing_imports_the_functions() -> None:
+    assert not broken([found for found in IMPORTS if found.of("lambdas") and not _within(found.module, "lambdas")])
+
+
+def test_nothing_imports_the_command_line() -> None:
+    assert not broken([found for found in IMPORTS if found.of("opx.cli") and not _within(found.module, "opx.cli")])
+
+
+@pytest.mark.parametrize("module", TREES)
+def test_the_environment_is_read_only_where_a_process_starts(module: str) -> None:
+    reads = [
+        node
+        for node in ast.walk(TREES[module])
+        if (isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv") and _is_os(node.value))
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "os"
+            and {"environ", "getenv"} & {a.name for a in node.names}
+        )
+    ]
+    if module in MAY_READ_ENVIRONMENT:
+        return
+    if module.startswith("lambdas."):
+        reads = [node for node in reads if _at_import(TREES[module], node)]
+    assert not reads, f"{module} reads the environment in line {reads[0].lineno}"
+
+
+def _is_os(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "os"
+
+
+def _at_import(tree: ast.Module, wanted: ast.AST) -> bool:
+    functions = [
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    ]
+    return not any(inner is wanted for function in functions for inner in ast.walk(function))

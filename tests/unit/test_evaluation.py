@@ -1,0 +1,273 @@
+"""Measuring retrieval: the measures to the digit, the files of a dataset, and a small one from end to end."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import opx.bootstrap
+from opx.bootstrap import Services, bootstrap
+from opx.cli.eval_command import eval_command
+from opx.domain.queries import SearchMode
+from opx.errors import InvalidInputError, OpxError
+from opx.evaluation.datasets import Dataset, Question, load_dataset
+from opx.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
+from opx.evaluation.runner import Evaluation
+from opx.ports import Vector
+from opx.settings import Settings
+from tests.fakes import WordsEmbedder
+
+RANKED = ["a", "b", "c", "d", "e", "f"]
+PAGES = {
+    "storage/disk": ("Disk full", "Delete rotated logs of the disk."),
+    "storage/slow": ("Disk slow", "Compare queue lengths and fail over."),
+    "pods": ("", "The pod is crash looping. Read its events."),
+    "certificates": ("Certificate expired", "Renew it and reload the gateway."),
+}
+QUESTIONS = {
+    "q1": ("rotated logs disk", "words", {"storage/disk": 2, "storage/slow": 1}),
+    "q2": ("pod crash looping", "words", {"pods": 1}),
+    "q3": ("gateway certificate renew", "", {"certificates": 1}),
+}
+
+
+class TestMeasures:
+    def test_names_and_cut_offs(self) -> None:
+        assert list(MEASURES) == ["nDCG@10", "recall@5", "hit_rate@5", "MRR"]
+
+    @pytest.mark.parametrize(
+        ("relevant", "expected"),
+        [
+            ({"a": 1}, 1.0),
+            ({"b": 1}, 1 / math.log2(3)),
+            ({"a": 1, "c": 1}, (1 + 1 / 2) / (1 + 1 / math.log2(3))),
+            ({"a": 1, "b": 2}, (1 + 2 / math.log2(3)) / (2 + 1 / math.log2(3))),
+            ({"x": 1}, 0.0),
+            ({"a": 1, "x": 1}, 1 / (1 + 1 / math.log2(3))),
+        ],
+    )
+    def test_ndcg_discounts_by_the_logarithm_of_the_rank(self, relevant: dict[str, int], expected: float) -> None:
+        assert ndcg(RANKED, relevant) == pytest.approx(expected)
+
+    def test_ndcg_does_not_look_beyond_k(self) -> None:
+        assert ndcg(RANKED, {"c": 1}, k=2) == 0
+        assert ndcg(RANKED, dict.fromkeys(RANKED, 1), k=2) == 1
+
+    @pytest.mark.parametrize(("relevant", "expected"), [({"a", "e"}, 1.0), ({"a", "f"}, 0.5), ({"f"}, 0.0)])
+    def test_recall_is_the_share_found_among_the_first_five(self, relevant: set[str], expected: float) -> None:
+        assert recall(RANKED, dict.fromkeys(relevant, 1)) == expected
+
+    @pytest.mark.parametrize(("relevant", "expected"), [({"a", "x"}, 1.0), ({"e"}, 1.0), ({"f"}, 0.0)])
+    def test_hit_rate_is_one_if_any_is_among_the_first_five(self, relevant: set[str], expected: float) -> None:
+        assert hit_rate(RANKED, dict.fromkeys(relevant, 1)) == expected
+
+    @pytest.mark.parametrize(("relevant", "expected"), [({"a"}, 1.0), ({"c", "d"}, 1 / 3), ({"x"}, 0.0)])
+    def test_reciprocal_rank_is_of_the_first_relevant_page(self, relevant: set[str], expected: float) -> None:
+        assert reciprocal_rank(RANKED, dict.fromkeys(relevant, 1)) == expected
+
+    @pytest.mark.parametrize("name", list(MEASURES))
+    def test_nothing_found_scores_nothing(self, name: str) -> None:
+        assert MEASURES[name]([], {"a": 1}) == 0
+
+
+def lines(records: Sequence[Mapping[str, object]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def write_dataset(folder: Path, pages: Mapping[str, tuple[str, str]] = PAGES) -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    corpus = [{"_id": name, "title": title, "text": text} for name, (title, text) in pages.items()]
+    (folder / "corpus.jsonl").write_text(lines(corpus))
+    queries = [{"_id": n, "text": text, "metadata": {"kind": k} if k else {}} for n, (text, k, _) in QUESTIONS.items()]
+    (folder / "queries.jsonl").write_text(lines([*queries, {"_id": "unlabelled", "text": "?"}]))
+    labels = [f"{name}\t{page}\t{grade}" for name, (_, _, found) in QUESTIONS.items() for page, grade in found.items()]
+    (folder / "qrels" / "test.tsv").write_text(
+        "\n".join(["query-id\tcorpus-id\tscore", *labels, "q2\tstorage/disk\t0"])
+    )
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_dataset(tmp_path / "small")
+
+
+class TestDataset:
+    def test_questions_have_their_kind_and_labels_above_zero(self, folder: Path) -> None:
+        assert load_dataset(folder).questions == (
+            Question("q1", "rotated logs disk", "words", {"storage/disk": 2, "storage/slow": 1}),
+            Question("q2", "pod crash looping", "words", {"pods": 1}),
+            Question("q3", "gateway certificate renew", "other", {"certificates": 1}),
+        )
+
+    def test_pages_are_read_in_order(self, folder: Path) -> None:
+        pages = [(page.id, page.title, page.text) for page in load_dataset(folder).pages()]
+        assert pages == [(name, *page) for name, page in PAGES.items()]
+
+    def test_page_without_a_title_has_an_empty_one(self, folder: Path) -> None:
+        (folder / "corpus.jsonl").write_text('{"_id": 1, "title": null, "text": "a"}\n\n{"_id": "2", "text": "b"}\n')
+        assert [(page.id, page.title) for page in load_dataset(folder).pages()] == [("1", ""), ("2", "")]
+
+    @pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
+    def test_missing_file_is_named(self, folder: Path, name: str) -> None:
+        (folder / name).unlink()
+        with pytest.raises(InvalidInputError, match=f"it has no {name}"):
+            load_dataset(folder)
+
+    @pytest.mark.parametrize(
+        "bad", [b"{broken", b"[1, 2]", b"7", b'"_id text"', b'{"_id": "x"}', b'{"text": "x"}', b'{"_id": "\xff"}']
+    )
+    def test_malformed_record_is_refused_with_file_and_line(self, folder: Path, bad: bytes) -> None:
+        path = folder / "queries.jsonl"
+        path.write_bytes(path.read_bytes() + b"\n" + bad)
+        with pytest.raises(InvalidInputError) as caught:
+            load_dataset(folder)
+        assert str(caught.value).startswith(f"{path}:6: ")
+
+    @pytest.mark.parametrize("bad", ["q1\tpods", "q1\tpods\thigh", "q1\tpods\t1.5", "q1"])
+    def test_malformed_label_is_refused_with_file_and_line(self, folder: Path, bad: str) -> None:
+        path = folder / "qrels" / "test.tsv"
+        path.write_text(f"query-id\tcorpus-id\tscore\nq1\tpods\t1\n{bad}\n")
+        with pytest.raises(InvalidInputError) as caught:
+            load_dataset(folder)
+        assert str(caught.value).startswith(f"{path}:3: ")
+
+    def test_labels_without_a_header_are_refused(self, folder: Path) -> None:
+        (folder / "qrels" / "test.tsv").write_text("q1\tpods\t1\nq2\tpods\t1\n")
+        with pytest.raises(InvalidInputError, match="query-id, corpus-id"):
+            load_dataset(folder)
+
+    def test_dataset_without_a_labelled_question_is_refused(self, folder: Path) -> None:
+        (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq9\tpods\t1\n")
+        with pytest.raises(InvalidInputError, match="no question"):
+            load_dataset(folder)
+
+    @pytest.mark.parametrize("metadata", ["null", '"words"', "[]", "{}"])
+    def test_question_without_a_kind_is_of_the_other_kind(self, folder: Path, metadata: str) -> None:
+        (folder / "queries.jsonl").write_text(f'{{"_id": "q1", "text": "x", "metadata": {metadata}}}\n')
+        assert load_dataset(folder).questions[0].kind == "other"
+
+
+class CountingEmbedder(WordsEmbedder):
+    """Keeps the texts of documents that it was given."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        self.texts.extend(texts)
+        return super().embed_documents(texts)
+
+
+@pytest.fixture
+def dataset(folder: Path) -> Dataset:
+    return load_dataset(folder)
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Services]:
+    with bootstrap(Settings(home=str(tmp_path / "home")), embedder=CountingEmbedder()) as services:
+        yield services
+
+
+class TestEvaluation:
+    def test_every_page_goes_through_the_pipeline(self, services: Services, dataset: Dataset) -> None:
+        figures = Evaluation(services, dataset).ingest()
+        assert (figures.pages, figures.chunks, figures.unchanged) == (4, 4, 0)
+        assert figures.seconds >= figures.embedding_seconds > 0
+        assert figures.to_json()["pages"] == 4
+
+    def test_unchanged_corpus_is_not_taken_in_twice(self, tmp_path: Path, dataset: Dataset) -> None:
+        embedders = CountingEmbedder(), CountingEmbedder()
+        figures = []
+        for embedder in embedders:
+            with bootstrap(Settings(home=str(tmp_path / "home")), embedder=embedder) as services:
+                figures.append(Evaluation(services, dataset).ingest())
+        assert [one.pages for one in figures] == [4, 0]
+        assert [one.unchanged for one in figures] == [0, 4]
+        assert [len(embedder.texts) for embedder in embedders] == [4, 0]
+
+    def test_questions_are_measured_by_system_and_kind(self, services: Services, dataset: Dataset) -> None:
+        evaluation = Evaluation(services, dataset)
+        evaluation.ingest()
+        figures = evaluation.measure(SearchMode.FAST)
+        assert list(figures) == ["lexical", "vector", "hybrid", "hybrid (rrf)", "hybrid (weighted_rrf)"]
+        assert figures["lexical"]["all"] == {
+            "questions": 3, "nDCG@10": 1.0, "recall@5": 1.0, "hit_rate@5": 1.0, "MRR": 1.0
+        }  # fmt: skip
+        assert {kind: row["questions"] for kind, row in figures["hybrid"].items()} == {"all": 3, "words": 2, "other": 1}
+
+    def test_page_is_as_good_as_its_best_chunk(self, tmp_path: Path, services: Services) -> None:
+        long = "\n\n".join(f"## Part {n}\n\nThe disk has part {n}. " + "Filler word. " * 200 for n in range(4))
+        pages = {"long": ("Long", long), "short": ("Short", "A disk.")}
+        dataset = Dataset(write_dataset(tmp_path / "long", pages), ())
+        evaluation = Evaluation(services, dataset)
+        assert evaluation.ingest().chunks > 4
+        ranked = evaluation.rankings("disk part", SearchMode.FAST, ())
+        assert sorted(ranked["lexical"]) == ["long", "short"]
+
+    def test_empty_page_is_kept_out(self, tmp_path: Path, services: Services) -> None:
+        dataset = Dataset(write_dataset(tmp_path / "empty", {**PAGES, "empty": ("Empty", " \n")}), ())
+        assert Evaluation(services, dataset).ingest().pages == 4
+
+    def test_page_that_can_not_be_taken_in_is_an_error(self, tmp_path: Path) -> None:
+        dataset = Dataset(write_dataset(tmp_path / "large", {"large": ("Large", "Too large for it.")}), ())
+        small = bootstrap(Settings(home=str(tmp_path / "small-home"), max_document_bytes=4), embedder=WordsEmbedder())
+        with small, pytest.raises(OpxError, match=r"large\.md"):
+            Evaluation(small, dataset).ingest()
+
+    def test_progress_is_told_for_both_phases(self, services: Services, dataset: Dataset) -> None:
+        told: list[tuple[str, int, int]] = []
+        evaluation = Evaluation(services, dataset, lambda *step: told.append(step))
+        evaluation.ingest()
+        evaluation.measure()
+        assert [step for step in told if step[0] == "ingest"] == [("ingest", n, 4) for n in range(1, 5)]
+        assert [step for step in told if step[0] == "ask"] == [("ask", n, 3) for n in range(1, 4)]
+
+
+class TestCommand:
+    @pytest.fixture
+    def run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+        real = bootstrap
+        monkeypatch.setattr(opx.bootstrap, "bootstrap", lambda settings: real(settings, embedder=WordsEmbedder()))
+        monkeypatch.chdir(tmp_path)
+        return CliRunner()
+
+    def test_prints_a_block_a_measure_with_a_row_a_system(self, run: CliRunner, folder: Path) -> None:
+        result = run.invoke(eval_command, [str(folder)], obj=Settings(home="home"))
+        assert result.exit_code == 0
+        blocks = result.stdout.split("\n\n")
+        assert blocks[0].startswith('ingest: {"pages": 4,')
+        heads = [block.split()[0] for block in blocks[1:] if block.strip()]
+        assert heads == list(MEASURES)
+        assert "all (3)" in blocks[1]
+        assert "words (2)" in blocks[1]
+        assert [line.split()[0] for line in blocks[1].splitlines()[1:]] == ["lexical", "vector", *["hybrid"] * 3]
+        assert "ask: 3/3" in result.stderr
+
+    def test_prints_json_when_asked_to(self, run: CliRunner, folder: Path) -> None:
+        result = run.invoke(eval_command, [str(folder), "--json", "--mode", "fast"], obj=Settings(home="home"))
+        data = json.loads(result.stdout)
+        assert (data["mode"], data["ingest"]["pages"]) == ("fast", 4)
+        assert data["figures"]["lexical"]["words"]["questions"] == 2
+
+    def test_reuses_the_index_of_the_same_corpus(self, run: CliRunner, folder: Path) -> None:
+        found = [
+            json.loads(run.invoke(eval_command, [str(folder), "--json"], obj=Settings(home="home")).stdout)
+            for _ in range(2)
+        ]
+        assert [data["ingest"]["pages"] for data in found] == [4, 0]
+        assert found[0]["figures"] == found[1]["figures"]
+
+    def test_changed_corpus_gets_an_index_of_its_own(self, run: CliRunner, folder: Path, tmp_path: Path) -> None:
+        run.invoke(eval_command, [str(folder)], obj=Settings(home="home"))
+        with (folder / "corpus.jsonl").open("a") as corpus:
+            corpus.write(lines([{"_id": "new", "text": "New page."}]))
+        result = run.invoke(eval_command, [str(folder), "--json"], obj=Settings(home="home"))
+        assert json.loads(result.stdout)["ingest"]["pages"] == 5
+        assert len(list((tmp_path / "home" / "eval").iterdir())) == 2
