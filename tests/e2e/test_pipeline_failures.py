@@ -87,7 +87,9 @@ class TestUnusable:
         assert list(either.reasons()) == [DISK]
         either.assert_consistent(DISK)
 
-    @pytest.mark.parametrize("body", ["", "nonsense", "[]", "{}", '{"source": "aws.s3", "detail-type": "Object Created"}'])
+    @pytest.mark.parametrize(
+        "body", ["", "nonsense", "[]", "{}", '{"source": "aws.s3", "detail-type": "Object Created"}']
+    )
     def test_message_that_is_no_event_fails_alone(
         self, embedded: System, body: str, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -98,7 +100,9 @@ class TestUnusable:
         assert garbage.reason
         assert garbage.reason in caplog.text
 
-    @pytest.mark.parametrize("key", ["clients/../documents/a.md", "clients/a b/documents/a.md", "clients//documents/a.md"])
+    @pytest.mark.parametrize(
+        "key", ["clients/../documents/a.md", "clients/a b/documents/a.md", "clients//documents/a.md"]
+    )
     def test_object_of_no_possible_client_fails_alone(self, embedded: System, key: str) -> None:
         embedded.put_silently(DISK, GOOD)
         refused, good = embedded.deliver(created(key, 1), created(DISK, 1))
@@ -239,9 +243,7 @@ class TestTransient:
             assert list(system.reasons()) == [DISK]
             system.assert_consistent(CPU)
 
-    def test_failed_item_that_is_retried_leaves_the_list(
-        self, either: System, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_failed_item_that_is_retried_leaves_the_list(self, either: System, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as outage:
             broken(either, "index", outage)
             either.put(DISK, GOOD)
@@ -284,9 +286,7 @@ class TestTransient:
         either.deliver(created(DISK, 5))
         assert list(either.reasons()) == [DISK]
 
-    def test_claim_that_fails_gives_back_those_before_it(
-        self, system: System, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_claim_that_fails_gives_back_those_before_it(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
         for key in (DISK, CPU):
             system.put_silently(key, GOOD)
         claim = system.services.catalog.claim

@@ -1,8 +1,9 @@
 """Fits the confidence model on a labelled set: python -m tests.quality.fit_confidence DATASET --home DIR [--write]
 
-Every question is asked three ways: as it is; with its relevant pages taken out of the results, so that it has no
-answer; and questions about other things have none anyway. Questions without an answer weigh a fifth of all: the model
-has to know them, but an engineer on call mostly asks what somebody has written down.
+Every question is asked as it is, and with its relevant pages taken out of the results, so that it has no answer;
+questions about other things have none anyway. Questions without an answer weigh about a quarter of all: the model has to
+know them, but an engineer on call mostly asks what somebody has written down. All of it is repeated "wordless", with the
+lexical leg left out as if no word of the question occurred anywhere, so that the model learns what a cosine alone is worth.
 
 Prints, for collections left out of the fit (the first folder of a page's id names its collection), how many hits of
 each range of confidence are relevant, and how many questions are refused at each floor.
@@ -34,9 +35,12 @@ from tests.quality.logistic import Array, Fit, fit_logistic
 
 HITS = 20
 RIDGE = 10.0
-UNANSWERABLE_WEIGHT = 0.25
-NEVER_FALLING = ("fused", "lead", "fused_x_title", "fused_x_coverage")
+NEVER_FALLING = ("fused", "lead", "fused_x_title", "fused_x_coverage", "fused_x_cosine")
 ANSWERABLE, REMOVED, OFF_TOPIC = "answerable", "removed", "off-topic"
+WORDLESS = "wordless "
+WEIGHTS = {ANSWERABLE: 1.0, REMOVED: 0.25, OFF_TOPIC: 1.0}
+WORDLESS_WEIGHT = 0.2
+REPORTED = ((ANSWERABLE,), (ANSWERABLE, REMOVED, OFF_TOPIC), (WORDLESS + ANSWERABLE,))
 BINS = ((0.9, 1.01), (0.7, 0.9), (0.5, 0.7), (0.3, 0.5), (0.1, 0.3), (0.0, 0.1))
 FLOORS = (0.1, 0.2, 0.3, 0.5, 0.7)
 
@@ -52,16 +56,24 @@ class Asked:
 
 
 def collect(evaluation: Evaluation, folder: Path) -> Iterator[Asked]:
-    """Ask every question of the dataset both ways, then the ones about other things."""
+    """Ask every question of the dataset in all ways, then the ones about other things."""
     for question in load_dataset(folder).questions:
         response = evaluation.respond(question.text, DEPTH[SearchMode.BALANCED])
         collection = next(iter(question.relevant)).split("/")[0]
         relevant = set(question.relevant)
-        yield _asked(ANSWERABLE, collection, question.text, response, evaluation, relevant)
-        yield _asked(REMOVED, collection, question.text, _without(response, evaluation, relevant), evaluation, set())
+        for prefix, seen in (("", response), (WORDLESS, _wordless(response))):
+            yield _asked(prefix + ANSWERABLE, collection, question.text, seen, evaluation, relevant)
+            left = _without(seen, evaluation, relevant)
+            yield _asked(prefix + REMOVED, collection, question.text, left, evaluation, set())
     others = Path(__file__).with_name("off_topic.txt").read_text(encoding="utf-8").splitlines()
     for text in others:
-        yield _asked(OFF_TOPIC, "", text, evaluation.respond(text, DEPTH[SearchMode.BALANCED]), evaluation, set())
+        response = evaluation.respond(text, DEPTH[SearchMode.BALANCED])
+        for prefix, seen in (("", response), (WORDLESS, _wordless(response))):
+            yield _asked(prefix + OFF_TOPIC, "", text, seen, evaluation, set())
+
+
+def _wordless(response: SearchResponse) -> SearchResponse:
+    return replace(response, lexical=Leg(), term_frequencies=dict.fromkeys(response.term_frequencies, 0))
 
 
 def _asked(
@@ -90,7 +102,8 @@ def fit(asked: Sequence[Asked]) -> Fit:
 
 
 def _weight(one: Asked) -> float:
-    return UNANSWERABLE_WEIGHT if one.kind == REMOVED else 1.0
+    weight = WEIGHTS[one.kind.removeprefix(WORDLESS)]
+    return weight * WORDLESS_WEIGHT if one.kind.startswith(WORDLESS) else weight
 
 
 def left_out(asked: Sequence[Asked]) -> list[Array]:
@@ -104,7 +117,7 @@ def left_out(asked: Sequence[Asked]) -> list[Array]:
 
 
 def report(asked: Sequence[Asked], confidences: Sequence[Array]) -> Iterator[str]:
-    for kinds in ((ANSWERABLE,), (ANSWERABLE, REMOVED, OFF_TOPIC)):
+    for kinds in REPORTED:
         chosen = [(c[:10], one.labels[:10]) for one, c in zip(asked, confidences, strict=True) if one.kind in kinds]
         found = np.concatenate([c for c, _ in chosen])
         labels = np.concatenate([labels for _, labels in chosen])
@@ -115,7 +128,7 @@ def report(asked: Sequence[Asked], confidences: Sequence[Array]) -> Iterator[str
             yield f"  {low:.1f} to {min(high, 1):.1f}: {share:.3f} of {int(inside.sum())}"
     yield "share of questions whose best hit is below a floor"
     best = {kind: [float(c.max(initial=0)) for one, c in zip(asked, confidences, strict=True) if one.kind == kind]
-            for kind in (ANSWERABLE, REMOVED, OFF_TOPIC)}  # fmt: skip
+            for kind in sorted({one.kind for one in asked})}  # fmt: skip
     for floor in FLOORS:
         shares = ", ".join(f"{kind} {np.mean(np.array(values) < floor):.3f}" for kind, values in best.items())
         yield f"  {floor:.1f}: {shares}"
@@ -129,8 +142,8 @@ def to_json(model: Fit, dataset: Path) -> dict[str, Any]:
     return {
         "fused": {"intercept": round(model.intercept, 4), "features": features},
         "made": {
-            "data": f"{dataset.parent.name} {dataset.name}: every question, each also without its relevant pages, "
-            "and questions about other things (tests/quality/off_topic.txt)",
+            "data": f"{dataset.parent.name} {dataset.name}: every question, each also without its relevant pages and "
+            "without its words, and questions about other things (tests/quality/off_topic.txt)",
             "command": "python -m tests.quality.fit_confidence DATASET --write",
             "date": datetime.now(UTC).date().isoformat(),
         },

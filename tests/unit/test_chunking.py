@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from opx.domain.documents import DocumentChunk
@@ -19,6 +19,8 @@ from opx.domain.ids import chunk_id
 from opx.errors import InvalidInputError
 from opx.ingestion.chunking import MAX_HEADING, ChunkOwner, chunk_document
 from opx.text.tokenizer import cl100k, encode
+
+calm = settings(deadline=None)  # a busy machine is no failure
 
 OWNER = ChunkOwner("0" * 32, "Runbook", "runbooks/procedures", ("linux",))
 MEGABYTE = 1024 * 1024
@@ -77,35 +79,41 @@ TEXTS = st.lists(BITS, max_size=60).map("".join)
 LIMITS = st.sampled_from([8, 9, 12, 20, 50])
 
 
+@calm
 @given(TEXTS, LIMITS, st.integers(0, 49))
 def test_no_character_is_lost_and_no_chunk_is_too_long(text: str, limit: int, overlap: int) -> None:
     check(text, chunks_of(text, tokens=limit, overlap=overlap % limit), limit)
 
 
+@calm
 @given(TEXTS, st.integers(1, 9))
 def test_nothing_is_lost_of_lines_that_come_in_pieces(text: str, size: int) -> None:
     pieces = [line[at : at + size] for line in text.splitlines(keepends=True) for at in range(0, len(line), size)]
     check(text, chunk_document(pieces, OWNER, tokens=20, overlap=4), 20)
 
 
+@calm
 @given(st.lists(st.sampled_from([*WORDS, "\n", "\n\n", "# A\n", "- "]), max_size=200).map(" ".join), st.integers(0, 19))
 def test_neighbours_share_no_more_than_the_overlap(text: str, overlap: int) -> None:
     for first, second in pairwise(chunks_of(text, tokens=20, overlap=overlap)):
         assert len(encode(text[second.start : first.end])) <= overlap
 
 
+@calm
 @given(TEXTS)
 def test_chunks_depend_on_the_text_alone(text: str) -> None:
     first = [chunk.to_json_line() for chunk in chunks_of(text, tokens=20, overlap=4)]
     assert [chunk.to_json_line() for chunk in chunks_of(text, tokens=20, overlap=4)] == first
 
 
+@calm
 @given(TEXTS)
 def test_chunks_survive_being_written_and_read(text: str) -> None:
     for chunk in chunks_of(text):
         assert DocumentChunk.from_json(json.loads(chunk.to_json_line())) == chunk
 
 
+@calm
 @given(st.text(st.sampled_from("👩‍👧😀e\u0301漢字ก็가½ \n"), max_size=300))
 @example("👩‍👩‍👧‍👦" * 60)
 @example("漢字仮名" * 60)

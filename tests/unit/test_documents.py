@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument, contextual_text
@@ -14,6 +14,8 @@ from opx.domain.knowledge import Category, KnowledgeModel, Retention, Tier
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, UnknownCategoryError
+
+calm = settings(deadline=None)  # a busy machine is no failure
 
 ANY_TEXT = st.text(st.characters())
 CHUNKS = st.builds(
@@ -70,6 +72,7 @@ def test_a_chunks_line_has_known_bytes() -> None:
     )
 
 
+@calm
 @given(CHUNKS)
 def test_a_chunk_is_read_as_it_was_written(chunk: DocumentChunk) -> None:
     line = chunk.to_json_line()
@@ -186,6 +189,7 @@ def test_a_time_is_in_utc_to_the_second() -> None:
     assert iso_time(1_741_944_413.99) == "2025-03-14T09:26:53Z"
 
 
+@calm
 @given(st.floats(0, 4_000_000_000), st.floats(0, 4_000_000_000))
 def test_times_sort_as_they_happened(first: float, second: float) -> None:
     assert (iso_time(first) < iso_time(second)) == (int(first) < int(second))

@@ -181,3 +181,29 @@ class TestRequest:
         index = RecordingIndex()
         HybridSearch(index).run("disk", None, EVERYONE, QueryConfig())
         assert index.asked[0].vector is None
+
+
+class TestWeightOfWords:
+    """How much the lexical leg counts when its best hit has few of the question's words."""
+
+    def fused_of_disk(self, frequencies: dict[str, int]) -> float:
+        response = replace(
+            a_response([(DISK, 2.0), (POD, 1.0)], [(LOGS, 0.9), (POD, 0.1)]),
+            term_frequencies=frequencies,
+            entry_count=100,
+        )
+        found = fused_hits(response, Fusion.MIN_MAX, 2)
+        return next(hit.fused for hit in found.hits if hit.indexed is DISK.indexed)
+
+    def test_full_weight_when_the_best_hit_covers_the_question(self) -> None:
+        assert self.fused_of_disk({"disk": 1}) == pytest.approx(0.6)
+
+    def test_full_weight_without_statistics(self) -> None:
+        assert self.fused_of_disk({}) == pytest.approx(0.6)
+
+    def test_less_weight_when_the_best_hit_covers_little(self) -> None:
+        rare = {f"unheard{'abcdefghijklmnopqrst'[n]}": 0 for n in range(20)}
+        assert 0 < self.fused_of_disk({"disk": 1, **rare}) < 0.3
+
+    def test_no_weight_when_the_best_hit_covers_nothing(self) -> None:
+        assert self.fused_of_disk({"unheard": 0}) == 0.0

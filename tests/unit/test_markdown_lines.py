@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from opx.ingestion.markdown_lines import Break, Line, scan
+
+calm = settings(deadline=None)  # a busy machine is no failure
 
 COMMON_MARK = MarkdownIt("commonmark")
 
@@ -41,6 +43,7 @@ def common_mark_headings(text: str) -> list[tuple[int, str]]:
 ANY_LINE = st.text(st.sampled_from("#=-*`~|> \t1.aé😀\u2028"), max_size=8)
 
 
+@calm
 @given(st.lists(ANY_LINE).map("\n".join))
 def test_the_lines_hold_every_character_at_its_offset(text: str) -> None:
     found = lines_of(text)
@@ -48,11 +51,13 @@ def test_the_lines_hold_every_character_at_its_offset(text: str) -> None:
     assert all(text.startswith(line.text, line.start) for line in found)
 
 
+@calm
 @given(st.lists(st.text(st.sampled_from("#=-*`~|>\n \t1.a"), min_size=1)))
 def test_lines_in_pieces_lose_nothing_either(pieces: list[str]) -> None:
     assert "".join(line.text for line in scan(pieces)) == "".join(pieces)
 
 
+@calm
 @given(st.lists(ANY_LINE).map("\n".join))
 def test_only_a_text_of_blank_lines_has_a_blank_line(text: str) -> None:
     assert all(line.text.strip() for line in lines_of(text)) or not text.strip()
@@ -110,12 +115,14 @@ QUOTE = st.sampled_from(["> quoted", "> # within\n> more"])
 BLOCK = st.one_of(ATX, EMPTY_ATX, SETEXT, PARAGRAPH, NO_HEADINGS, FENCE, RULE, LIST, QUOTE)
 
 
+@calm
 @given(st.lists(BLOCK, max_size=6).map("\n\n".join), st.booleans())
 def test_headings_of_documents_are_those_of_common_mark(text: str, end: bool) -> None:
     text += "\n" if end else ""
     assert headings(text) == common_mark_headings(text)
 
 
+@calm
 @given(st.lists(st.one_of(ATX, EMPTY_ATX, FENCE, RULE.filter(lambda rule: rule != "---")), max_size=6).map("\n".join))
 def test_headings_without_blank_lines_between_are_those_of_common_mark(text: str) -> None:
     assert headings(text) == common_mark_headings(text)

@@ -141,7 +141,7 @@ def _uploaded_metadata(info: ObjectInfo, source: str) -> dict[str, Any]:
         return {}
     try:
         found = json.loads(text)
-    except json.JSONDecodeError as exc:
+    except (json.JSONDecodeError, RecursionError) as exc:
         raise UnparsableDocumentError(f"{source}: its object metadata {OBJECT_METADATA} is not JSON: {exc}") from exc
     if not isinstance(found, dict):
         raise UnparsableDocumentError(f"{source}: its object metadata {OBJECT_METADATA} is not a JSON object")

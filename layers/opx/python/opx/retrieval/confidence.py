@@ -15,10 +15,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from opx.retrieval.hybrid import FusedHit, FusedHits
+from opx.retrieval.hybrid import FusedHit, FusedHits, coverage
 from opx.text.fields import query_terms
 
-FEATURES = ("fused", "lead", "fused_x_title", "fused_x_coverage", "length", "best_fused")
+FEATURES = ("fused", "lead", "fused_x_title", "fused_x_coverage", "length", "best_fused", "fused_x_cosine")
+
+BEST_COSINE_OF = 3
+"""The question's cosine is the highest among so many first hits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +62,18 @@ def feature_rows(query: str, found: FusedHits) -> list[dict[str, float]]:
     best = found.levels[0]
     gap = best - _next_document(found)
     title = _title_match(terms, hits[0], found.term_weights)
-    coverage = _coverage(terms, hits, found.term_weights)
+    covered = coverage(found.term_weights, _texts_of_best(hits))
+    cosine = max((hit.vector[1] for hit in hits[:BEST_COSINE_OF] if hit.vector), default=0.0)
     length = math.log1p(len(terms))
     return [
         {
             "fused": level,
             "lead": 0.0 if rank else gap,
             "fused_x_title": level * title,
-            "fused_x_coverage": level * coverage,
+            "fused_x_coverage": level * covered,
             "length": length,
             "best_fused": best,
+            "fused_x_cosine": level * cosine,
         }
         for rank, level in enumerate(found.levels)
     ]
@@ -92,12 +97,7 @@ def _title_match(terms: Sequence[str], hit: FusedHit, weights: Mapping[str, floa
     return math.sqrt(in_query * in_title)
 
 
-def _coverage(terms: Sequence[str], hits: Sequence[FusedHit], weights: Mapping[str, float]) -> float:
-    """Share of the query, by rarity, that occurs in the hits of the best document."""
+def _texts_of_best(hits: Sequence[FusedHit]) -> list[str]:
+    """The texts of all hits of the first hit's document."""
     document = hits[0].indexed.chunk.document_id
-    there: set[str] = set()
-    for hit in hits:
-        if hit.indexed.chunk.document_id == document:
-            there.update(query_terms(hit.indexed.chunk.text))
-    total = sum(weights.get(term, 0.0) for term in terms)
-    return sum(weights.get(term, 0.0) for term in terms if term in there) / total if total else 0.0
+    return [hit.indexed.chunk.text for hit in hits if hit.indexed.chunk.document_id == document]

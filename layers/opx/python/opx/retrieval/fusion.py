@@ -15,6 +15,9 @@ RRF_K = 60
 LEXICAL_WEIGHT = 0.6
 """Of both legs' weights together. Measured, see docs/decisions/0003-fusion.md: nearly flat between .6 and .8."""
 
+COVERED_ENOUGH = 0.2
+"""Share of a question that the best hit by words has to cover for words to get their full weight."""
+
 DEFAULT_FUSION = Fusion.MIN_MAX
 
 
@@ -38,16 +41,18 @@ def min_max_fusion(lists: Sequence[Scored], weights: Sequence[float]) -> list[tu
     return _ordered(fused)
 
 
-def fuse(method: Fusion, lexical: Scored, vector: Scored) -> list[tuple[str, float]]:
-    """Both legs as one list, best first, ties by id. An empty leg leaves the other's order."""
-    return _METHODS[method](lexical, vector)
+def fuse(
+    method: Fusion, lexical: Scored, vector: Scored, lexical_weight: float = LEXICAL_WEIGHT
+) -> list[tuple[str, float]]:
+    """Both legs as one list, best first, ties by id. A leg without hits leaves the other's order and all the weight."""
+    share = lexical_weight if lexical and vector else float(bool(lexical))
+    return _METHODS[method]([lexical, vector], (share, 1 - share))
 
 
-_WEIGHTS = (LEXICAL_WEIGHT, 1 - LEXICAL_WEIGHT)
-_METHODS: dict[Fusion, Callable[[Scored, Scored], list[tuple[str, float]]]] = {
-    Fusion.RRF: lambda lexical, vector: reciprocal_rank_fusion([lexical, vector]),
-    Fusion.WEIGHTED_RRF: lambda lexical, vector: reciprocal_rank_fusion([lexical, vector], _WEIGHTS),
-    Fusion.MIN_MAX: lambda lexical, vector: min_max_fusion([lexical, vector], _WEIGHTS),
+_METHODS: dict[Fusion, Callable[[Sequence[Scored], Sequence[float]], list[tuple[str, float]]]] = {
+    Fusion.RRF: lambda lists, _: reciprocal_rank_fusion(lists),
+    Fusion.WEIGHTED_RRF: reciprocal_rank_fusion,
+    Fusion.MIN_MAX: min_max_fusion,
 }
 
 

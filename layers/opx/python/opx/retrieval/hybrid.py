@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.ports import Leg, SearchFilter, SearchIndex, SearchRequest, SearchResponse, Vector
-from opx.retrieval.fusion import DEFAULT_FUSION, fuse
+from opx.retrieval.fusion import COVERED_ENOUGH, DEFAULT_FUSION, LEXICAL_WEIGHT, fuse
+from opx.text.fields import query_terms
 
 DEPTH = {SearchMode.FAST: 50, SearchMode.BALANCED: 100}
 """Candidates of each leg. nDCG@10 is the same within .001 from 50 to 400; see docs/decisions/0003-fusion.md."""
@@ -59,23 +60,40 @@ def fused_hits(
 
     With `require_provenance`, chunks without a source are left out before anything is thinned.
     """
-    hits = (hit for hit in _fused(response, method) if hit.indexed.source_uri or not require_provenance)
+    weights = _term_weights(response)
+    share = _lexical_weight(response, weights)
+    hits = (hit for hit in _fused(response, method, share) if hit.indexed.source_uri or not require_provenance)
     thinned = tuple(_thinned(hits, per_document))
     legs = {"lexical": response.lexical, "vector": response.vector}
     failed = {name: leg.error for name, leg in legs.items() if leg.error}
-    return FusedHits(thinned, _levels(thinned, response, method), _term_weights(response), failed)
+    return FusedHits(thinned, _levels(thinned, response, method, share), weights, failed)
 
 
-def _fused(response: SearchResponse, method: Fusion) -> Iterator[FusedHit]:
+def _lexical_weight(response: SearchResponse, weights: Mapping[str, float]) -> float:
+    """Less than usual when even the best hit by words has hardly any of them: scaled scores would hide how bad it is."""
+    if not response.lexical.hits or not any(weights.values()):
+        return LEXICAL_WEIGHT
+    best = response.chunks[response.lexical.hits[0][0]].chunk
+    return LEXICAL_WEIGHT * min(1.0, coverage(weights, [best.text]) / COVERED_ENOUGH)
+
+
+def coverage(weights: Mapping[str, float], texts: Iterable[str]) -> float:
+    """Share of a question's terms, by their weight, that occur in the texts; 0 if nothing has weight."""
+    total = sum(weights.values())
+    there = {term for text in texts for term in query_terms(text)}
+    return sum(weight for term, weight in weights.items() if term in there) / total if total else 0.0
+
+
+def _fused(response: SearchResponse, method: Fusion, share: float) -> Iterator[FusedHit]:
     lexical, vector = _ranks(response.lexical), _ranks(response.vector)
-    for entry, score in fuse(method, response.lexical.hits, response.vector.hits):
+    for entry, score in fuse(method, response.lexical.hits, response.vector.hits, share):
         yield FusedHit(response.chunks[entry], score, lexical.get(entry), vector.get(entry))
 
 
-def _levels(hits: tuple[FusedHit, ...], response: SearchResponse, method: Fusion) -> tuple[float, ...]:
+def _levels(hits: tuple[FusedHit, ...], response: SearchResponse, method: Fusion, share: float) -> tuple[float, ...]:
     if method is DEFAULT_FUSION:
         return tuple(hit.fused for hit in hits)
-    scores = dict(fuse(DEFAULT_FUSION, response.lexical.hits, response.vector.hits))
+    scores = dict(fuse(DEFAULT_FUSION, response.lexical.hits, response.vector.hits, share))
     return tuple(sorted((scores[hit.indexed.entry_id] for hit in hits), reverse=True))
 
 

@@ -98,8 +98,7 @@ class IndexWriter:
                 self._lexical.commit()
                 self._database.end_batch(batch)
         buried = self._database.graveyard()
-        for segment in buried:
-            self._lexical.remove_segment(segment)
+        self._lexical.remove_segments(buried)
         return buried
 
     def _compact(self) -> None:

@@ -141,11 +141,18 @@ class LexicalWriter:
         with _tantivy_errors(self._folder):
             self._writer.add_document(document)
 
-    def remove_segment(self, segment: int) -> None:
-        self._writer.delete_documents_by_term("segment", segment)
+    def remove_segments(self, segments: Sequence[int]) -> None:
+        self._remove("segment", segments)
 
     def remove_batch(self, batch: str) -> None:
-        self._writer.delete_documents_by_term("batch", batch)
+        self._remove("batch", [batch])
+
+    def _remove(self, field: str, values: Sequence[int | str]) -> None:
+        """By query: `delete_documents_by_term` takes an int for a signed one, which is in no unsigned field."""
+        if values:
+            query = tantivy.Query.term_set_query(_schema(), field, list(values))
+            with _tantivy_errors(self._folder):
+                self._writer.delete_documents_by_query(query)
 
     def commit(self) -> None:
         """Make everything since the last commit durable."""

@@ -1,0 +1,123 @@
+"""From an object to a document: what wins where several say something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opx.adapters.embedded.object_store import FolderObjectStore
+from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.scopes import Scope
+from opx.errors import ObjectNotFoundError, UnknownCategoryError, UnparsableDocumentError
+from opx.ingestion.reading import OBJECT_METADATA, DocumentReader
+from opx.knowledge_file import load_knowledge
+from tests.doubles.fake_time import FakeTime
+
+SOURCE = "documents/runbooks/disk-full_now.md"
+LIMIT = 1000
+
+
+class Reading:
+    def __init__(self, folder: Path) -> None:
+        self.store = FolderObjectStore(folder)
+        self.reader = DocumentReader(self.store, load_knowledge(None), max_bytes=LIMIT, clock=FakeTime().clock)
+
+    def read(
+        self, text: str = "# Disk\n\ntext\n", *, source: str = SOURCE, uploaded: str = "", sidecar: str = ""
+    ) -> tuple[KnowledgeDocument, str]:
+        info = self.store.put(source, text.encode(), metadata={OBJECT_METADATA: uploaded} if uploaded else {})
+        if sidecar:
+            self.store.put(source + ".metadata.json", sidecar.encode())
+        with self.reader.read(DocumentKey(Scope(), source), info) as found:
+            return found.document, "".join(line.text for line in found.lines())
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> Reading:
+    return Reading(tmp_path)
+
+
+class TestTitle:
+    def test_first_heading_is_the_title(self, reading: Reading) -> None:
+        assert reading.read("intro\n\n# Disk  full\n\n# Other\n")[0].title == "Disk full"
+
+    def test_front_matter_wins_over_the_heading(self, reading: Reading) -> None:
+        assert reading.read("---\ntitle: Mine\n---\n# Disk\n")[0].title == "Mine"
+
+    def test_uploader_wins_over_the_front_matter(self, reading: Reading) -> None:
+        assert reading.read("---\ntitle: Mine\n---\n# Disk\n", uploaded='{"title": "Theirs"}')[0].title == "Theirs"
+
+    def test_file_name_is_the_last_resort(self, reading: Reading) -> None:
+        assert reading.read("text\n")[0].title == "disk full now"
+
+    def test_uploaded_name_gives_title_and_format(self, reading: Reading) -> None:
+        document, text = reading.read("<p>Free space.</p>", uploaded='{"name": "my-page.html"}')
+        assert (document.title, text) == ("my page", "Free space.\n")
+
+
+class TestIdentity:
+    def test_id_depends_on_title_category_and_text_alone(self, reading: Reading) -> None:
+        first = reading.read(source="documents/runbooks/a.md", sidecar='{"metadataAttributes": {"tags": ["x"]}}')[0]
+        second = reading.read(source="documents/runbooks/b.md")[0]
+        assert first.document_id == second.document_id
+        other = [reading.read("# Disk\n\ntext2\n"), reading.read("# Disc\n\ntext\n")]
+        other.append(reading.read(uploaded='{"category": "postmortems"}'))
+        assert len({first.document_id, *(document.document_id for document, _ in other)}) == 4
+
+    def test_line_ends_and_byte_order_mark_do_not_matter(self, reading: Reading) -> None:
+        assert reading.read("\ufeff# Disk\r\n\r\ntext\r\n")[0].document_id == reading.read()[0].document_id
+
+
+class TestMetadata:
+    def test_sidecar_and_upload_are_put_over_the_front_matter(self, reading: Reading) -> None:
+        document, _ = reading.read(
+            "---\nauthor: a\nversion: 1.10\nseverity: low\n---\n# T\n\nx\n",
+            sidecar='{"metadataAttributes": {"author": "b", "severity": "high"}}',
+            uploaded='{"author": "c"}',
+        )
+        assert (document.author, document.declared_version, document.severity) == ("c", "1.10", "high")
+
+    def test_times_are_now_if_nobody_says(self, reading: Reading) -> None:
+        document, _ = reading.read()
+        assert (document.created_at, document.last_updated) == ("2023-11-14T22:13:20Z",) * 2
+
+    def test_source_uri_is_the_location_if_nobody_says(self, reading: Reading) -> None:
+        document, _ = reading.read()
+        assert document.source_uri == document.location
+        assert document.location.startswith("file://")
+
+    @pytest.mark.parametrize("uploaded", ["{", "[]", '"x"', "[" * 1300])
+    def test_unusable_upload_metadata_are_refused(self, reading: Reading, uploaded: str) -> None:
+        with pytest.raises(UnparsableDocumentError, match=OBJECT_METADATA):
+            reading.read(uploaded=uploaded)
+
+    def test_unknown_category_of_the_upload_is_refused(self, reading: Reading) -> None:
+        with pytest.raises(UnknownCategoryError, match="allowed: "):
+            reading.read(uploaded='{"category": "nope"}')
+
+    @pytest.mark.parametrize("sidecar", ["{", '{"metadataAttributes": {"tags": [[5]]}}', "x" * 20_000])
+    def test_unusable_sidecar_is_refused(self, reading: Reading, sidecar: str) -> None:
+        with pytest.raises(UnparsableDocumentError, match=r"metadata"):
+            reading.read(sidecar=sidecar)
+
+
+class TestSize:
+    def test_object_over_the_limit_is_refused(self, reading: Reading) -> None:
+        with pytest.raises(UnparsableDocumentError, match=r"has 1,001 bytes, the limit is 1,000"):
+            reading.read("a" * (LIMIT + 1))
+
+    def test_object_at_the_limit_is_read(self, reading: Reading) -> None:
+        assert reading.read("a" * LIMIT)[1] == "a" * LIMIT
+
+    def test_lines_of_a_long_text_are_the_same_as_those_kept(self, tmp_path: Path) -> None:
+        reading = Reading(tmp_path)
+        reading.reader._max_bytes = 10_000_000
+        text = "# T\n\n" + "a line of text\n" * 100_000 + "b" * 200_000
+        assert reading.read(text)[1] == text
+
+    def test_object_that_went_away_is_not_found(self, reading: Reading) -> None:
+        info = reading.store.put(SOURCE, b"x")
+        reading.store.delete(SOURCE)
+        with pytest.raises(ObjectNotFoundError), reading.reader.read(DocumentKey(Scope(), SOURCE), info):
+            pass

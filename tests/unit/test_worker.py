@@ -1,0 +1,171 @@
+"""Rounds, retries and the queue, with a pipeline that does what a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from opx.adapters.embedded.database import Database, open_database
+from opx.adapters.embedded.queue import SqliteQueue
+from opx.adapters.embedded.table import SqliteTable
+from opx.errors import StoreUnavailableError, UnparsableDocumentError
+from opx.ingestion.events import ObjectEvent
+from opx.ingestion.failures import FailureLog
+from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.pipeline import Progress
+from opx.ingestion.worker import BATCH_MESSAGES, IngestionWorker, QueueDrain, RetryRules
+from opx.tables import FAILURES
+from tests.doubles.fake_time import FakeTime
+
+DOWN = StoreUnavailableError("down")
+
+
+class ScriptedPipeline:
+    """Answers with the outcomes that are planned for a key, the last one for ever, and notes what came together."""
+
+    def __init__(self, **plans: Sequence[Outcome]) -> None:
+        self.plans = {key: list(plan) for key, plan in plans.items()}
+        self.rounds: list[list[str]] = []
+
+    def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[Outcome]:
+        self.rounds.append([event.key for event in events])
+        return [self._next(event.key) for event in events]
+
+    def _next(self, key: str) -> Outcome:
+        plan = self.plans.get(key) or [Outcome(Result.INGESTED, key)]
+        return plan.pop(0) if len(plan) > 1 else plan[0]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = open_database(tmp_path / "opx.db")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def failures(database: Database, time: FakeTime) -> FailureLog:
+    return FailureLog(SqliteTable(FAILURES, database, clock=time.clock), time.clock)
+
+
+@pytest.fixture
+def queue(database: Database, time: FakeTime) -> SqliteQueue:
+    return SqliteQueue(database, "ingest", clock=time.clock)
+
+
+def a_worker(pipeline: ScriptedPipeline, failures: FailureLog, attempts: int = 3, base: float = 1.0) -> IngestionWorker:
+    return IngestionWorker(pipeline, failures, RetryRules(attempts, base))  # type: ignore[arg-type]
+
+
+def body(key: str, number: int = 1) -> str:
+    return ObjectEvent(key, deleted=False, sequencer=f"{number:040X}").to_json()
+
+
+def down(attempts: int = 0) -> Outcome:
+    return Outcome(Result.RETRY, "a", "down", error=DOWN, attempts=attempts)
+
+
+class TestRounds:
+    def test_new_messages_go_together(self, failures: FailureLog) -> None:
+        pipeline = ScriptedPipeline()
+        a_worker(pipeline, failures).process([(body(key), 1) for key in "abc"])
+        assert pipeline.rounds == [["a", "b", "c"]]
+
+    def test_events_of_one_document_go_one_after_the_other(self, failures: FailureLog) -> None:
+        pipeline = ScriptedPipeline()
+        messages = [body("a", 1), body("b"), body("a", 2), body("a.metadata.json")]
+        a_worker(pipeline, failures).process([(message, 1) for message in messages])
+        assert pipeline.rounds == [["a", "b"], ["a"], ["a.metadata.json"]]
+
+    def test_message_that_comes_again_goes_alone(self, failures: FailureLog) -> None:
+        pipeline = ScriptedPipeline()
+        a_worker(pipeline, failures).process([(body("a"), 2), (body("b"), 1), (body("c"), 1), (body("d"), 3)])
+        assert pipeline.rounds == [["b", "c"], ["a"], ["d"]]
+
+    def test_outcomes_are_in_the_order_of_the_messages(self, failures: FailureLog) -> None:
+        outcomes = a_worker(ScriptedPipeline(), failures).process(
+            [(body("a"), 2), ("garbage", 1), (body("b"), 1), (body("a", 2), 1)]
+        )
+        assert [outcome.object_key for outcome in outcomes] == ["a", "", "b", "a"]
+
+    def test_no_messages_give_no_outcomes(self, failures: FailureLog) -> None:
+        assert a_worker(ScriptedPipeline(), failures).process([]) == []
+
+
+class TestRetries:
+    def test_pause_doubles_up_to_a_quarter_of_an_hour(self) -> None:
+        rules = RetryRules(3, 1.0)
+        assert [rules.delay(receives) for receives in (1, 2, 3, 11, 2000)] == [1, 2, 4, 900, 900]
+
+    @pytest.mark.parametrize(("receives", "attempts", "result"), [(1, 0, "retry"), (2, 0, "retry"), (3, 0, "failed")])
+    def test_last_attempt_is_a_failure(self, failures: FailureLog, receives: int, attempts: int, result: str) -> None:
+        pipeline = ScriptedPipeline(a=[down(attempts)])
+        (outcome,) = a_worker(pipeline, failures).process([(body("a"), receives)])
+        assert outcome.result == result
+        assert [item.reason for item in failures.items()] == (["down"] if result == "failed" else [])
+
+    def test_deliveries_that_were_no_attempts_do_not_count(self, failures: FailureLog) -> None:
+        (outcome,) = a_worker(ScriptedPipeline(a=[down(1)]), failures).process([(body("a"), 9)])
+        assert (outcome.result, outcome.delay_seconds) == (Result.RETRY, 1)
+
+    def test_attempts_of_earlier_events_do_not_count(self, failures: FailureLog) -> None:
+        (outcome,) = a_worker(ScriptedPipeline(a=[down(9)]), failures).process([(body("a"), 1)])
+        assert outcome.result is Result.RETRY
+
+    def test_bad_document_fails_at_once(self, failures: FailureLog) -> None:
+        bad = Outcome(Result.FAILED, "a", "bad", error=UnparsableDocumentError("bad"))
+        a_worker(ScriptedPipeline(a=[bad]), failures).process([(body("a"), 1)])
+        (item,) = failures.items()
+        assert (item.object_key, item.reason, item.error, item.attempts) == ("a", "bad", "UnparsableDocumentError", 1)
+        assert item.event == body("a")
+
+    @pytest.mark.parametrize("result", [Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.SKIPPED])
+    def test_settled_document_is_no_failure_any_more(self, failures: FailureLog, result: Result) -> None:
+        failures.record(ObjectEvent("a", deleted=False, sequencer="1"), DOWN, 3)
+        a_worker(ScriptedPipeline(a=[Outcome(result, "a")]), failures).process([(body("a"), 1)])
+        assert list(failures.items()) == []
+
+    def test_stale_event_says_nothing_about_a_failure(self, failures: FailureLog) -> None:
+        failures.record(ObjectEvent("a", deleted=False, sequencer="1"), DOWN, 3)
+        stale = Outcome(Result.SKIPPED, "a", stale=True)
+        a_worker(ScriptedPipeline(a=[stale]), failures).process([(body("a"), 1)])
+        assert len(list(failures.items())) == 1
+
+
+class TestDrain:
+    def a_drain(
+        self, queue: SqliteQueue, pipeline: ScriptedPipeline, failures: FailureLog, time: FakeTime
+    ) -> QueueDrain:
+        return QueueDrain(queue, a_worker(pipeline, failures), sleep=time.sleep)
+
+    def test_everything_waiting_is_worked_on(self, queue: SqliteQueue, failures: FailureLog, time: FakeTime) -> None:
+        for number in range(BATCH_MESSAGES + 5):
+            queue.send(body(f"k{number}"))
+        pipeline = ScriptedPipeline()
+        assert len(list(self.a_drain(queue, pipeline, failures, time).run())) == BATCH_MESSAGES + 5
+        assert [len(group) for group in pipeline.rounds] == [BATCH_MESSAGES, 5]
+        assert queue.waiting() == 0
+
+    def test_retried_item_yields_only_its_last_outcome(
+        self, queue: SqliteQueue, failures: FailureLog, time: FakeTime
+    ) -> None:
+        queue.send(body("a"))
+        pipeline = ScriptedPipeline(a=[down(), down(), Outcome(Result.INGESTED, "a")])
+        observed: list[Outcome] = []
+        outcomes = list(self.a_drain(queue, pipeline, failures, time).run(observed.append))
+        assert [outcome.result for outcome in outcomes] == ["ingested"]
+        assert [outcome.result for outcome in observed] == ["retry", "retry", "ingested"]
+        assert time.elapsed >= 3
+
+    def test_item_that_never_works_ends_as_a_failure(
+        self, queue: SqliteQueue, failures: FailureLog, time: FakeTime
+    ) -> None:
+        queue.send(body("a"))
+        (outcome,) = self.a_drain(queue, ScriptedPipeline(a=[down()]), failures, time).run()
+        assert outcome.result is Result.FAILED
+        assert queue.waiting() == 0
+
+    def test_empty_queue_ends_at_once(self, queue: SqliteQueue, failures: FailureLog, time: FakeTime) -> None:
+        assert list(self.a_drain(queue, ScriptedPipeline(), failures, time).run()) == []
