@@ -238,6 +238,8 @@ def state(system: System, key: str) -> dict[str, Any]:
     head = catalog.head(key_of(key)) or {}
     entries = [entry for entry in system.entries() if entry.key_id == key_id]
     versions = list(system.versions(key))
+    if not versions:  # never there, or gone before it was finished: the same to everybody
+        head = {name: value for name, value in head.items() if name != "state"}
     references = system.services.index.references(key_id)
     return {
         "versions": [(v.version, v.state, v.document_id, v.tags, v.chunk_count) for v in versions],

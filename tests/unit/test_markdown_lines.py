@@ -115,14 +115,14 @@ QUOTE = st.sampled_from(["> quoted", "> # within\n> more"])
 BLOCK = st.one_of(ATX, EMPTY_ATX, SETEXT, PARAGRAPH, NO_HEADINGS, FENCE, RULE, LIST, QUOTE)
 
 
-@calm
+@settings(calm, max_examples=400)
 @given(st.lists(BLOCK, max_size=6).map("\n\n".join), st.booleans())
 def test_headings_of_documents_are_those_of_common_mark(text: str, end: bool) -> None:
     text += "\n" if end else ""
     assert headings(text) == common_mark_headings(text)
 
 
-@calm
+@settings(calm, max_examples=400)
 @given(st.lists(st.one_of(ATX, EMPTY_ATX, FENCE, RULE.filter(lambda rule: rule != "---")), max_size=6).map("\n".join))
 def test_headings_without_blank_lines_between_are_those_of_common_mark(text: str) -> None:
     assert headings(text) == common_mark_headings(text)
@@ -157,6 +157,8 @@ def test_headings_without_blank_lines_between_are_those_of_common_mark(text: str
         ("    ```\n\n# yes\n", [(1, "yes")]),
         ("```\n    ```\n# no\n```\n", []),
         ("1. step\n\n   ```sh\n   # no\n   ```\n\n# yes\n", [(1, "yes")]),
+        ("- ```\n  # no\n  ```\n\n# yes\n", [(1, "yes")]),
+        ("- a\n\n yes\n===\n", [(1, "yes")]),
         ("- a\n    - b\n        ```\n        # no\n        ```\n# yes\n", [(1, "yes")]),
     ],
 )

@@ -14,6 +14,7 @@ from opx.cli.hits import answer_lines, no_answer_lines
 from opx.cli.intake import Intake, Tally, summary
 from opx.cli.output import warn
 from opx.cli.reporting import reporter_for_stderr
+from opx.cli.search_command import MIN_CONFIDENCE
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
@@ -21,9 +22,6 @@ from opx.settings import Settings
 
 if TYPE_CHECKING:
     from opx.bootstrap import Services
-
-DEMO_CONFIDENCE = 0.5
-"""Lower than a search's default, so that second hits are seen too."""
 
 HITS_SHOWN = 3
 
@@ -35,7 +33,7 @@ class DemoQuestion:
     shows: str
     text: str
     answered_by: str
-    min_confidence: float = DEMO_CONFIDENCE
+    min_confidence: float = MIN_CONFIDENCE
 
 
 QUESTIONS = (

@@ -120,9 +120,12 @@ class Answer:
     timings_ms: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """The camelCase form; `nearest` is there only when there is no result."""
+        nearest = self.best_rejected
         return {
             "query": self.query,
             "results": [result.to_json() for result in self.results],
+            **({"nearest": nearest.to_json()} if nearest else {}),
             "partial": self.partial,
             "notes": list(self.notes),
             "timingsMs": {name: round(value, 3) for name, value in self.timings_ms.items()},

@@ -123,9 +123,9 @@ def _column(text: str) -> int:
 def _break_of(text: str, state: _State) -> Break:
     """The break before a line that is neither blank, heading nor inside a fence; updates the state."""
     after_blank, state.after_blank = state.after_blank, False
-    nested = state.in_item and text[0] in _BLANKS
+    nested = state.in_item and _column(text) > int(after_blank)  # lenient: two columns do, even under `10.`
     if text.lstrip(_BLANKS)[0].isalpha():
-        return _break_of_text(text, state, item=None, nested=nested, after_blank=after_blank)
+        return _break_of_text(text, state, nested=nested, after_blank=after_blank)
     if not (after_blank or state.in_item or state.in_table) and _SETEXT.match(text):
         state.after_blank = True
         return Break.TEXT
@@ -133,23 +133,25 @@ def _break_of(text: str, state: _State) -> Break:
         if not nested:
             state.end_block()
         return Break.NESTED if nested else Break.BLOCK
-    item = _ITEM.match(text)
+    item = None if nested else _ITEM.match(text)
+    if item:
+        state.in_item, state.item_column = True, item.end() + 1
     if _opens_fence(text, state):
         state.in_table = False
         state.in_item = bool(item) or nested
-        return Break.NESTED if nested and not item else Break.BLOCK
-    return _break_of_text(text, state, item=item, nested=nested, after_blank=after_blank)
+        return Break.NESTED if nested else Break.BLOCK
+    if item:
+        state.in_table = False
+        return Break.BLOCK
+    return _break_of_text(text, state, nested=nested, after_blank=after_blank)
 
 
-def _break_of_text(text: str, state: _State, *, item: re.Match[str] | None, nested: bool, after_blank: bool) -> Break:
-    """The break before a table's row, a list item, or a line of a paragraph."""
+def _break_of_text(text: str, state: _State, *, nested: bool, after_blank: bool) -> Break:
+    """The break before a table's row or a line of a paragraph."""
     if _is_table_row(text, state, after_blank=after_blank):
         inside, state.in_table = state.in_table or text.lstrip()[0] != "|", True
         return Break.INSIDE if inside else (Break.NESTED if nested else Break.BLOCK)
     state.in_table = False
-    if item and not nested:
-        state.in_item, state.item_column = True, item.end() + 1
-        return Break.BLOCK
     if state.in_item and (nested or not after_blank):
         return Break.NESTED
     state.in_item = False

@@ -1,0 +1,113 @@
+"""The local sentence model keeps the contract of embedders, where it is installed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from opx.adapters.embedded import embedder as module
+from opx.adapters.embedded.embedder import DIMENSION, MiniLmEmbedder, built_model, default_model, packaged_model
+from opx.errors import EmbeddingError
+from tests.contract.embedder_contract import DISK, TEA, EmbedderContract, similarity
+
+TEXTS = [f"{text} {'Filler of another length. ' * (n * 3 % 7)}" for n, text in enumerate([DISK, TEA, "x", ""] * 5)]
+
+
+def is_model(folder: Path) -> bool:
+    return (folder / "onnx" / "model.onnx").is_file() and (folder / "tokenizer.json").is_file()
+
+
+def installed_model() -> Path | None:
+    try:
+        return default_model()
+    except EmbeddingError:
+        return None
+
+
+needs_model = pytest.mark.skipif(installed_model() is None, reason="the embedding model is not installed")
+
+
+@pytest.fixture(scope="module")
+def _loaded() -> Iterator[MiniLmEmbedder]:
+    yield MiniLmEmbedder(default_model())
+
+
+@pytest.fixture
+def embedder(_loaded: MiniLmEmbedder) -> MiniLmEmbedder:
+    return _loaded
+
+
+@needs_model
+class TestMiniLmEmbedder(EmbedderContract):
+    def test_vectors_have_384_dimensions(self, embedder: MiniLmEmbedder) -> None:
+        assert embedder.dimension == DIMENSION == len(embedder.embed_query(DISK)) == 384
+
+    def test_vector_does_not_depend_on_the_texts_beside_it(self, embedder: MiniLmEmbedder) -> None:
+        shuffled = random.Random(3).sample(TEXTS, len(TEXTS))
+        vectors = embedder.embed_documents(shuffled)
+        for text, vector in zip(shuffled, vectors, strict=True):
+            assert list(vector) == list(embedder.embed_query(text))
+
+    def test_only_the_first_word_pieces_count(self, embedder: MiniLmEmbedder) -> None:
+        start = "disk " * 300
+        assert list(embedder.embed_query(start + DISK)) == list(embedder.embed_query(start + TEA))
+
+    def test_identifier_is_near_its_words(self, embedder: MiniLmEmbedder) -> None:
+        name, words, tea = embedder.embed_documents(["KubePodCrashLooping", "kube pod crash looping", TEA])
+        assert similarity(name, words) > 0.99 > similarity(name, tea) + 0.5
+
+    def test_halves_of_surrogate_pairs_do_no_harm(self, embedder: MiniLmEmbedder) -> None:
+        assert similarity(embedder.embed_query(DISK + "\ud800"), embedder.embed_query(DISK)) > 0.9
+
+    def test_threads_get_the_vectors_that_one_would(self, embedder: MiniLmEmbedder) -> None:
+        with ThreadPoolExecutor(4) as pool:
+            together = [list(vector) for vector in pool.map(embedder.embed_query, TEXTS)]
+        assert together == [list(embedder.embed_query(text)) for text in TEXTS]
+
+    def test_model_id_changes_with_the_file(self, embedder: MiniLmEmbedder, tmp_path: Path) -> None:
+        (tmp_path / "onnx").mkdir()
+        (tmp_path / "onnx" / "model.onnx").write_bytes(b"other weights")
+        assert MiniLmEmbedder(tmp_path).model_id != embedder.model_id
+
+
+class TestMissingModel:
+    def test_missing_package_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "MODEL_PACKAGE", "no-such-package-is-installed")
+        with pytest.raises(EmbeddingError, match=r"install no-such-package.*make setup.*OPX_MODEL_PATH"):
+            packaged_model()
+
+    def test_missing_files_are_an_error_at_first_use(self, tmp_path: Path) -> None:
+        embedder = MiniLmEmbedder(tmp_path)
+        with pytest.raises(EmbeddingError, match="no embedding model in"):
+            _ = embedder.model_id
+
+    @pytest.mark.parametrize("content", [None, b"not a model"])
+    def test_unreadable_model_is_an_embedding_error(self, tmp_path: Path, content: bytes | None) -> None:
+        if content is not None:
+            (tmp_path / "onnx").mkdir()
+            (tmp_path / "onnx" / "model.onnx").write_bytes(content)
+            (tmp_path / "tokenizer.json").write_bytes(content)
+        with pytest.raises(EmbeddingError, match=str(tmp_path)):
+            MiniLmEmbedder(tmp_path).embed_query(DISK)
+
+    def test_built_model_is_preferred(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module.sys, "prefix", str(tmp_path))
+        built = built_model()
+        (built / "onnx").mkdir(parents=True)
+        (built / "onnx" / "model.onnx").write_bytes(b"")
+        assert default_model() == built
+
+    @needs_model
+    def test_packaged_model_is_used_where_none_was_built(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module.sys, "prefix", str(tmp_path))
+        try:
+            importlib.metadata.distribution(module.MODEL_PACKAGE)
+        except importlib.metadata.PackageNotFoundError:
+            pytest.skip("only the built model is here")
+        assert default_model() == packaged_model()
+        assert is_model(packaged_model())

@@ -1,0 +1,183 @@
+"""The embedded index finds exactly what a plain scan would: in both legs, under any filter, ties included."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.knowledge import Tier
+from opx.domain.scopes import Scope
+from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest
+from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
+
+SIZE = 1200
+RARE = 6
+"""Entries with the tag `rare`: 0.5 % of all."""
+
+SCOPES = (Scope(), Scope("acme"), Scope("other", project_id="web"))
+CATEGORIES = ("runbooks/procedures", "postmortems", "security/cve")
+WORDS = ("disk", "pod", "gateway", "latency", "certificate", "replica", "queue", "the")
+EVERY_SCOPE = SearchFilter(scopes=tuple(scope.key for scope in SCOPES))
+FILTERS = (
+    EVERY_SCOPE,
+    EVERYONE,
+    SearchFilter(scopes=("client:acme",)),
+    replace(EVERY_SCOPE, categories=("postmortems", "security/cve")),
+    replace(EVERY_SCOPE, tiers=("specialized",), languages=("de",)),
+    replace(EVERY_SCOPE, tags=("rare",)),
+    replace(EVERYONE, tags=("rare", "odd"), categories=("runbooks/procedures",)),
+    replace(EVERY_SCOPE, tags=("absent",)),
+    SearchFilter(scopes=("client:nobody",)),
+)
+
+
+def a_collection() -> list[IndexEntry]:
+    """Seeded documents of one to four chunks whose texts, vectors and facets are drawn at random."""
+    chance = random.Random(11)
+    entries: list[IndexEntry] = []
+    while len(entries) < SIZE:
+        facets = {
+            "scope": chance.choice(SCOPES),
+            "category": chance.choice(CATEGORIES),
+            "tier": chance.choice((Tier.INTERNAL, Tier.SPECIALIZED)),
+            "language": chance.choice(("en", "de")),
+        }
+        document = f"document {len(entries)}"
+        tags = ["rare"] if len(entries) < RARE else []
+        size = 1 if tags else chance.randrange(1, 5)
+        for index in range(min(size, SIZE - len(entries))):
+            text = " ".join(chance.choices(WORDS, k=chance.randrange(2, 12)))
+            marked = (*tags, *(["odd"] if len(document) % 2 else []))
+            entries.append(
+                an_entry(text, source=document, index=index, document_id=document, tags=marked, **facets)  # type: ignore[arg-type]
+            )
+    return entries
+
+
+def changes(entries: Sequence[IndexEntry]) -> Iterator[DocumentChange]:
+    documents: dict[str, list[IndexEntry]] = {}
+    for entry in entries:
+        documents.setdefault(entry.indexed.key_id, []).append(entry)
+    return (a_change(*document) for document in documents.values())
+
+
+@pytest.fixture(scope="module")
+def collection() -> list[IndexEntry]:
+    return a_collection()
+
+
+@pytest.fixture(scope="module")
+def index(collection: list[IndexEntry], tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedIndex]:
+    """An index of the collection that once held other entries too, so that there are dead rows and terms."""
+    index = EmbeddedIndex(tmp_path_factory.mktemp("index"), model_id="m", dimension=VECTOR_DIMENSION)
+    dead = [an_entry(f"disk pod {n}", source="dead", index=n, document_id="dead") for n in range(300)]
+    half = list(changes(collection))
+    index.apply([*half[: len(half) // 2], a_change(*dead)])
+    index.apply([DocumentChange(dead[0].indexed.key_id, "dead", (), [entry.indexed.entry_id for entry in dead])])
+    index.apply(half[len(half) // 2 :])
+    yield index
+    index.close()
+
+
+def passes(entry: IndexEntry, where: SearchFilter) -> bool:
+    indexed, chunk = entry.indexed, entry.indexed.chunk
+    return (
+        indexed.scope_key in where.scopes
+        and (not where.categories or chunk.category in where.categories)
+        and (not where.tiers or indexed.tier.value in where.tiers)
+        and (not where.languages or indexed.language in where.languages)
+        and (not where.tags or not set(chunk.tags).isdisjoint(where.tags))
+    )
+
+
+def nearest(collection: Sequence[IndexEntry], query: Sequence[float], where: SearchFilter, depth: int) -> list[str]:
+    """What the vector leg must find, by a plain scan in double precision."""
+    wanted = [entry for entry in collection if passes(entry, where)]
+    scores = [float(np.dot(np.array(entry.vector, dtype=np.float64), query)) for entry in wanted]
+    ranked = sorted(
+        zip(scores, wanted, strict=True), key=lambda scored: (-round(scored[0], 6), scored[1].indexed.entry_id)
+    )
+    return [entry.indexed.entry_id for _, entry in ranked[:depth]]
+
+
+class TestVectorLeg:
+    @pytest.mark.parametrize("where", FILTERS)
+    @pytest.mark.parametrize("depth", [1, 10, 100])
+    def test_is_what_a_scan_of_everything_finds(
+        self, index: EmbeddedIndex, collection: list[IndexEntry], where: SearchFilter, depth: int
+    ) -> None:
+        for number in range(8):
+            query = any_vector(f"query {number}")
+            hits = index.search(SearchRequest(where, vector=query, depth=depth)).vector.hits
+            found = [entry for entry, _ in hits]
+            expected = nearest(collection, query, where, depth)
+            assert set(found) == set(expected)
+            assert [score for _, score in hits] == sorted((score for _, score in hits), reverse=True)
+
+    def test_filter_that_keeps_half_a_percent_finds_all_of_it(self, index: EmbeddedIndex) -> None:
+        where = replace(EVERY_SCOPE, tags=("rare",))
+        assert index.count(where) == RARE == SIZE * 0.005
+        response = index.search(SearchRequest(where, text=" ".join(WORDS), vector=any_vector("q"), depth=50))
+        assert len(response.vector.hits) == RARE
+        assert {response.chunks[entry].chunk.tags[0] for entry, _ in response.lexical.hits} == {"rare"}
+
+
+class TestLexicalLeg:
+    @pytest.mark.parametrize("where", FILTERS)
+    @pytest.mark.parametrize("text", ["disk", "pod latency", "disk pod gateway certificate replica queue"])
+    def test_filter_only_leaves_hits_out(
+        self, index: EmbeddedIndex, collection: list[IndexEntry], where: SearchFilter, text: str
+    ) -> None:
+        allowed = {entry.indexed.entry_id for entry in collection if passes(entry, where)}
+        everything = index.search(SearchRequest(EVERY_SCOPE, text=text, depth=SIZE)).lexical.hits
+        expected = [hit for hit in everything if hit[0] in allowed]
+        for depth in (5, 60, SIZE):
+            found = index.search(SearchRequest(where, text=text, depth=depth)).lexical.hits
+            assert [score for _, score in found] == pytest.approx([score for _, score in expected[:depth]], rel=1e-5)
+            assert {entry for entry, _ in found} <= allowed
+            assert len(found) == len(expected[:depth])
+
+    def test_words_that_mostly_others_use_are_still_found(self, tmp_path: Path) -> None:
+        index = EmbeddedIndex(tmp_path, model_id="m", dimension=VECTOR_DIMENSION)
+        crowd = [an_entry("disk " * 9, source=f"{n}", category="postmortems") for n in range(400)]
+        mine = [an_entry(f"once the disk among other words {n}", source=f"mine {n}") for n in range(30)]
+        fill = [an_entry(f"nothing of it {n}", source=f"fill {n}") for n in range(400)]
+        index.apply(a_change(entry) for entry in (*crowd, *mine, *fill))
+        where = replace(EVERYONE, categories=("runbooks/procedures",))
+        found = index.search(SearchRequest(where, text="disk", depth=20)).lexical.hits
+        assert len(found) == 20
+        assert {entry for entry, _ in found} <= {entry.indexed.entry_id for entry in mine}
+        index.close()
+
+
+class TestTies:
+    @pytest.mark.parametrize("depth", [1, 3, 7])
+    def test_which_of_several_equals_are_within_the_depth_is_decided_by_id(self, tmp_path: Path, depth: int) -> None:
+        twins = [an_entry("disk full", source=f"{n}", vector=any_vector("same")) for n in range(12)]
+        ordered = sorted(entry.indexed.entry_id for entry in twins)
+        for folder, some in (("one", twins), ("other", twins[::-1])):
+            index = EmbeddedIndex(tmp_path / folder, model_id="m", dimension=VECTOR_DIMENSION)
+            index.apply(a_change(entry) for entry in some)
+            response = index.search(SearchRequest(EVERYONE, "disk", any_vector("same"), depth))
+            assert [entry for entry, _ in response.lexical.hits] == ordered[:depth]
+            assert [entry for entry, _ in response.vector.hits] == ordered[:depth]
+            assert sorted(response.chunks) == ordered[:depth]
+            index.close()
+
+
+def test_response_names_no_chunk_that_is_not_a_hit(index: EmbeddedIndex) -> None:
+    response = index.search(SearchRequest(EVERY_SCOPE, "disk pod", any_vector("q"), 9))
+    assert set(response.chunks) == {entry for leg in (response.lexical, response.vector) for entry, _ in leg.hits}
+
+
+def test_query_of_many_terms_is_answered_by_its_first(index: EmbeddedIndex) -> None:
+    text = "disk " + " ".join(f"filler{n}" for n in range(3000)) + " pod"
+    response = index.search(SearchRequest(EVERY_SCOPE, text, depth=5))
+    assert response.lexical.hits == index.search(SearchRequest(EVERY_SCOPE, "disk", depth=5)).lexical.hits
+    assert len(response.term_frequencies) == 256
