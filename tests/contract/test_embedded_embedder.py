@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import random
-from collections.abc import Iterator
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,8 +33,8 @@ needs_model = pytest.mark.skipif(installed_model() is None, reason="the embeddin
 
 
 @pytest.fixture(scope="module")
-def _loaded() -> Iterator[MiniLmEmbedder]:
-    yield MiniLmEmbedder(default_model())
+def _loaded() -> MiniLmEmbedder:
+    return MiniLmEmbedder(default_model())
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ class TestMiniLmEmbedder(EmbedderContract):
         assert similarity(name, words) > 0.99 > similarity(name, tea) + 0.5
 
     def test_halves_of_surrogate_pairs_do_no_harm(self, embedder: MiniLmEmbedder) -> None:
-        assert similarity(embedder.embed_query(DISK + "\ud800"), embedder.embed_query(DISK)) > 0.9
+        assert list(embedder.embed_query(DISK + "\ud800")) == list(embedder.embed_query(DISK + "?"))
 
     def test_threads_get_the_vectors_that_one_would(self, embedder: MiniLmEmbedder) -> None:
         with ThreadPoolExecutor(4) as pool:
@@ -86,17 +86,12 @@ class TestMissingModel:
         with pytest.raises(EmbeddingError, match="no embedding model in"):
             _ = embedder.model_id
 
-    @pytest.mark.parametrize("content", [None, b"not a model"])
-    def test_unreadable_model_is_an_embedding_error(self, tmp_path: Path, content: bytes | None) -> None:
-        if content is not None:
-            (tmp_path / "onnx").mkdir()
-            (tmp_path / "onnx" / "model.onnx").write_bytes(content)
-            (tmp_path / "tokenizer.json").write_bytes(content)
-        with pytest.raises(EmbeddingError, match=str(tmp_path)):
+    def test_question_to_a_missing_model_is_an_embedding_error(self, tmp_path: Path) -> None:
+        with pytest.raises(EmbeddingError, match=r"tokenizer\.json: No such file"):
             MiniLmEmbedder(tmp_path).embed_query(DISK)
 
     def test_built_model_is_preferred(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module.sys, "prefix", str(tmp_path))
+        monkeypatch.setattr(sys, "prefix", str(tmp_path))
         built = built_model()
         (built / "onnx").mkdir(parents=True)
         (built / "onnx" / "model.onnx").write_bytes(b"")
@@ -104,7 +99,7 @@ class TestMissingModel:
 
     @needs_model
     def test_packaged_model_is_used_where_none_was_built(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module.sys, "prefix", str(tmp_path))
+        monkeypatch.setattr(sys, "prefix", str(tmp_path))
         try:
             importlib.metadata.distribution(module.MODEL_PACKAGE)
         except importlib.metadata.PackageNotFoundError:

@@ -239,7 +239,7 @@ def state(system: System, key: str) -> dict[str, Any]:
     entries = [entry for entry in system.entries() if entry.key_id == key_id]
     versions = list(system.versions(key))
     if not versions:  # never there, or gone before it was finished: the same to everybody
-        head = {name: value for name, value in head.items() if name != "state"}
+        head = {name: value for name, value in head.items() if name != "state" and value != {}}
     references = system.services.index.references(key_id)
     return {
         "versions": [(v.version, v.state, v.document_id, v.tags, v.chunk_count) for v in versions],

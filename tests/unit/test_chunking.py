@@ -166,9 +166,9 @@ def test_a_line_that_comes_in_pieces_is_cut_into_the_same_windows() -> None:
     assert [chunk.content for chunk in chunk_document(pieces, OWNER)] == exact_windows(text)
 
 
-@pytest.mark.parametrize("shift", range(6))
+@pytest.mark.parametrize("shift", range(3))
 def test_windows_of_characters_of_several_tokens_differ_by_less_than_a_character(shift: int) -> None:
-    text = "a" + " b" * shift + "🫠漢" * 1000
+    text = " b" * shift + "🫠" * 1000
     chunks = chunks_of(text)
     check(text, chunks, 500)
     assert all(chunk.token_count > 496 for chunk in chunks[:-1])
@@ -187,12 +187,17 @@ def test_a_section_of_one_token_more_is_two_chunks() -> None:
 
 
 @pytest.mark.parametrize("before", range(2, 480, 23))
-@pytest.mark.parametrize("size", [20, 48])
-@pytest.mark.parametrize("kind", ["code", "table", "table without bars", "step with code", "list"])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        *(("code", 20), ("table", 20), ("table without bars", 20), ("step with code", 20), ("list", 20)),
+        *(("code", 80), ("table", 69), ("table without bars", 70), ("step with code", 69), ("list", 70)),
+    ],
+)
 def test_a_block_that_fits_is_whole_in_a_chunk(kind: str, size: int, before: int) -> None:
     block = BLOCKS[kind](size)
     text = f"# Nodes\n\n{words(before)}.\n\n{block}\n{words(700, 1)}\n"
-    assert 120 < len(encode(block)) < 500
+    assert 120 < len(encode(block)) < 160 or 480 < len(encode(block)) <= 500
     chunks = chunks_of(text)
     check(text, chunks, 500)
     assert any(block.strip() in chunk.content for chunk in chunks)
@@ -212,8 +217,8 @@ BLOCKS = {
 
 
 def test_an_item_of_one_line_that_fits_is_whole_in_a_chunk() -> None:
-    item = f"- {words(180)}"
-    assert 250 < len(encode(item)) < 500
+    item = f"- {words(230)}"
+    assert 400 < len(encode(item)) < 500
     chunks = chunks_of(f"{words(100, 1)}\n\n{item}\n- {words(300, 2)}\n")
     assert any(item in chunk.content for chunk in chunks)
 

@@ -127,7 +127,9 @@ class TestModel:
 class TestShippedModel:
     @pytest.fixture
     def shipped(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads(files("opx.retrieval").joinpath("confidence.json").read_text(encoding="utf-8"))
+        data: dict[str, Any] = json.loads(
+            files("opx.retrieval").joinpath("confidence.json").read_text(encoding="utf-8")
+        )
         return data
 
     def test_says_from_what_when_and_how_it_was_made(self, shipped: dict[str, Any]) -> None:

@@ -190,6 +190,20 @@ class TestSeveralProcesses:
             assert len(set(seen)) > 3
             assert whole_versions(reader.search(WITH_BOTH_LEGS)) == [39] * DOCUMENTS
 
+    def test_index_is_opened_and_searched_while_another_writes_a_batch(
+        self, index: EmbeddedIndex, tmp_path: Path
+    ) -> None:
+        index.apply(changes(index, "w", 1))
+        seen: list[list[int]] = []
+
+        def entries() -> Iterator[IndexEntry]:
+            with opened(tmp_path) as other:
+                seen.append(whole_versions(other.search(WITH_BOTH_LEGS)))
+            yield an_entry("unrelated")
+
+        index.apply([DocumentChange(an_entry().indexed.key_id, "d", entries())])
+        assert seen == [[1] * DOCUMENTS]
+
     def test_two_writers_take_turns_and_both_succeed(self, tmp_path: Path) -> None:
         stop = 6
         with a_writer(tmp_path, "a", 0, stop) as one, a_writer(tmp_path, "b", 0, stop) as other:

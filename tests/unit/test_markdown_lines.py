@@ -92,7 +92,7 @@ SETEXT = st.builds(
     "{}{}\n{}{}".format, INDENT, SENTENCE, INDENT, st.sampled_from(["=", "===", "---", "--", "-", "--- "])
 )
 PARAGRAPH = st.lists(SENTENCE, min_size=1, max_size=3).map("\n".join)
-NO_HEADINGS = st.sampled_from(["#no", "####### no", "\t# no", "    # no", "\\# no", "```no``` heading", "    ```"])
+NO_HEADINGS = st.sampled_from(["#no", "####### no", "\t# no", "    # no", "\\# no", "```no``` heading"])
 CODE_LINE = st.sampled_from(["# comment", "a", "", "===", "    ```", "~~", "- x", "| x |", "```sh", "~~~ x"])
 FENCE = st.builds(
     lambda mark, code: "\n".join([mark, *(line for line in code if not line.startswith(mark[:3])), mark[:3]]),

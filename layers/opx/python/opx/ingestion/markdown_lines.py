@@ -130,19 +130,17 @@ def _break_of(text: str, state: _State) -> Break:
         state.after_blank = True
         return Break.TEXT
     if _RULE.match(text):
-        if not nested:
-            state.end_block()
-        return Break.NESTED if nested else Break.BLOCK
+        if state.in_item and _column(text) >= state.item_column:
+            return Break.NESTED
+        state.end_block()
+        return Break.BLOCK
     item = None if nested else _ITEM.match(text)
     if item:
-        state.in_item, state.item_column = True, item.end() + 1
-    if _opens_fence(text, state):
+        state.item_column = item.end() + 1
+    if _opens_fence(text, state) or item:
         state.in_table = False
         state.in_item = bool(item) or nested
         return Break.NESTED if nested else Break.BLOCK
-    if item:
-        state.in_table = False
-        return Break.BLOCK
     return _break_of_text(text, state, nested=nested, after_blank=after_blank)
 
 

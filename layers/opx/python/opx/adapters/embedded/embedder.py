@@ -66,11 +66,7 @@ class MiniLmEmbedder:
     @cached_property
     def model_id(self) -> str:
         """Name and a hash of the graph file: vectors of other builds differ slightly and must not be mixed."""
-        graph = self._folder / "onnx" / "model.onnx"
-        try:
-            digest = hashlib.sha256(graph.read_bytes()).hexdigest()[:12]
-        except OSError as exc:
-            raise EmbeddingError(f"no embedding model in {self._folder}: {exc.strerror}") from exc
+        digest = hashlib.sha256(self._read("onnx/model.onnx")).hexdigest()[:12]
         return f"all-MiniLM-L6-v2/{digest}/{_READING}"
 
     @cached_property
@@ -81,18 +77,22 @@ class MiniLmEmbedder:
         options.intra_op_num_threads = self._threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
-        return onnxruntime.InferenceSession(
-            str(self._folder / "onnx" / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
+        return onnxruntime.InferenceSession(self._read("onnx/model.onnx"), options, providers=["CPUExecutionProvider"])
 
     @cached_property
     def _tokenizer(self) -> Any:
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+        tokenizer = Tokenizer.from_str(self._read("tokenizer.json").decode())
         tokenizer.enable_truncation(MAX_WORD_PIECES)
         tokenizer.no_padding()
         return tokenizer
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return (self._folder / name).read_bytes()
+        except OSError as exc:
+            raise EmbeddingError(f"no embedding model in {self._folder}: {name}: {exc.strerror}") from exc
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """One text at a time. The quantised model scales its activations over a whole batch, so that a text's vector

@@ -84,11 +84,13 @@ class EmbeddedIndex:
         self._database.close()
 
     def _check_identity(self, wanted: str) -> None:
-        with self._database.transaction():
+        with self._database.snapshot():
             found = self._database.meta("identity")
-            if not found:
-                self._database.set_meta("identity", wanted)
-        if found and found != wanted:
+        if not found:  # new; only then, since this waits for whoever writes
+            with self._database.transaction():
+                found = self._database.meta("identity", wanted)
+                self._database.set_meta("identity", found)
+        if found != wanted:
             raise IncompatibleIndexError(
                 f"the index in {self._folder} was built for {found}, this program uses {wanted}: "
                 "delete that folder and ingest again"
