@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from opx.retrieval.hybrid import HybridSearch
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.documents import DocumentChunk
@@ -25,7 +24,8 @@ from opx.domain.ids import chunk_id, entry_id, stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
-from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest
+from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, Vector
+from opx.retrieval.hybrid import HybridSearch
 
 WORDS_A_CHUNK = 215
 CHUNKS_A_DOCUMENT = 8
@@ -57,10 +57,9 @@ class Corpus:
         drawn = self._numpy.random(count) * self._cumulative[-1]
         return " ".join(self._words[i] for i in np.searchsorted(self._cumulative, drawn).tolist())
 
-    def vectors(self, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    def vectors(self, count: int) -> list[Vector]:
         rows = self._numpy.standard_normal((count, DIMENSION), dtype=np.float32)
-        unit: np.ndarray[tuple[int, int], np.dtype[np.float32]] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        return unit
+        return list(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
     def changes(self, chunks: int) -> Iterator[DocumentChange]:
         for number in range(chunks // CHUNKS_A_DOCUMENT):
@@ -69,9 +68,7 @@ class Corpus:
             entries = [self._entry(key, number, n, vectors[n]) for n in range(CHUNKS_A_DOCUMENT)]
             yield DocumentChange(key, key, entries)
 
-    def _entry(
-        self, key: str, number: int, position: int, vector: np.ndarray[tuple[int], np.dtype[np.float32]]
-    ) -> IndexEntry:
+    def _entry(self, key: str, number: int, position: int, vector: Vector) -> IndexEntry:
         content = self.text(WORDS_A_CHUNK)
         chunk = DocumentChunk(
             chunk_id(key, position, content), key, position, content, 300, self.text(5), (self.text(3),), 0, 0,

@@ -21,7 +21,7 @@ import pytest
 from opx.adapters.embedded import index_writer
 from opx.adapters.embedded.index_database import IndexDatabase
 from opx.adapters.embedded.index_writer import IndexWriter
-from opx.adapters.embedded.lexical import LexicalReader, LexicalWriter
+from opx.adapters.embedded.lexical import LexicalReader, LexicalSearcher, LexicalWriter
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.errors import EmbeddingError, IncompatibleIndexError, IndexUnavailableError
 from opx.ports import DocumentChange, IndexEntry, SearchRequest, SearchResponse
@@ -203,6 +203,23 @@ class TestSeveralProcesses:
 
         index.apply([DocumentChange(an_entry().indexed.key_id, "d", entries())])
         assert seen == [[1] * DOCUMENTS]
+
+    def test_terms_and_rows_are_of_one_state_when_a_commit_falls_between_reading_them(
+        self, index: EmbeddedIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        index.apply(changes(index, "w", 1))
+        latest, left = LexicalReader.latest, [2]
+
+        def commit_afterwards(reader: LexicalReader) -> LexicalSearcher:
+            searcher = latest(reader)
+            while left[0]:
+                left[0] -= 1
+                index.apply(changes(index, "w", 3 - left[0]))
+            return searcher
+
+        monkeypatch.setattr(LexicalReader, "latest", commit_afterwards)
+        with opened(tmp_path) as reader:
+            assert whole_versions(reader.search(WITH_BOTH_LEGS)) == [3] * DOCUMENTS
 
     def test_two_writers_take_turns_and_both_succeed(self, tmp_path: Path) -> None:
         stop = 6

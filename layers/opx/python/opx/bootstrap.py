@@ -106,9 +106,12 @@ class Services:
             rules=ChunkingRules(self.settings.chunk_tokens, self.settings.chunk_overlap),
             unit_of_work=self.unit_of_work,
             read_threads=self.read_threads,
+            index_identity=self.index_identity,
         )
 
     read_threads = 1
+    index_identity = ""
+    """Tells this index from one that was deleted and made anew, where that can happen unseen."""
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         """Groups table writes into one commit where the store can; nothing depends on it but speed."""
@@ -210,6 +213,11 @@ class EmbeddedServices(Services):
 
         tables = (self.table(DOCUMENTS), self.table(KEYS), self.table(ENTRIES))
         return Catalog(*tables, clock=self.clock, lease_seconds=0)
+
+    @property
+    def index_identity(self) -> str:  # type: ignore[override]
+        identity: str = self.index.incarnation  # type: ignore[attr-defined]
+        return identity
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         database: AbstractContextManager[Any] = self._database.transaction()

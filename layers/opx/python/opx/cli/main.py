@@ -28,6 +28,7 @@ _COMMANDS = {
     "delete": ("delete_command", "Remove documents from the corpus."),
     "failed": ("failed_command", "List what could not be taken in, and try it again."),
     "status": ("status_command", "Show what there is and whether all is well."),
+    "rebuild": ("rebuild_command", "Take in again what the index lacks."),
     "watch": ("watch_command", "Keep the knowledge in step with a folder."),
     "categories": ("categories_command", "List the kinds of knowledge."),
     "project": ("project_command", "Put a client's projects into groups that share knowledge."),

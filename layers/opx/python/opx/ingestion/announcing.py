@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, BinaryIO
 
 from opx.domain.scopes import scope_of_object
-from opx.ingestion.events import DOCUMENTS_FOLDER, SEQUENCER_WIDTH, ObjectEvent
+from opx.ingestion.events import DOCUMENTS_FOLDER, SEQUENCER_WIDTH, SIDECAR_SUFFIX, ObjectEvent
 from opx.ports import ObjectInfo, ObjectStore, Queue
 
 
@@ -49,8 +49,24 @@ class AnnouncingObjectStore:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._store.list(prefix)
 
+    def announce_all(self) -> Sequence[str]:
+        """Announce every document as if it had just been put; return their keys."""
+        keys = [info.key for info in self._store.list() if _is_document(info.key)]
+        with self._unit_of_work():
+            for key in keys:
+                self._announce(key, deleted=False)
+        return keys
+
     def _announce(self, key: str, *, deleted: bool) -> None:
-        if scope_of_object(key)[1].startswith(DOCUMENTS_FOLDER):
+        if _is_announced(key):
             with self._unit_of_work():
                 sequencer = f"{self._sequence():0{SEQUENCER_WIDTH}X}"
                 self._queue.send(ObjectEvent(key, deleted, sequencer).to_json())
+
+
+def _is_announced(key: str) -> bool:
+    return scope_of_object(key)[1].startswith(DOCUMENTS_FOLDER)
+
+
+def _is_document(key: str) -> bool:
+    return _is_announced(key) and not key.endswith(SIDECAR_SUFFIX)

@@ -61,12 +61,14 @@ class IngestionPipeline:
         rules: ChunkingRules,
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
         read_threads: int = 1,
+        index_identity: str = "",
     ) -> None:
         self._store = store
         self._reader = reader
         self._catalog = catalog
         self._embedder = embedder
         self._rules = rules
+        self._index_identity = index_identity
         self._chunks = Chunks(store, rules)
         self._publisher = Publisher(
             catalog=catalog, index=index, chunks=self._chunks, layout=self._layout, unit_of_work=unit_of_work
@@ -99,7 +101,9 @@ class IngestionPipeline:
         return self._chunks.read(key, document_id)
 
     def _layout(self) -> str:
-        rules = (self._rules.tokens, self._rules.overlap, self._embedder.model_id, PIPELINE_VERSION)
+        """By which rules documents are cut and embedded, and into which index: another one lacks them."""
+        model, index = self._embedder.model_id, self._index_identity
+        rules = (self._rules.tokens, self._rules.overlap, model, PIPELINE_VERSION, index)
         return stable_hash("layout", *rules)
 
     # -- portions

@@ -7,6 +7,7 @@ SQLite snapshot, so that a crash at any moment leaves the state before or after,
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from opx.ports import DocumentChange, Leg, SearchFilter, SearchRequest, SearchRe
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import query_terms
 
-_FORMAT = "2"
+_FORMAT = "3"
 """Of the files. Part of an index's identity."""
 
 _SPARE_HITS = 16
@@ -83,6 +84,12 @@ class EmbeddedIndex:
     def close(self) -> None:
         self._database.close()
 
+    @property
+    def incarnation(self) -> str:
+        """A random name, given once: an index that was deleted and made anew has another one."""
+        with index_errors(self._folder), self._database.snapshot():
+            return self._database.meta("incarnation")
+
     def _check_identity(self, wanted: str) -> None:
         with self._database.snapshot():
             found = self._database.meta("identity")
@@ -90,10 +97,11 @@ class EmbeddedIndex:
             with self._database.transaction():
                 found = self._database.meta("identity", wanted)
                 self._database.set_meta("identity", found)
+                self._database.set_meta("incarnation", self._database.meta("incarnation", secrets.token_hex(8)))
         if found != wanted:
             raise IncompatibleIndexError(
                 f"the index in {self._folder} was built for {found}, this program uses {wanted}: "
-                "delete that folder and ingest again"
+                "delete that folder and run `opx rebuild`"
             )
 
     # -- writing
