@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import boto3
@@ -11,7 +11,7 @@ import pytest
 
 from opx.errors import EmbeddingError, IndexUnavailableError, StoreUnavailableError
 from opx.ingestion.outcomes import Result
-from opx.ports import Vector
+from opx.ports import DocumentChange, Vector
 from tests.e2e.systems import System, a_system, created
 from tests.fakes import WordsEmbedder
 
@@ -242,6 +242,27 @@ class TestTransient:
             assert sorted(outcome.result for outcome in system.work()) == ["failed", "ingested"]
             assert list(system.reasons()) == [DISK]
             system.assert_consistent(CPU)
+
+    @pytest.mark.parametrize("system", ["nextgen"], indirect=True)
+    def test_half_written_version_is_removed_before_the_index_shows_it(
+        self, system: System, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        index = system.services.index
+        apply = index.apply
+        with monkeypatch.context() as outage:
+
+            def half(changes: Iterable[DocumentChange]) -> list[list[str]]:
+                apply(changes)
+                raise IndexUnavailableError("down")
+
+            outage.setattr(index, "apply", half)
+            system.put_silently(DISK, GOOD)
+            system.deliver(created(DISK, 1))
+        with monkeypatch.context() as lag:
+            lag.setattr(index, "references", lambda key_id: [])
+            system.put_silently(DISK, GOOD + "And more.\n")
+            system.deliver(created(DISK, 2))
+        system.assert_consistent(DISK)
 
     def test_failed_item_that_is_retried_leaves_the_list(self, either: System, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as outage:

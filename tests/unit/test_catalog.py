@@ -210,6 +210,18 @@ class TestVersions:
 
 
 class TestListing:
+    def test_removed_tag_leaves_no_item(self, catalog: Catalog) -> None:
+        finished(catalog, 1, a_document(tags=("old", "kept")))
+        finished(catalog, 2, a_document(tags=("kept", "new")))
+        items = {tag: len(list(catalog._documents.query(tag, index="tags-index"))) for tag in ("old", "kept", "new")}
+        assert items == {"old": 0, "kept": 1, "new": 1}
+
+    def test_tag_item_that_outlived_its_tag_finds_nothing(self, catalog: Catalog) -> None:
+        finished(catalog, 1, a_document(tags=("kept",)))
+        (item,) = catalog._documents.query("kept", index="tags-index")
+        catalog._documents.put({**item, "entry": item["entry"].replace("kept", "lost"), "tag": "lost"})
+        assert list(catalog.tagged("lost")) == []
+
     def test_category_is_listed_last_updated_first(self, catalog: Catalog) -> None:
         for number, day in enumerate(["2026-01-02", "2026-01-03", "2026-01-01"]):
             key = DocumentKey(Scope(), f"documents/{number}.md")

@@ -387,7 +387,9 @@ class TestReplacing:
 
 class TestOpening:
     def test_other_model_is_refused_with_what_to_do(self, index: EmbeddedIndex, tmp_path: Path) -> None:
-        with pytest.raises(IncompatibleIndexError, match=r"test-model/8.*other-model/8.*delete that folder and ingest"):
+        with pytest.raises(
+            IncompatibleIndexError, match=r"test-model/8.*other-model/8.*delete that folder and run `opx rebuild`"
+        ):
             EmbeddedIndex(tmp_path, model_id="other-model", dimension=VECTOR_DIMENSION)
 
     def test_other_dimension_is_refused(self, index: EmbeddedIndex, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError
+from opx.ports import Item
 from opx.retrieval.readers import ProjectRegistry
 from opx.tables import PROJECTS
 
@@ -106,8 +107,16 @@ def test_project_that_the_index_still_lists_in_its_old_group_is_not_a_member(
     )
 
 
+class UntouchableTable(SqliteTable):
+    """A table that nothing may be asked of."""
+
+    def get(self, key: Mapping[str, Any]) -> Item | None:
+        raise AssertionError(f"{key} was looked up")
+
+
 @pytest.mark.parametrize("bad", ["*", "a/b", "a#b", "../x", " ", "a" * 65])
-def test_malformed_ids_are_refused_before_they_are_looked_up(projects: ProjectRegistry, bad: str) -> None:
+def test_malformed_ids_are_refused_before_they_are_looked_up(database: Database, bad: str) -> None:
+    projects = ProjectRegistry(UntouchableTable(PROJECTS, database))
     for identity in (Identity(bad), Identity("acme", bad), Identity(bad, "web")):
         with pytest.raises(InvalidScopeError):
             projects.reader(identity)

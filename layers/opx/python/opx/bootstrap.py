@@ -216,8 +216,7 @@ class EmbeddedServices(Services):
 
     @property
     def index_identity(self) -> str:  # type: ignore[override]
-        identity: str = self.index.incarnation  # type: ignore[attr-defined]
-        return identity
+        return str(getattr(self.index, "incarnation", ""))
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         database: AbstractContextManager[Any] = self._database.transaction()
