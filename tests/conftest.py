@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.doubles.fake_time import FakeTime
 
 if TYPE_CHECKING:
     import boto3
+
+# A busy machine is no failure.
+settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("calm")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -81,10 +82,16 @@ class Opx:
         line = [sys.executable, "-m", "tests.unit.cli_support", str(hang_at), "--home", str(self.home)]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         given = {**pipes, "text": True, "encoding": "utf-8", "env": environment(), "cwd": ROOT, **options}
+        given["preexec_fn"] = _heed_interrupts
         return subprocess.Popen([*line, *map(str, arguments)], **given)  # type: ignore[call-overload,no-any-return]
 
     def services(self) -> Services:
         return word_services(Settings(home=str(self.home)))
+
+
+def _heed_interrupts() -> None:
+    """Shells start background jobs, and what those start, with SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def environment(**more: str) -> dict[str, str]:

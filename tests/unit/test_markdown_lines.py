@@ -89,7 +89,11 @@ ATX = st.builds(
 )
 EMPTY_ATX = st.sampled_from(["#", "## ", "### ###"])
 SETEXT = st.builds(
-    "{}{}\n{}{}".format, INDENT, SENTENCE, INDENT, st.sampled_from(["=", "===", "---", "--", "-", "--- "])
+    "{}{}\n{}{}".format,
+    st.sampled_from(["", " "]),
+    SENTENCE,
+    INDENT,
+    st.sampled_from(["=", "===", "---", "--", "-", "--- "]),
 )
 PARAGRAPH = st.lists(SENTENCE, min_size=1, max_size=3).map("\n".join)
 NO_HEADINGS = st.sampled_from(["#no", "####### no", "\t# no", "    # no", "\\# no", "```no``` heading"])

@@ -146,7 +146,7 @@ class IngestionPipeline:
         except StoreUnavailableError as exc:
             for claim in claims:
                 if isinstance(claim, Claim):
-                    self._give_back(claim)
+                    self._unsuccessful(claim, exc)
             return [_failed(event, exc) for event in events]
         return claims
 
@@ -235,16 +235,12 @@ class IngestionPipeline:
 
     def _unsuccessful(self, claim: Claim, error: Exception) -> Outcome:
         """Give the claim back; if another worker has it by now, the document is that one's to judge."""
-        if self._give_back(claim):
-            return _failed(claim.event, error, claim.attempts)
-        return _busy(claim.event)
-
-    def _give_back(self, claim: Claim) -> bool:
         try:
-            return self._catalog.release(claim, applied=False)
+            held = self._catalog.release(claim, applied=False)
         except StoreUnavailableError as exc:
             log.warning("the claim on %s stays until its lease ends: %s", claim.event.key, exc)
-            return True
+            return _failed(claim.event, error)
+        return _failed(claim.event, error, claim.attempts) if held else _busy(claim.event)
 
 
 def _done(step: Step) -> Outcome:
