@@ -32,6 +32,7 @@ class AnnouncingObjectStore:
         self._unit_of_work = unit_of_work
 
     def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        _is_announced(key)  # refuses an owner that can't be, before anything is stored
         info = self._store.put(key, data, metadata=metadata)
         self._announce(key, deleted=False)
         return info
