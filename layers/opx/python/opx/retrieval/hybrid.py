@@ -12,8 +12,8 @@ from opx.ports import Leg, SearchFilter, SearchIndex, SearchRequest, SearchRespo
 from opx.retrieval.fusion import COVERED_ENOUGH, DEFAULT_FUSION, LEXICAL_WEIGHT, fuse
 from opx.text.fields import query_terms
 
-DEPTH = {SearchMode.FAST: 50, SearchMode.BALANCED: 100}
-"""Candidates of each leg. nDCG@10 is the same within .001 from 50 to 400; see docs/decisions/0003-fusion.md."""
+DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100}
+"""Candidates of each leg. nDCG@10 is the same within .002 from 30 to 400; see docs/decisions/0003-fusion.md."""
 
 
 @dataclass(frozen=True, slots=True)
