@@ -142,8 +142,8 @@ def to_json(model: Fit, dataset: Path) -> dict[str, Any]:
     return {
         "fused": {"intercept": round(model.intercept, 4), "features": features},
         "made": {
-            "data": f"{len(load_dataset(dataset).questions)} questions of {dataset.name}: each also without its relevant pages and "
-            "without its words, and questions about other things (tests/quality/off_topic.txt)",
+            "data": f"{len(load_dataset(dataset).questions)} questions of {dataset.name}: each also without its relevant "
+            "pages and without its words, and questions about other things (tests/quality/off_topic.txt)",
             "command": "python -m tests.quality.fit_confidence DATASET --write",
             "date": datetime.now(UTC).date().isoformat(),
         },
