@@ -24,10 +24,10 @@ from opx.domain.results import IndexedChunk
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.announcing import AnnouncingObjectStore
 from opx.ingestion.catalog import Catalog
+from opx.ingestion.chunk_files import chunk_file
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.manager import IngestionManager
 from opx.ingestion.outcomes import Outcome
-from opx.ingestion.prepared import chunk_file
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
 from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest

@@ -53,7 +53,3 @@ class EmbeddingError(StoreUnavailableError):
 
 class IncompatibleIndexError(OpxError):
     """The index was built with another model, dimension or analyzer; reading it would give nonsense."""
-
-
-class WriterBusyError(OpxError):
-    """Another process writes to this folder."""

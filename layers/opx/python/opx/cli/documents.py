@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -66,15 +65,12 @@ def _by_id(services: Services, document_id: str) -> KnowledgeDocument:
 
 def stored_chunks(services: Services, document: KnowledgeDocument) -> Iterator[DocumentChunk]:
     """The chunks of a version, current or not. Read from the corpus: neither the index nor the model is needed."""
-    from opx.ingestion.pipeline import chunk_file
+    from opx.ingestion.chunk_files import read_chunks
 
     try:
-        stream = services.store.open(chunk_file(document.key, document.document_id))
+        yield from read_chunks(services.store, document.key, document.document_id)
     except ObjectNotFoundError:
         raise DocumentNotFoundError(f"the chunks of {document.document_id} are gone: ingest it again") from None
-    with stream:
-        for line in stream:
-            yield DocumentChunk.from_json(json.loads(line.decode("utf-8", "surrogatepass")))
 
 
 def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:

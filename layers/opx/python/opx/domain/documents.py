@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -150,12 +150,3 @@ def contextual_text(title: str, section: Sequence[str], content: str) -> str:
     """`# title`, `## section > path`, an empty line, then the content; the section line is left out when there is none."""
     heading = f"# {title}\n## {' > '.join(section)}\n\n" if section else f"# {title}\n\n"
     return heading + content
-
-
-@dataclass(frozen=True, slots=True)
-class SourceDocument:
-    """What a parser found in an object: its text is Markdown, normalised; `metadata` is the front matter's, unvalidated."""
-
-    title: str
-    text: str
-    metadata: dict[str, Any] = field(default_factory=dict)

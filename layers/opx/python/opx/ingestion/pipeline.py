@@ -22,12 +22,12 @@ from opx.errors import UnparsableDocumentError as Unparsable
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent
 from opx.ingestion.outcomes import Outcome, Result
-from opx.ingestion.prepared import ChunkingRules, Chunks, Prepared, chunk_file
+from opx.ingestion.prepared import ChunkingRules, Chunks, Prepared
 from opx.ingestion.publishing import Publisher, Step, claim_of
 from opx.ingestion.reading import DocumentReader
 from opx.ports import Embedder, ObjectInfo, ObjectStore, SearchIndex
 
-__all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipeline", "Progress", "chunk_file"]
+__all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipeline", "Progress"]
 
 log = logging.getLogger(__name__)
 

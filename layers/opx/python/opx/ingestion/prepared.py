@@ -13,6 +13,7 @@ from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.ids import entry_id
 from opx.domain.results import IndexedChunk
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
+from opx.ingestion.chunk_files import chunk_file, read_chunks
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
 from opx.ingestion.claims import Claim
 from opx.ingestion.reading import ReadDocument
@@ -69,12 +70,9 @@ class Chunks:
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """The chunks of any version, current or not; nothing if they are gone."""
         try:
-            stream = self._store.open(chunk_file(key, document_id))
+            yield from read_chunks(self._store, key, document_id)
         except ObjectNotFoundError:
             return
-        with stream:
-            for line in stream:
-                yield DocumentChunk.from_json(json.loads(line.decode("utf-8", "surrogatepass")))
 
     def _cut(self, read: ReadDocument, lines: IO[str]) -> KnowledgeDocument:
         """Write the chunks' lines; return the document with its counts."""
@@ -100,11 +98,6 @@ class Chunks:
 
 def _spool() -> tempfile.SpooledTemporaryFile[str]:
     return tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="\n", errors="surrogatepass")
-
-
-def chunk_file(key: DocumentKey, document_id: str) -> str:
-    """Where the chunks of a document version are kept."""
-    return f"{key.scope.prefix}chunks/{document_id}.jsonl"
 
 
 def _indexed(chunk: DocumentChunk, document: KnowledgeDocument) -> IndexedChunk:

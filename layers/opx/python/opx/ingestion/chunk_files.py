@@ -1,0 +1,21 @@
+"""Where the chunks of every version of a document are kept, and how they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from opx.domain.documents import DocumentChunk, DocumentKey
+from opx.ports import ObjectStore
+
+
+def chunk_file(key: DocumentKey, document_id: str) -> str:
+    """The object that holds the chunks of a document version, one JSON line each."""
+    return f"{key.scope.prefix}chunks/{document_id}.jsonl"
+
+
+def read_chunks(store: ObjectStore, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
+    """The chunks of any version, current or not, in order. Raises `ObjectNotFoundError` if they are gone."""
+    with store.open(chunk_file(key, document_id)) as stream:
+        for line in stream:
+            yield DocumentChunk.from_json(json.loads(line.decode("utf-8", "surrogatepass")))
