@@ -15,6 +15,23 @@ from opx.errors import InvalidInputError
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,9}\Z")
 """Ten characters leave room for the longest name that the environment is put before: 32 for an access policy."""
 
+CHOICES = {
+    "architecture": ("arm64", "x86_64"),
+    "python": ("3.12", "3.13", "3.14"),
+    "search_generation": GENERATIONS,
+    "agent": ("gateway", "classic", "none"),
+    "agent_schema": ("function", "openapi"),
+    "knowledge_base": ("none", "bedrock"),
+    "api_auth": ("iam", "jwt", "none"),
+}
+"""Allowed values. `api_auth` none: there is no HTTP API at all, not an open one. The runtime of Python 3.11 is missing
+since its C library is older than the wheels of some packages need."""
+
+DEFAULT_AGENT_MODEL = "amazon.nova-lite-v1:0"
+_MODEL_ID = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(:[a-z0-9-]+){0,2}\Z")
+OWN_KEY = "own"
+_KEY_ARN = re.compile(r"arn:[a-z0-9-]+:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+\Z")
+
 _FOREIGN = re.compile(r"[:/@]")
 """Context keys of CDK itself and of its look-ups all have one of these characters."""
 
@@ -29,28 +46,70 @@ class Deployment:
 
     `account` and `region` empty: the template fits every account and region. `ephemeral`: stateful resources go with
     their stack. `bundle`: layers get their dependencies, which takes network. `corpus_bucket` and `deploy_role` (an
-    ARN) replace the names that follow from the environment.
+    ARN) replace the names that follow from the environment. `client_id` and `project_id` are who a caller is that names
+    nobody. `agent_model` and `agent_schema` are the classic agent's. `search_endpoint` and `search_arn` name a
+    collection that exists already, in place of one of our own.
+    `kms_key`: empty for keys of AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and
+    `query_concurrency` 0 reserve nothing, for accounts whose quota is too small for it. `jwt_audience` may list several,
+    separated by commas.
     """
 
     environment: str = "dev"
     account: str = ""
     region: str = ""
+    architecture: str = "arm64"
+    python: str = "3.13"
     search_generation: str = "nextgen"
+    search_endpoint: str = ""
+    search_arn: str = ""
     embedding_model: str = DEFAULT_MODEL
     corpus_bucket: str = ""
     deploy_role: str = ""
+    client_id: str = ""
+    project_id: str = ""
+    agent: str = "gateway"
+    agent_model: str = DEFAULT_AGENT_MODEL
+    agent_schema: str = "function"
+    knowledge_base: str = "none"
+    api_auth: str = "iam"
+    jwt_issuer: str = ""
+    jwt_audience: str = ""
+    kms_key: str = ""
+    alarm_email: str = ""
+    ingest_concurrency: int = 10
+    query_concurrency: int = 50
+    vpc: bool = False
+    snapstart: bool = True
     ephemeral: bool = False
     bundle: bool = False
 
     def __post_init__(self) -> None:
         if not _ENVIRONMENT.match(self.environment):
             raise _refusal("environment", self.environment, "1 to 10 lower-case letters and digits, a letter first")
-        if self.search_generation not in GENERATIONS:
-            raise _refusal("search_generation", self.search_generation, ", ".join(GENERATIONS))
+        for key, allowed in CHOICES.items():
+            if getattr(self, key) not in allowed:
+                raise _refusal(key, getattr(self, key), ", ".join(allowed))
         try:
             embedding_model(self.embedding_model)
         except InvalidInputError as exc:
             raise ContextError(f"context embedding_model: {exc}") from exc
+        if not _MODEL_ID.match(self.agent_model):
+            raise _refusal("agent_model", self.agent_model, "the id of a model or of a cross-region inference profile")
+        if self.kms_key not in ("", OWN_KEY) and not _KEY_ARN.match(self.kms_key):
+            raise _refusal("kms_key", self.kms_key, f"{OWN_KEY}, or the ARN of a key")
+        for key in ("ingest_concurrency", "query_concurrency"):
+            if getattr(self, key) not in (0, *range(2, 1001)):
+                raise _refusal(key, getattr(self, key), "0 (nothing reserved), 2 to 1000")
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        """Keys that mean something only together."""
+        if bool(self.search_endpoint) != bool(self.search_arn):
+            raise ContextError("context search_endpoint and search_arn go together: give both, or neither")
+        if (self.api_auth == "jwt") != bool(self.jwt_issuer and self.jwt_audience):
+            raise ContextError("context api_auth=jwt needs jwt_issuer and jwt_audience, which mean nothing without it")
+        if self.project_id and not self.client_id:
+            raise ContextError("context project_id needs client_id: a project is a client's")
 
     @classmethod
     def from_context(cls, context: Mapping[str, Any]) -> Deployment:
@@ -60,9 +119,9 @@ class Deployment:
         for key in own:
             if key not in allowed:
                 raise ContextError(f"unknown context key {key!r}; allowed: {', '.join(allowed)}")
-        flags = {field.name for field in fields(cls) if field.type == "bool"}
-        values: dict[str, Any] = {key: _flag(key, value) if key in flags else str(value) for key, value in own.items()}
-        return cls(**values)
+        convert = {"bool": _flag, "int": _number, "str": lambda _, value: str(value)}
+        kinds = {field.name: str(field.type) for field in fields(cls)}
+        return cls(**{key: convert[kinds[key]](key, value) for key, value in own.items()})
 
 
 def _flag(key: str, value: object) -> bool:
@@ -72,6 +131,13 @@ def _flag(key: str, value: object) -> bool:
     if text not in known:
         raise _refusal(key, value, "true, false")
     return known[text]
+
+
+def _number(key: str, value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise _refusal(key, value, "a whole number") from None
 
 
 def _refusal(key: str, value: object, allowed: str) -> ContextError:

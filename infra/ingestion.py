@@ -10,7 +10,7 @@ from constructs import Construct
 from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
-from infra.constructs.hybrid_index import HybridIndex
+from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.ingest_queue import IngestQueue
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
@@ -18,8 +18,6 @@ from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, IDEMPOTENCY, KE
 
 WRITTEN_TABLES = (DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS)
 BATCH_SIZE = 10
-CONCURRENCY = 10
-"""Also a limit on the embedding model's rate and on the OCUs that indexing asks for."""
 
 INGEST_DOCUMENTS = FunctionSpec(
     use_case="ingest_documents",
@@ -27,7 +25,6 @@ INGEST_DOCUMENTS = FunctionSpec(
     description="Takes changed documents into the index",
     memory=1024,
     timeout=300,
-    concurrency=CONCURRENCY,
 )
 
 
@@ -40,7 +37,7 @@ class IngestionStack(Stack):
         stack_id: str,
         *,
         names: Names,
-        collection: HybridIndex,
+        collection: SearchEngine,
         source: LayerSource,
         env: Environment,
     ) -> None:
@@ -58,12 +55,13 @@ class IngestionStack(Stack):
                 "ingest_queue_url": self.changes.queue.queue_url,
             },
             rights=_rights(names, collection),
+            concurrency=names.deployment.ingest_concurrency,
         )
         self.ingest.function.add_event_source(
             event_sources.SqsEventSource(
                 self.changes.queue,
                 batch_size=BATCH_SIZE,
-                max_concurrency=CONCURRENCY,
+                max_concurrency=names.deployment.ingest_concurrency or None,
                 report_batch_item_failures=True,
             )
         )
@@ -72,7 +70,7 @@ class IngestionStack(Stack):
         CfnOutput(self, "FailedQueueUrl", value=self.changes.failed.queue_url)
 
 
-def _rights(names: Names, collection: HybridIndex) -> list[iam.PolicyStatement]:
+def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]:
     """Listing is for telling a missing object (404) from a forbidden one (403)."""
     bucket = names.corpus_arn
     return [

@@ -65,5 +65,42 @@ class Names:
         return f"arn:{Aws.PARTITION}:dynamodb:{Aws.REGION}:{Aws.ACCOUNT_ID}:table/{self.table(spec)}"
 
     @property
+    def learning_bus(self) -> str:
+        return f"{self.prefix}opx-knowledge-learning"
+
+    @property
+    def schedule_group(self) -> str:
+        return f"{self.prefix}opx-knowledge"
+
+    @property
+    def schedule_group_arn(self) -> str:
+        group = self.schedule_group
+        return f"arn:{Aws.PARTITION}:scheduler:{Aws.REGION}:{Aws.ACCOUNT_ID}:schedule-group/{group}"
+
+    @property
+    def key_alias(self) -> str:
+        return f"alias/{self.prefix}opx-knowledge"
+
+    @property
+    def agent(self) -> str:
+        """What agents ask: the gateway's name, or the classic agent's."""
+        return f"{self.prefix}opx-knowledge"
+
+    @property
+    def agent_role(self) -> str:
+        """The start is what AWS's own policies for those who manage agents expect, and leaves 28 of 64 characters."""
+        return f"AmazonBedrockExecutionRoleForAgents_{self.deployment.environment}-{Aws.REGION}"
+
+    def function_arn(self, use_case: str) -> str:
+        function = self.function(use_case)
+        return f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function:{function}"
+
+    def queue_arn(self, kind: str) -> str:
+        return f"arn:{Aws.PARTITION}:sqs:{Aws.REGION}:{Aws.ACCOUNT_ID}:{self.queue(kind)}"
+
+    def queue_url(self, kind: str) -> str:
+        return f"https://sqs.{Aws.REGION}.{Aws.URL_SUFFIX}/{Aws.ACCOUNT_ID}/{self.queue(kind)}"
+
+    @property
     def corpus_arn(self) -> str:
         return f"arn:{Aws.PARTITION}:s3:::{self.corpus_bucket}"

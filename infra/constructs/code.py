@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +12,46 @@ import jsii
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "layers" / "opx"
-REQUIREMENTS = ROOT / "layers" / "dependencies"
-KNOWLEDGE_FILE = ROOT / "corpus" / "knowledge.yaml"
+from infra.constructs.layer_contents import LIBRARY, ROOT, check_size, compile_modules, copy_library, install
 
-RUNTIME = lambda_.Runtime.PYTHON_3_13
-ARCHITECTURE = lambda_.Architecture.ARM_64
-_PYTHON_VERSION = "3.13"
-_PLATFORM = "aarch64-manylinux_2_28"
-"""Python 3.13 runs on Amazon Linux 2023, whose glibc is 2.34."""
+REQUIREMENTS = ROOT / "layers" / "dependencies"
+
+_RUNTIMES = {
+    "3.12": lambda_.Runtime.PYTHON_3_12,
+    "3.13": lambda_.Runtime.PYTHON_3_13,
+    "3.14": lambda_.Runtime.PYTHON_3_14,
+}
+_ARCHITECTURES = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
+_WHEELS = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
+"""These runtimes are on Amazon Linux 2023, whose glibc is 2.34."""
 
 _COMPILED = ["**/__pycache__", "**/*.pyc"]
 _UNBUNDLED = "the layer lists its packages but has none: for a deployment add -c bundle=true, as `make deploy` does"
+_UNCOMPILED = (
+    "no Python {0} was found here, so that the layers hold sources only and every cold start compiles them: install it "
+    "(`uv python install {0}`) and deploy again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What functions run on: an architecture as Lambda names it, and a version of Python."""
+
+    architecture: str = "arm64"
+    python: str = "3.13"
+
+    @property
+    def runtime(self) -> lambda_.Runtime:
+        return _RUNTIMES[self.python]
+
+    @property
+    def instructions(self) -> lambda_.Architecture:
+        return _ARCHITECTURES[self.architecture]
+
+    @property
+    def wheels(self) -> str:
+        """The platform as uv names it."""
+        return _WHEELS[self.architecture]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +59,7 @@ class LayerSource:
     """Where code comes from. Without `bundle`, dependencies are left out, so that no network is needed."""
 
     bundle: bool
+    platform: Platform = Platform()
     lambdas: Path = ROOT / "lambdas"
 
     def function_code(self, use_case: str) -> lambda_.Code:
@@ -42,39 +68,53 @@ class LayerSource:
 
     def library(self, scope: Construct) -> lambda_.LayerVersion:
         """The library, with its copy of `knowledge.yaml`."""
-        code = _bundled(LIBRARY, "opx", fill=copy_library)
-        return _layer(scope, "OpxLayer", code, "The opx library")
+        compiled: list[bool] = []
+
+        def fill(folder: Path) -> None:
+            copy_library(folder)
+            compiled.append(not self.bundle or compile_modules(folder, self.platform.python))
+
+        layer = self._layer(scope, "OpxLayer", self._bundled(LIBRARY, "opx", fill=fill), "The opx library")
+        if not all(compiled):
+            cdk.Validations.of(layer).add_warning("opx:uncompiled", _UNCOMPILED.format(self.platform.python))
+        return layer
 
     def dependencies(self, scope: Construct, name: str) -> lambda_.LayerVersion:
         """The packages of `layers/dependencies/<name>.txt`, at exactly the versions and hashes given there."""
         requirements = REQUIREMENTS / f"{name}.txt"
         if self.bundle:
-            code = _bundled(REQUIREMENTS, name, fill=lambda folder: install(requirements, folder))
+            code = self._bundled(REQUIREMENTS, name, fill=lambda folder: self._fill(folder, requirements))
         else:
             code = lambda_.Code.from_asset(str(REQUIREMENTS), exclude=["*", f"!{requirements.name}"])
-        layer = _layer(scope, "DependenciesLayer", code, f"Packages of {requirements.name}")
+        layer = self._layer(scope, "DependenciesLayer", code, f"Packages of {requirements.name}")
         if not self.bundle:
             cdk.Validations.of(layer).add_warning("opx:unbundled", _UNBUNDLED)
         return layer
 
+    def _fill(self, folder: Path, requirements: Path) -> None:
+        install(requirements, folder, wheels=self.platform.wheels, python=self.platform.python)
+        compile_modules(folder, self.platform.python)
+        check_size(folder, name=requirements.stem)
 
-def copy_library(folder: Path) -> None:
-    """Fill a layer with the library's source."""
-    target = folder / "python"
-    shutil.copytree(LIBRARY / "python", target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    data = target / "opx" / "data"
-    data.mkdir(exist_ok=True)
-    shutil.copyfile(KNOWLEDGE_FILE, data / KNOWLEDGE_FILE.name)
+    def _bundled(self, source: Path, name: str, *, fill: Callable[[Path], None]) -> lambda_.Code:
+        """The hash is that of the result, so that equal code isn't deployed again.
 
+        CDK bundles once for equal sources and options: `name`, as the command that is never run, tells two bundles of
+        one folder apart.
+        """
+        image = self.platform.runtime.bundling_image
+        bundling = cdk.BundlingOptions(image=image, command=[name], local=_LocalBundling(fill))
+        return lambda_.Code.from_asset(str(source), bundling=bundling, asset_hash_type=cdk.AssetHashType.OUTPUT)
 
-def install(requirements: Path, folder: Path) -> None:
-    """Fill a layer with packages built for the functions' platform. Source distributions are refused."""
-    from uv import find_uv_bin
-
-    command = [find_uv_bin(), "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
-    command += ["--python-platform", _PLATFORM, "--python-version", _PYTHON_VERSION]
-    command += ["--requirement", str(requirements), "--target", str(folder / "python")]
-    subprocess.run(command, check=True)  # noqa: S603 - the command is ours, and so are the files it names
+    def _layer(self, scope: Construct, construct_id: str, code: lambda_.Code, description: str) -> lambda_.LayerVersion:
+        return lambda_.LayerVersion(
+            scope,
+            construct_id,
+            code=code,
+            description=description,
+            compatible_runtimes=[self.platform.runtime],
+            compatible_architectures=[self.platform.instructions],
+        )
 
 
 @jsii.implements(cdk.ILocalBundling)
@@ -87,24 +127,3 @@ class _LocalBundling:
     def try_bundle(self, output_dir: str, *_: Any, **_options: Any) -> bool:
         self._fill(Path(output_dir))
         return True
-
-
-def _bundled(source: Path, name: str, *, fill: Callable[[Path], None]) -> lambda_.Code:
-    """The hash is that of the result, so that equal code isn't deployed again.
-
-    CDK bundles once for equal sources and options: `name`, as the command that is never run, tells two bundles of one
-    folder apart.
-    """
-    bundling = cdk.BundlingOptions(image=RUNTIME.bundling_image, command=[name], local=_LocalBundling(fill))
-    return lambda_.Code.from_asset(str(source), bundling=bundling, asset_hash_type=cdk.AssetHashType.OUTPUT)
-
-
-def _layer(scope: Construct, construct_id: str, code: lambda_.Code, description: str) -> lambda_.LayerVersion:
-    return lambda_.LayerVersion(
-        scope,
-        construct_id,
-        code=code,
-        description=description,
-        compatible_runtimes=[RUNTIME],
-        compatible_architectures=[ARCHITECTURE],
-    )

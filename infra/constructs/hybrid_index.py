@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from aws_cdk import CfnResource, Stack
 from aws_cdk import aws_opensearchserverless as aoss
@@ -30,6 +30,24 @@ class Access:
     read: str
     write: str
     manage: str
+
+
+class SearchEngine(Protocol):
+    """Where functions find the index, and what they need rights on."""
+
+    @property
+    def endpoint(self) -> str: ...
+
+    @property
+    def arn(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingIndex:
+    """A collection made elsewhere. That it has the index and lets the functions' roles in is up to who made it."""
+
+    endpoint: str
+    arn: str
 
 
 class HybridIndex(Construct):

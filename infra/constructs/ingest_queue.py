@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
-from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.constructs.acknowledgements import acknowledge
+from infra.constructs.queues import dead_letter_queue, work_queue
 from infra.names import Names
 from opx.ingestion.events import CREATED, DELETED, DOCUMENTS_FOLDER
 
@@ -20,10 +19,6 @@ VISIBILITY_TIMEOUTS = 6
 """Function timeouts for which a message stays hidden: Lambda's documentation asks for six, since a batch whose
 invocation is throttled is tried again before it returns to the queue."""
 
-_KEPT_DAYS = 4
-_SET_ASIDE_DAYS = 14
-"""The longest that SQS keeps a message."""
-
 
 class IngestQueue(Construct):
     """Changes of documents in a bucket, from EventBridge into a queue.
@@ -34,15 +29,17 @@ class IngestQueue(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, names: Names, function_timeout: int) -> None:
         super().__init__(scope, construct_id)
-        self.failed = self._queue("Failed", names.queue("ingest-failed"), _SET_ASIDE_DAYS)
-        self.undelivered = self._queue("Undelivered", names.queue("ingest-undelivered"), _SET_ASIDE_DAYS)
-        acknowledge(self.undelivered, "SQS3", "it is a dead-letter queue itself, that of the EventBridge target")
-        self.queue = self._queue(
+        self.failed = dead_letter_queue(self, "Failed", names.queue("ingest-failed"), of="the queue of changes")
+        self.undelivered = dead_letter_queue(
+            self, "Undelivered", names.queue("ingest-undelivered"), of="the EventBridge target"
+        )
+        self.queue = work_queue(
+            self,
             "Queue",
             names.queue("ingest"),
-            _KEPT_DAYS,
-            visibility_timeout=Duration.seconds(VISIBILITY_TIMEOUTS * function_timeout),
-            dead_letter_queue=sqs.DeadLetterQueue(queue=self.failed, max_receive_count=RECEIVES),
+            dead_letters=self.failed,
+            receives=RECEIVES,
+            visibility=Duration.seconds(VISIBILITY_TIMEOUTS * function_timeout),
         )
         self.rule = events.Rule(
             self,
@@ -50,18 +47,6 @@ class IngestQueue(Construct):
             description="Objects below documents/ of the corpus, of everyone and of each client",
             event_pattern=document_changes(names.corpus_bucket),
             targets=[targets.SqsQueue(self.queue, dead_letter_queue=self.undelivered)],
-        )
-
-    def _queue(self, construct_id: str, name: str, kept_days: int, **more: object) -> sqs.Queue:
-        return sqs.Queue(
-            self,
-            construct_id,
-            queue_name=name,
-            retention_period=Duration.days(kept_days),
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            removal_policy=RemovalPolicy.DESTROY,
-            **more,  # type: ignore[arg-type]
         )
 
 

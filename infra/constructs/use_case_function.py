@@ -12,31 +12,36 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.constructs.acknowledgements import acknowledge
-from infra.constructs.code import ARCHITECTURE, RUNTIME, LayerSource
+from infra.constructs.code import LayerSource
 from infra.constructs.keeping import removal_policy
 from infra.names import DEFAULTS, Names
 from opx.settings import env_name
 
+LIVE = "live"
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSpec:
-    """`use_case` is a folder of `lambdas/`, `dependencies` a file of `layers/dependencies/`; sizes in MB and seconds."""
+    """`use_case` is a folder of `lambdas/`, `dependencies` a file of `layers/dependencies/`; sizes in MB and seconds.
+
+    `answers_people`: somebody waits for it, so that it starts from a snapshot unless the deployment does without.
+    """
 
     use_case: str
     dependencies: str
     description: str
     memory: int
     timeout: int
-    concurrency: int | None = None
+    answers_people: bool = False
 
 
 class UseCaseFunction(Construct):
     """A function, its layers, its role and its log group.
 
     `settings` are values by field of `opx.settings.Settings`; nothing else is in the environment. The role may write
-    to the log group and what `rights` say.
+    to the log group and traces, and what `rights` say. `concurrency` instances are reserved for it, which is also the
+    most that run at once; 0 reserves none. What calls the function calls `target`.
     """
 
     def __init__(
@@ -49,8 +54,10 @@ class UseCaseFunction(Construct):
         source: LayerSource,
         settings: Mapping[str, str],
         rights: Sequence[iam.PolicyStatement],
+        concurrency: int = 0,
     ) -> None:
         super().__init__(scope, construct_id)
+        snapstart = spec.answers_people and names.deployment.snapstart
         self.log_group = logs.LogGroup(
             self,
             "Logs",
@@ -71,19 +78,25 @@ class UseCaseFunction(Construct):
             "Function",
             function_name=names.function(spec.use_case),
             description=spec.description,
-            runtime=RUNTIME,
-            architecture=ARCHITECTURE,
+            runtime=source.platform.runtime,
+            architecture=source.platform.instructions,
             handler="handler.handler",
             code=source.function_code(spec.use_case),
             layers=[source.library(self), source.dependencies(self, spec.dependencies)],
             environment={env_name(field): value for field, value in settings.items()},
             memory_size=spec.memory,
             timeout=Duration.seconds(spec.timeout),
-            reserved_concurrent_executions=spec.concurrency,
+            reserved_concurrent_executions=concurrency or None,
+            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snapstart else None,
             role=self.role,
             log_group=self.log_group,
         )
         acknowledge(self.function, "L1", "the layers' wheels are locked for this version of Python")
+        self.target: lambda_.IFunction = self._published() if snapstart else self.function
+
+    def _published(self) -> lambda_.Alias:
+        """Snapshots are of published versions: callers use the alias, which follows the newest."""
+        return lambda_.Alias(self, "Live", alias_name=LIVE, version=self.function.current_version)
 
 
 def common_settings(names: Names, endpoint: str) -> dict[str, str]:

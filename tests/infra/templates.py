@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-STACKS = ("storage", "search", "ingestion", "retrieval")
+STACKS = ("storage", "search", "ingestion", "retrieval", "sources", "learning")
 Resource = dict[str, Any]
 
 

@@ -51,7 +51,28 @@ def compact(assembly: Assembly, stack: str) -> str:
         lines.append(f"{kind} {name} {json.dumps({**properties, **rest}, sort_keys=True, separators=(',', ':'))}")
     for name, output in sorted(template.get("Outputs", {}).items()):
         lines.append(f"Output {name} {output['Value']}")
-    return re.sub(r"[0-9a-f]{64}", "<asset>", "\n".join(lines))
+    return without_hashes("\n".join(lines))
+
+
+@pytest.mark.parametrize("environment", ["default", "ephemeral"])
+def test_what_is_handed_over_asynchronously_has_somewhere_to_go_when_it_fails(
+    environment: str, request: pytest.FixtureRequest
+) -> None:
+    assembly: Assembly = request.getfixturevalue(environment)
+    edges = 0
+    for stack, name, resource in assembly.all_resources():
+        kind, properties = resource["Type"].removeprefix("AWS::"), resource.get("Properties", {})
+        where = f"{name} of {stack}"
+        if kind == "Events::Rule":
+            edges += 1
+            assert all("Arn" in target.get("DeadLetterConfig", {}) for target in properties["Targets"]), where
+        if kind == "Scheduler::Schedule":
+            edges += 1
+            assert "Arn" in properties["Target"].get("DeadLetterConfig", {}), where
+        if kind == "SQS::Queue" and not properties["QueueName"].endswith(("-failed", "-undelivered")):
+            edges += 1
+            assert properties["RedrivePolicy"]["maxReceiveCount"] > 1, where
+    assert edges > 10
 
 
 @pytest.mark.parametrize("environment", ["default", "ephemeral"])
@@ -90,4 +111,10 @@ def node_folder(tmp_path: Path) -> Path:
 
 
 def masked(template: Path) -> object:
-    return json.loads(re.sub(r"[0-9a-f]{64}", "<asset>", template.read_text()))
+    return json.loads(without_hashes(template.read_text()))
+
+
+def without_hashes(text: str) -> str:
+    """With those of assets and of functions' versions masked, which change with every line of code."""
+    text = re.sub(r"[0-9a-f]{64}", "<asset>", text)
+    return re.sub(r"(CurrentVersion[0-9A-F]{8})[0-9a-f]{32}", r"\1<version>", text)

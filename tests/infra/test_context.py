@@ -27,11 +27,33 @@ def test_without_context_a_retained_next_generation_dev_environment_is_made() ->
         ("ephemeral", "yes", "true, false"),
         ("bundle", "1", "true, false"),
         ("embedding_model", "amazon.titan-embed-text-v9", "amazon.titan-embed-text-v2:0"),
+        ("agent", "lex", "gateway, classic, none"),
+        ("knowledge_base", "kendra", "none, bedrock"),
+        ("api_auth", "open", "iam, jwt, none"),
+        ("kms_key", "1234", "own, or the ARN of a key"),
+        ("ingest_concurrency", "1", "0 .nothing reserved., 2 to 1000"),
+        ("ingest_concurrency", "many", "a whole number"),
+        ("query_concurrency", "-3", "0 .nothing reserved., 2 to 1000"),
     ],
 )
 def test_an_unknown_value_is_refused_with_what_is_allowed(key: str, value: str, allowed: str) -> None:
     with pytest.raises(ContextError, match=f"context {key}.*{allowed}"):
         Deployment.from_context({key: value})
+
+
+@pytest.mark.parametrize(
+    ("context", "reason"),
+    [
+        ({"search_endpoint": "https://x.aoss.amazonaws.com"}, "search_endpoint and search_arn go together"),
+        ({"search_arn": "arn:aws:aoss:eu-central-1:1:collection/x"}, "search_endpoint and search_arn go together"),
+        ({"api_auth": "jwt", "jwt_issuer": "https://issuer"}, "api_auth=jwt needs jwt_issuer and jwt_audience"),
+        ({"jwt_issuer": "https://issuer", "jwt_audience": "opx"}, "mean nothing without it"),
+        ({"project_id": "p"}, "project_id needs client_id"),
+    ],
+)
+def test_keys_that_mean_something_only_together_are_refused_alone(context: dict[str, str], reason: str) -> None:
+    with pytest.raises(ContextError, match=reason):
+        Deployment.from_context(context)
 
 
 def test_an_unknown_key_is_refused_with_what_is_allowed() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from opx.tables import DOCUMENTS, PROJECTS
 from tests.infra.templates import Assembly
 from tests.infra.test_ingestion import pairs, rights, table_arns
@@ -35,8 +37,33 @@ def test_the_function_runs_the_handler_of_its_folder_on_the_lean_layer(default: 
     assert descriptions == {"The opx library", "Packages of api.txt"}
 
 
-def test_the_functions_name_is_an_output(default: Assembly) -> None:
-    (function,) = default.resources("retrieval", "Lambda::Function")
-    outputs = default.templates["retrieval"]["Outputs"]
-    assert outputs["FunctionArn"]["Value"] == f"<{function}.Arn>"
-    assert outputs["FunctionName"]["Value"] == f"<{function}>"
+def test_the_function_starts_from_a_snapshot_of_its_newest_version(default: Assembly) -> None:
+    ((name, function),) = default.resources("retrieval", "Lambda::Function").items()
+    assert function["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+    ((version, published),) = default.resources("retrieval", "Lambda::Version").items()
+    assert published["FunctionName"] == f"<{name}>"
+    alias = default.only("retrieval", "Lambda::Alias")
+    assert (alias["Name"], alias["FunctionVersion"]) == ("live", f"<{version}.Version>")
+
+
+def test_who_calls_the_function_calls_its_newest_version(default: Assembly) -> None:
+    (alias,) = default.resources("retrieval", "Lambda::Alias")
+    assert default.templates["retrieval"]["Outputs"]["FunctionArn"]["Value"] == f"<{alias}>"
+    assert default.only("retrieval", "Lambda::Permission")["FunctionName"] == f"<{alias}>"
+
+
+def test_without_snapstart_the_function_itself_is_called(make: Callable[..., Assembly]) -> None:
+    plain = make(snapstart="false")
+    ((name, function),) = plain.resources("retrieval", "Lambda::Function").items()
+    assert "SnapStart" not in function
+    assert plain.templates["retrieval"]["Outputs"]["FunctionArn"]["Value"] == f"<{name}.Arn>"
+    assert not plain.resources("retrieval", "Lambda::Alias")
+
+
+def test_as_many_questions_are_answered_at_once_as_the_index_should_bear(
+    default: Assembly, make: Callable[..., Assembly]
+) -> None:
+    assert default.only("retrieval", "Lambda::Function")["ReservedConcurrentExecutions"] == 50
+    unreserved = make(query_concurrency="0", ingest_concurrency="0")
+    for stack in ("retrieval", "ingestion"):
+        assert "ReservedConcurrentExecutions" not in unreserved.only(stack, "Lambda::Function")

@@ -1,0 +1,52 @@
+"""Queues as all of them are here: encrypted, for TLS only, and with somewhere for what can't be handled."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.constructs.acknowledgements import acknowledge
+
+KEPT_DAYS = 4
+SET_ASIDE_DAYS = 14
+"""The longest that SQS keeps a message."""
+
+
+def work_queue(
+    scope: Construct,
+    construct_id: str,
+    name: str,
+    *,
+    dead_letters: sqs.Queue,
+    receives: int,
+    visibility: Duration | None = None,
+    kept_days: int = KEPT_DAYS,
+) -> sqs.Queue:
+    """A queue whose messages go to `dead_letters` after they were handed out `receives` times."""
+    return sqs.Queue(
+        scope,
+        construct_id,
+        queue_name=name,
+        retention_period=Duration.days(kept_days),
+        visibility_timeout=visibility,
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=True,
+        dead_letter_queue=sqs.DeadLetterQueue(queue=dead_letters, max_receive_count=receives),
+        removal_policy=RemovalPolicy.DESTROY,
+    )
+
+
+def dead_letter_queue(scope: Construct, construct_id: str, name: str, *, of: str) -> sqs.Queue:
+    """A queue for what could not be handled; `of` says what it is the dead-letter queue of."""
+    queue = sqs.Queue(
+        scope,
+        construct_id,
+        queue_name=name,
+        retention_period=Duration.days(SET_ASIDE_DAYS),
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=True,
+        removal_policy=RemovalPolicy.DESTROY,
+    )
+    acknowledge(queue, "SQS3", f"it is a dead-letter queue itself, that of {of}")
+    return queue

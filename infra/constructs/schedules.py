@@ -1,0 +1,81 @@
+"""Calls that EventBridge Scheduler makes at fixed times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.constructs import rights
+from infra.names import Names
+
+JITTER_MINUTES = 10
+"""Calls start within these minutes after their time, so that not everything that is due at three o'clock starts then."""
+
+RETRIES = 3
+KEPT_SECONDS = 3600
+"""How long the scheduler tries to hand a call over before it goes to the dead letters."""
+
+
+class Schedules(Construct):
+    """Schedules that call one target: a queue with `sqs:SendMessage`, a function with `lambda:InvokeFunction`.
+
+    The scheduler's role may do that, and put what it could not hand over into `dead_letters`. The group of this
+    environment (`Names.schedule_group`, made by the sources stack) has to exist.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, names: Names, target: str, action: str, dead_letters: sqs.IQueue
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._names = names
+        self._target = target
+        self._dead_letters = dead_letters
+        self.role = iam.Role(self, "Role", assumed_by=_scheduler(names))
+        self.role.add_to_policy(rights.allow([action], target))
+        self.role.add_to_policy(rights.allow(["sqs:SendMessage"], dead_letters.queue_arn))
+
+    def add(
+        self,
+        name: str,
+        expression: str,
+        *,
+        description: str,
+        payload: Mapping[str, object] | None = None,
+        enabled: bool = True,
+    ) -> scheduler.CfnSchedule:
+        """Hand `payload` over whenever `expression` says, in UTC. One that isn't `enabled` is kept, but not followed."""
+        return scheduler.CfnSchedule(
+            self,
+            name,
+            name=name,
+            group_name=self._names.schedule_group,
+            description=description,
+            schedule_expression=expression,
+            schedule_expression_timezone="UTC",
+            state="ENABLED" if enabled else "DISABLED",
+            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(
+                mode="FLEXIBLE", maximum_window_in_minutes=JITTER_MINUTES
+            ),
+            target=scheduler.CfnSchedule.TargetProperty(
+                arn=self._target,
+                role_arn=self.role.role_arn,
+                input=json.dumps(dict(payload or {}), sort_keys=True),
+                dead_letter_config=scheduler.CfnSchedule.DeadLetterConfigProperty(arn=self._dead_letters.queue_arn),
+                retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                    maximum_event_age_in_seconds=KEPT_SECONDS, maximum_retry_attempts=RETRIES
+                ),
+            ),
+        )
+
+
+def _scheduler(names: Names) -> iam.IPrincipal:
+    """The scheduler on behalf of this environment's schedules, and of nobody else's."""
+    return iam.PrincipalWithConditions(
+        iam.ServicePrincipal("scheduler.amazonaws.com"),
+        {"ArnLike": {"aws:SourceArn": names.schedule_group_arn}},
+    )

@@ -1,0 +1,52 @@
+"""Cron expressions as operators write them, for a scheduler that has its own form of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from opx.errors import InvalidInputError
+
+_ANY_DAY = "?"
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+
+
+def scheduler_cron(text: str) -> str:
+    """A five-field cron expression as EventBridge Scheduler takes it: `0 5 * * 0` is `cron(0 5 ? * SUN *)`.
+
+    The scheduler has a sixth field for the year, counts weekdays differently, and one of its two day fields must say
+    that it doesn't matter. Raises `InvalidInputError` for what is no cron expression, and for what can't be said there:
+    both a day of the month and a weekday, and days such as `L` or `1#2`.
+
+    Source of the target's form: EventBridge Scheduler user guide, "Cron-based schedules".
+    """
+    minutes, hours, days, months, weekdays = _fields(text)
+    if any(not isinstance(value, int) or value < 0 for value in (*days, *weekdays)):
+        raise InvalidInputError(f"schedule {text!r}: days counted from an end, as L and # do, can't be scheduled")
+    every_day, every_weekday = len(days) == 31, len(weekdays) == 8
+    if not (every_day or every_weekday):
+        raise InvalidInputError(
+            f"schedule {text!r} restricts both the day of the month and the weekday, which can't be scheduled as one: "
+            "make two schedules of it"
+        )
+    day = _ANY_DAY if not every_weekday else _listed(days, whole=31)
+    weekday = _ANY_DAY if every_weekday else ",".join(_WEEKDAYS[n] for n in sorted({n % 7 for n in weekdays}))
+    return f"cron({_listed(minutes, whole=60)} {_listed(hours, whole=24)} {day} {_listed(months, whole=12)} {weekday} *)"
+
+
+def _fields(text: str) -> tuple[set[int], ...]:
+    """The values of minute, hour, day of month, month and weekday (Sunday is 0 and 7)."""
+    from cronsim import CronSim, CronSimError
+
+    if len(text.split()) != 5:
+        raise InvalidInputError(f"schedule {text!r}: needed are minute hour day-of-month month day-of-week")
+    try:
+        parsed = CronSim(text, datetime(2000, 1, 1, tzinfo=UTC))
+    except CronSimError as exc:
+        raise InvalidInputError(f"schedule {text!r} is not a cron expression: {str(exc).lower()}") from exc
+    return parsed.minutes, parsed.hours, parsed.days, parsed.months, parsed.weekdays
+
+
+def _listed(values: Iterable[int], *, whole: int) -> str:
+    chosen = sorted(values)
+    return "*" if len(chosen) == whole else ",".join(map(str, chosen))
