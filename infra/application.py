@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from infra.agent import AgentStack
-from infra.configuration import Deployment
+from infra.api import ApiStack
+from infra.configuration import ContextError, Deployment
 from infra.constructs.code import LayerSource, Platform
-from infra.constructs.hybrid_index import ExistingIndex
+from infra.constructs.customer_key import EncryptWith
+from infra.constructs.hybrid_index import ExistingIndex, SearchEngine
+from infra.constructs.managed_search import ManagedBase, is_wanted
+from infra.constructs.private_network import RunInside
+from infra.foundation import FoundationStack
 from infra.ingestion import IngestionStack
+from infra.knowledge_base import KnowledgeBaseStack
 from infra.learning import LearningStack
 from infra.names import Names
 from infra.retrieval import RetrievalStack
 from infra.search import SearchStack
 from infra.sources import SourcesStack
 from infra.storage import StorageStack
+
+S = TypeVar("S", bound=cdk.Stack)
 
 FEATURE_FLAGS = {
     "@aws-cdk/aws-iam:minimizePolicies": True,
@@ -45,6 +53,10 @@ class Stacks:
     learning: LearningStack
     agent: AgentStack | None
     """None where agents are made elsewhere."""
+    api: ApiStack | None
+    """None where there is no HTTP API."""
+    foundation: FoundationStack | None
+    """None without a key and without a network of its own."""
 
 
 def new_app(context: Mapping[str, Any] | None = None, outdir: str | None = None) -> cdk.App:
@@ -57,25 +69,49 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     deployment = Deployment.from_context(app.node.get_all_context())
     names = Names(deployment)
     platform = Platform(deployment.architecture, deployment.python)
-    layers = LayerSource(bundle=deployment.bundle, platform=platform, **({"lambdas": lambdas} if lambdas else {}))
+    source = LayerSource(bundle=deployment.bundle, platform=platform, **({"lambdas": lambdas} if lambdas else {}))
     env = cdk.Environment(account=deployment.account or None, region=deployment.region or None)
-    storage = StorageStack(app, names.stack("storage"), names=names, env=env)
-    search = None if deployment.search_endpoint else SearchStack(app, names.stack("search"), names=names, env=env)
-    engine = search.collection if search else ExistingIndex(deployment.search_endpoint, deployment.search_arn)
-    ingestion = IngestionStack(app, names.stack("ingestion"), names=names, collection=engine, source=layers, env=env)
-    retrieval = RetrievalStack(app, names.stack("retrieval"), names=names, collection=engine, source=layers, env=env)
-    sources = SourcesStack(app, names.stack("sources"), names=names, env=env)
-    learning = LearningStack(app, names.stack("learning"), names=names, env=env)
-    agent = _agent(app, names, retrieval, env) if deployment.agent != "none" else None
-    ingestion.add_stack_dependency(storage)
-    retrieval.add_stack_dependency(storage)
+
+    def add(kind: str, make: Callable[..., S], *after: cdk.Stack, **more: object) -> S:
+        stack = make(app, names.stack(kind), names=names, env=env, **more)
+        for earlier in after:
+            stack.add_stack_dependency(earlier)
+        return stack
+
+    foundation = add("foundation", FoundationStack) if FoundationStack.needed(deployment) else None
+    storage = add("storage", StorageStack)
+    search = None
+    engine: SearchEngine = ExistingIndex(deployment.search_endpoint, deployment.search_arn)
+    if not deployment.search_endpoint:
+        network = foundation.network if foundation else None
+        search = add("search", SearchStack, vpc_endpoint=network.collection_endpoint if network else "")
+        engine = search.collection
+    code = {"collection": engine, "source": source}
+    managed: ManagedBase | None = None
+    if is_wanted(names):
+        if not search:
+            raise ContextError("context knowledge_base=bedrock needs a collection made here: leave out search_endpoint")
+        managed = add("knowledge-base", KnowledgeBaseStack, storage, search, **code).base
+    ingestion = add("ingestion", IngestionStack, storage, **code)
+    retrieval = add("retrieval", RetrievalStack, storage, managed=managed, **code)
+    sources = add("sources", SourcesStack)
+    learning = add("learning", LearningStack)
+    called = {"function_arn": retrieval.target_arn}
+    agent = add("agent", AgentStack, retrieval, **called) if deployment.agent != "none" else None
+    api = None
+    if deployment.api_auth != "none":
+        api = add("api", ApiStack, retrieval, retrieve_arn=retrieval.target_arn, **code)
+    _apply(app, deployment.kms_key, foundation)
     cdk.Tags.of(app).add("application", "opx-knowledge")
     cdk.Tags.of(app).add("environment", deployment.environment)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    return Stacks(storage, search, ingestion, retrieval, sources, learning, agent)
+    return Stacks(storage, search, ingestion, retrieval, sources, learning, agent, api, foundation)
 
 
-def _agent(app: cdk.App, names: Names, retrieval: RetrievalStack, env: cdk.Environment) -> AgentStack:
-    agent = AgentStack(app, names.stack("agent"), names=names, function_arn=retrieval.target_arn, env=env)
-    agent.add_stack_dependency(retrieval)
-    return agent
+def _apply(app: cdk.App, key: str, foundation: FoundationStack | None) -> None:
+    """Aspects reach every stack, those too that are added later."""
+    if key:
+        arn = foundation.key.key_arn if foundation and foundation.key else key
+        cdk.Aspects.of(app).add(EncryptWith(arn))
+    if foundation and foundation.network:
+        cdk.Aspects.of(app).add(RunInside(foundation.network))

@@ -119,9 +119,15 @@ class Deployment:
         for key in own:
             if key not in allowed:
                 raise ContextError(f"unknown context key {key!r}; allowed: {', '.join(allowed)}")
-        convert = {"bool": _flag, "int": _number, "str": lambda _, value: str(value)}
         kinds = {field.name: str(field.type) for field in fields(cls)}
-        return cls(**{key: convert[kinds[key]](key, value) for key, value in own.items()})
+        values: dict[str, Any] = {key: _converted(key, kinds[key], value) for key, value in own.items()}
+        return cls(**values)
+
+
+def _converted(key: str, kind: str, value: object) -> object:
+    if kind == "bool":
+        return _flag(key, value)
+    return _number(key, value) if kind == "int" else str(value)
 
 
 def _flag(key: str, value: object) -> bool:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Environment, Fn, Stack
 from constructs import Construct
 
+from infra.constructs import managed_search
 from infra.constructs.hybrid_index import Access, HybridIndex
+from infra.constructs.managed_index import ManagedIndex
 from infra.names import DEFAULTS, Names
 
 
 class SearchStack(Stack):
     """One collection with one index; what reads, what writes and what creates it are three different principals."""
 
-    def __init__(self, scope: Construct, stack_id: str, *, names: Names, env: Environment) -> None:
+    def __init__(
+        self, scope: Construct, stack_id: str, *, names: Names, env: Environment, vpc_endpoint: str = ""
+    ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: search index")
+        manager = names.deployment.deploy_role or self._execution_role()
         self.collection = HybridIndex(
             self,
             "HybridIndex",
@@ -22,9 +27,13 @@ class SearchStack(Stack):
             access=Access(
                 write=names.role_arn("ingest_documents"),
                 read=names.role_arn("retrieve_knowledge"),
-                manage=names.deployment.deploy_role or self._execution_role(),
+                manage=manager,
             ),
+            vpc_endpoint=vpc_endpoint,
         )
+        if managed_search.is_wanted(names):
+            arn = self.collection.arn
+            ManagedIndex(self, "ManagedIndex", names=names, collection_arn=arn, manager=manager)
         CfnOutput(self, "Endpoint", value=self.collection.endpoint)
 
     def _execution_role(self) -> str:

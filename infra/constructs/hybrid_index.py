@@ -53,15 +53,26 @@ class ExistingIndex:
 class HybridIndex(Construct):
     """A vector collection of the chosen generation with one index, reachable over TLS with signed requests only.
 
+    With a `vpc_endpoint` (its id), requests are taken through that endpoint and from nowhere else.
+
     The policies come first: a collection needs the encryption policy to be created, and the index needs the right to
     create it, which takes up to a minute to be effective while the collection takes several to be created.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, names: Names, index_name: str, access: Access) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        names: Names,
+        index_name: str,
+        access: Access,
+        vpc_endpoint: str = "",
+    ) -> None:
         super().__init__(scope, construct_id)
         self._names = names
         self.index_name = index_name
-        policies = [self._encryption_policy(), self._network_policy(), *self._access_policies(access)]
+        policies = [self._encryption_policy(), self._network_policy(vpc_endpoint), *self._access_policies(access)]
         group = self._group() if names.deployment.search_generation == "nextgen" else None
         self._collection = self._make_collection(group)
         index = aoss.CfnCollectionIndex(
@@ -120,11 +131,13 @@ class HybridIndex(Construct):
         name = self._names.collection
         return aoss.CfnSecurityPolicy(self, "Encryption", name=name, type="encryption", policy=_json(policy))
 
-    def _network_policy(self) -> CfnResource:
-        """The endpoint answers from everywhere, to signed requests of the principals below; no dashboards."""
-        policy = [{"Rules": [self._collection_rule()], "AllowFromPublic": True}]
-        name = self._names.collection
-        return aoss.CfnSecurityPolicy(self, "Network", name=name, type="network", policy=_json(policy))
+    def _network_policy(self, vpc_endpoint: str) -> CfnResource:
+        """Signed requests of the principals below are answered from everywhere, or through the endpoint alone."""
+        access = (
+            {"AllowFromPublic": False, "SourceVPCEs": [vpc_endpoint]} if vpc_endpoint else {"AllowFromPublic": True}
+        )
+        policy = Stack.of(self).to_json_string([{"Rules": [self._collection_rule()], **access}])
+        return aoss.CfnSecurityPolicy(self, "Network", name=self._names.collection, type="network", policy=policy)
 
     def _access_policies(self, access: Access) -> list[CfnResource]:
         return [

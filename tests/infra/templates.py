@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-STACKS = ("storage", "search", "ingestion", "retrieval", "sources", "learning")
+from cfnlint.api import lint  # type: ignore[import-untyped]
+from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
+
+STACKS = ("storage", "search", "ingestion", "retrieval", "sources", "learning", "agent")
 Resource = dict[str, Any]
+
+REDUNDANT_DEPENDENCY = "W3005"
+"""CDK writes DependsOn for a function's role beside the reference to it."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,20 @@ def synthesise(context: Mapping[str, object], outdir: Path) -> Assembly:
     report = json.loads((outdir / "validation-report.json").read_text())
     for plugin in report["pluginReports"]:
         findings += [_finding(violation) for violation in plugin["violations"] if violation["severity"] == "error"]
-    written = {stack: json.loads(next(outdir.glob(f"*-{stack}.template.json")).read_text()) for stack in STACKS}
+    files = sorted(outdir.glob("*.template.json"))
+    written = {_kind(file): json.loads(file.read_text()) for file in files}
     return Assembly(outdir, written, {name: plain(template) for name, template in written.items()}, findings)
+
+
+def _kind(template: Path) -> str:
+    """`opx-knowledge-dev-storage.template.json` is of kind `storage`."""
+    return template.name.removesuffix(".template.json").split("-", 3)[-1]
+
+
+def lint_findings(assembly: Assembly, stack: str) -> list[str]:
+    """What cfn-lint says about a template."""
+    config = ManualArgs(regions=["eu-central-1"], ignore_checks=[REDUNDANT_DEPENDENCY])
+    return [str(match) for match in lint(json.dumps(assembly.written[stack]), config=config)]
 
 
 def _finding(violation: Mapping[str, Any]) -> str:

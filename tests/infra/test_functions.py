@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from infra.constructs.code import ROOT
+from infra.constructs.layer_contents import ROOT
 from opx.settings import Settings, env_name
 from tests.infra.templates import Assembly, Resource, listed
 

@@ -1,0 +1,123 @@
+"""Encryption with a key of the customer, for everything of an environment that keeps data."""
+
+from __future__ import annotations
+
+import json
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import Aws, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_opensearchserverless as aoss
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct, IConstruct
+
+from infra.constructs import rights
+from infra.constructs.keeping import removal_policy
+from infra.constructs.schedules import Schedules
+from infra.constructs.use_case_function import UseCaseFunction
+from infra.names import Names
+
+USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
+SERVICES = ("cloudwatch", "delivery.logs", "events", "scheduler", "sns")
+"""Services that write into encrypted queues and topics on the account's behalf."""
+
+_WITHOUT_KEY = "AccessLogs"
+"""S3 delivers access logs only into buckets encrypted with keys of its own."""
+
+
+def customer_key(scope: Construct, construct_id: str, *, names: Names) -> kms.Key:
+    """A key for one environment, which rotates every year."""
+    key = kms.Key(
+        scope,
+        construct_id,
+        alias=names.key_alias,
+        description=f"OPX Knowledge, environment {names.deployment.environment}",
+        enable_key_rotation=True,
+        removal_policy=removal_policy(ephemeral=names.deployment.ephemeral),
+    )
+    for statement in key_policy():
+        key.add_to_resource_policy(statement)
+    return key
+
+
+def key_policy() -> list[iam.PolicyStatement]:
+    """What a key has to allow besides its administration; a key that exists already needs it too."""
+    logs_of_account = f"arn:{Aws.PARTITION}:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:*"
+    return [
+        iam.PolicyStatement(
+            principals=[iam.ServicePrincipal(f"{service}.amazonaws.com") for service in SERVICES],
+            actions=list(USE_KEY),
+            resources=["*"],
+            conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+        ),
+        iam.PolicyStatement(
+            principals=[iam.ServicePrincipal(f"logs.{Aws.REGION}.amazonaws.com")],
+            actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+            resources=["*"],
+            conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": logs_of_account}},
+        ),
+    ]
+
+
+@jsii.implements(cdk.IAspect)
+class EncryptWith:
+    """Gives the key to every bucket, table, queue, topic, log group, bus, function and collection that it visits.
+
+    An aspect, so that nothing is forgotten: what a stack adds later is encrypted too. Roles of functions and of
+    schedules may use it.
+    """
+
+    def __init__(self, arn: str) -> None:
+        self._arn = arn
+
+    def visit(self, node: IConstruct) -> None:
+        if isinstance(node, UseCaseFunction | Schedules):
+            node.role.add_to_policy(rights.allow(USE_KEY, self._arn))
+        elif isinstance(node, s3.CfnBucket | dynamodb.CfnTable | aoss.CfnSecurityPolicy):
+            self._encrypt_store(node)
+        else:
+            self._encrypt_passing(node)
+
+    def _encrypt_store(self, node: s3.CfnBucket | dynamodb.CfnTable | aoss.CfnSecurityPolicy) -> None:
+        if isinstance(node, s3.CfnBucket):
+            if _WITHOUT_KEY not in node.node.path.split("/"):
+                node.bucket_encryption = self._bucket_encryption()
+        elif isinstance(node, dynamodb.CfnTable):
+            node.sse_specification = dynamodb.CfnTable.SSESpecificationProperty(
+                sse_enabled=True, sse_type="KMS", kms_master_key_id=self._arn
+            )
+        elif node.type == "encryption":
+            rules = json.loads(node.policy)["Rules"]
+            node.policy = Stack.of(node).to_json_string({"Rules": rules, "AWSOwnedKey": False, "KmsARN": self._arn})
+
+    def _encrypt_passing(self, node: IConstruct) -> None:
+        """What data passes through, or is noted in."""
+        if isinstance(node, sqs.CfnQueue):
+            node.sqs_managed_sse_enabled = None
+            node.kms_master_key_id = self._arn
+            node.kms_data_key_reuse_period_seconds = 300
+        elif isinstance(node, sns.CfnTopic):
+            node.kms_master_key_id = self._arn
+        elif isinstance(node, logs.CfnLogGroup):
+            node.kms_key_id = self._arn
+        elif isinstance(node, events.CfnEventBus):
+            node.kms_key_identifier = self._arn
+        elif isinstance(node, lambda_.CfnFunction):
+            node.kms_key_arn = self._arn
+
+    def _bucket_encryption(self) -> s3.CfnBucket.BucketEncryptionProperty:
+        rule = s3.CfnBucket.ServerSideEncryptionRuleProperty(
+            bucket_key_enabled=True,
+            server_side_encryption_by_default=s3.CfnBucket.ServerSideEncryptionByDefaultProperty(
+                sse_algorithm="aws:kms", kms_master_key_id=self._arn
+            ),
+        )
+        return s3.CfnBucket.BucketEncryptionProperty(server_side_encryption_configuration=[rule])

@@ -1,0 +1,119 @@
+"""A network without a way out: functions in it reach the services they use through endpoints, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_opensearchserverless as aoss
+from constructs import Construct, IConstruct
+
+from infra.constructs.acknowledgements import acknowledge
+from infra.constructs.keeping import removal_policy
+from infra.constructs.use_case_function import LOG_RETENTION, UseCaseFunction
+from infra.names import Names
+
+ZONES = 2
+SERVICES: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
+    "Queues": ec2.InterfaceVpcEndpointAwsService.SQS,
+    "Models": ec2.InterfaceVpcEndpointAwsService.BEDROCK_RUNTIME,
+}
+"""What functions call besides S3 and DynamoDB, whose endpoints cost nothing, and the collection, which has its own."""
+
+MANAGED_KNOWLEDGE: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
+    "KnowledgeBase": ec2.InterfaceVpcEndpointAwsService.BEDROCK_AGENT_RUNTIME,
+    "KnowledgeBaseJobs": ec2.InterfaceVpcEndpointAwsService.BEDROCK_AGENT,
+}
+
+_CONNECT = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces")
+_CONNECT_MORE = ("ec2:AssignPrivateIpAddresses", "ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses")
+"""Rights of a function's role with which Lambda, not the function, connects it: the managed policy
+AWSLambdaVPCAccessExecutionRole without what it says about logs."""
+
+
+class PrivateNetwork(Construct):
+    """Subnets in two zones with endpoints, and a security group for functions, which may only speak TLS.
+
+    `collection_endpoint` is the id of the endpoint through which the search collection is reached.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, names: Names) -> None:
+        super().__init__(scope, construct_id)
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            vpc_name=names.collection,
+            max_azs=ZONES,
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(name="functions", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=24)
+            ],
+            gateway_endpoints={
+                "Objects": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3),
+                "Tables": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.DYNAMODB),
+            },
+            restrict_default_security_group=False,  # it would take a function with wide rights to do so
+        )
+        self._log_flows(names)
+        self.functions = ec2.SecurityGroup(
+            self, "Functions", vpc=self.vpc, description="OPX Knowledge functions", allow_all_outbound=False
+        )
+        self.functions.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "endpoints of services, over TLS")
+        endpoints = self._endpoints_group()
+        managed = MANAGED_KNOWLEDGE if names.deployment.knowledge_base == "bedrock" else {}
+        for name, service in {**SERVICES, **managed}.items():
+            self.vpc.add_interface_endpoint(name, service=service, security_groups=[endpoints], open=False)
+        self.collection_endpoint = aoss.CfnVpcEndpoint(
+            self,
+            "Collection",
+            name=names.collection,
+            vpc_id=self.vpc.vpc_id,
+            subnet_ids=self.subnet_ids,
+            security_group_ids=[endpoints.security_group_id],
+        ).ref
+
+    @property
+    def subnet_ids(self) -> list[str]:
+        return [subnet.subnet_id for subnet in self.vpc.isolated_subnets]
+
+    def _endpoints_group(self) -> ec2.SecurityGroup:
+        group = ec2.SecurityGroup(
+            self, "Endpoints", vpc=self.vpc, description="OPX Knowledge endpoints", allow_all_outbound=False
+        )
+        group.add_ingress_rule(self.functions, ec2.Port.tcp(443), "functions, over TLS")
+        return group
+
+    def _log_flows(self, names: Names) -> None:
+        group = logs.LogGroup(
+            self,
+            "Flows",
+            retention=LOG_RETENTION,
+            removal_policy=removal_policy(ephemeral=names.deployment.ephemeral),
+        )
+        destination = ec2.FlowLogDestination.to_cloud_watch_logs(group)
+        self.vpc.add_flow_log("FlowLog", destination=destination, traffic_type=ec2.FlowLogTrafficType.REJECT)
+
+
+@jsii.implements(cdk.IAspect)
+class RunInside:
+    """Puts every function with a use case into the network, and lets Lambda connect it."""
+
+    def __init__(self, network: PrivateNetwork) -> None:
+        self._network = network
+
+    def visit(self, node: IConstruct) -> None:
+        if not isinstance(node, UseCaseFunction):
+            return
+        function = node.function.node.default_child
+        assert isinstance(function, lambda_.CfnFunction)
+        function.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
+            subnet_ids=self._network.subnet_ids,
+            security_group_ids=[self._network.functions.security_group_id],
+        )
+        node.role.add_to_policy(iam.PolicyStatement(actions=[*_CONNECT, *_CONNECT_MORE], resources=["*"]))
+        acknowledge(node.role, "IAM5[Resource::*]", "network interfaces have no names before Lambda makes them")

@@ -1,0 +1,125 @@
+"""A key of the customer, and a network without a way out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.infra.templates import Assembly, lint_findings, listed, plain
+
+KEY_ARN = "arn:aws:kms:eu-central-1:111111111111:key/1b2c3d4e"
+
+
+@pytest.fixture(scope="session")
+def private(make: Callable[..., Assembly]) -> Assembly:
+    """A key of its own and a network; ephemeral, so that the key goes with it."""
+    return make(kms_key="own", vpc="true", ephemeral="true")
+
+
+@pytest.fixture(scope="session")
+def with_key(make: Callable[..., Assembly]) -> Assembly:
+    """A key that exists already."""
+    return make(kms_key=KEY_ARN)
+
+
+def test_by_default_there_is_neither_key_nor_network(default: Assembly) -> None:
+    assert "foundation" not in default.templates
+    kinds = {resource["Type"] for _, _, resource in default.all_resources()}
+    assert not {kind for kind in kinds if kind.startswith(("AWS::KMS", "AWS::EC2"))}
+
+
+def test_whatever_keeps_data_is_encrypted_with_the_key(with_key: Assembly) -> None:
+    where = {
+        "S3::Bucket": ("BucketEncryption",),
+        "DynamoDB::Table": ("SSESpecification", "KMSMasterKeyId"),
+        "SQS::Queue": ("KmsMasterKeyId",),
+        "SNS::Topic": ("KmsMasterKeyId",),
+        "Logs::LogGroup": ("KmsKeyId",),
+        "Events::EventBus": ("KmsKeyIdentifier",),
+        "Lambda::Function": ("KmsKeyArn",),
+    }
+    seen = set()
+    for stack, name, resource in with_key.all_resources():
+        kind = resource["Type"].removeprefix("AWS::")
+        if kind not in where or "AccessLogs" in name:
+            continue
+        value = resource["Properties"]
+        for part in where[kind]:
+            value = value[part]
+        assert KEY_ARN in json.dumps(value), f"{name} of {stack}"
+        seen.add(kind)
+    assert seen >= where.keys() - {"SNS::Topic"}
+
+
+def test_no_queue_asks_for_two_kinds_of_encryption(with_key: Assembly) -> None:
+    queues = [r["Properties"] for _, _, r in with_key.all_resources() if r["Type"] == "AWS::SQS::Queue"]
+    assert queues
+    assert all("SqsManagedSseEnabled" not in queue for queue in queues)
+
+
+def test_the_collection_is_encrypted_with_the_key(with_key: Assembly) -> None:
+    policies = with_key.resources("search", "OpenSearchServerless::SecurityPolicy").values()
+    (policy,) = (json.loads(p["Policy"]) for p in policies if p["Type"] == "encryption")
+    assert (policy["AWSOwnedKey"], policy["KmsARN"]) == (False, KEY_ARN)
+    assert policy["Rules"][0]["ResourceType"] == "collection"
+
+
+def test_functions_and_schedules_may_use_the_key_and_not_manage_it(with_key: Assembly) -> None:
+    allowed = set()
+    for _, _, resource in with_key.all_resources():
+        if resource["Type"] == "AWS::IAM::Policy":
+            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+                allowed |= {a for a in listed(statement["Action"]) if a.startswith("kms:")}
+    assert allowed == {"kms:Decrypt", "kms:GenerateDataKey"}
+
+
+def test_a_key_of_its_own_rotates_and_lets_services_write_for_this_account_only(private: Assembly) -> None:
+    key = private.only("foundation", "KMS::Key")
+    assert key["EnableKeyRotation"] is True
+    services = [s for s in key["KeyPolicy"]["Statement"] if "Service" in s["Principal"]]
+    assert len(services) == 2
+    assert all(statement["Condition"] for statement in services)
+    assert "<AWS::AccountId>" in json.dumps(services)
+
+
+def test_functions_run_inside_and_reach_endpoints_alone(private: Assembly) -> None:
+    functions = [r["Properties"] for _, n, r in private.all_resources() if r["Type"] == "AWS::Lambda::Function"]
+    ours = [function for function in functions if "opx-" in str(function.get("FunctionName"))]
+    assert len(ours) >= 2
+    assert all(len(function["VpcConfig"]["SubnetIds"]) == 2 for function in ours)
+    kinds = {r["Type"] for r in private.templates["foundation"]["Resources"].values()}
+    assert not kinds & {"AWS::EC2::NatGateway", "AWS::EC2::InternetGateway"}
+    endpoints = private.resources("foundation", "EC2::VPCEndpoint").values()
+    services = {str(endpoint["ServiceName"]).rsplit(".", 1)[-1] for endpoint in endpoints}
+    assert services == {"s3", "dynamodb", "sqs", "bedrock-runtime"}
+
+
+def test_a_managed_knowledge_base_has_endpoints_too(make: Callable[..., Assembly]) -> None:
+    endpoints = make(vpc="true", knowledge_base="bedrock").resources("foundation", "EC2::VPCEndpoint").values()
+    services = {str(endpoint["ServiceName"]).rsplit(".", 1)[-1] for endpoint in endpoints}
+    assert services >= {"bedrock-agent", "bedrock-agent-runtime"}
+
+
+def test_functions_may_speak_tls_and_nothing_else(private: Assembly) -> None:
+    groups = private.resources("foundation", "EC2::SecurityGroup").values()
+    (functions,) = (g for g in groups if g["GroupDescription"] == "OPX Knowledge functions")
+    (egress,) = functions["SecurityGroupEgress"]
+    assert (egress["FromPort"], egress["ToPort"], egress["IpProtocol"]) == (443, 443, "tcp")
+
+
+def test_the_collection_answers_through_the_endpoint_alone(private: Assembly) -> None:
+    policies = private.resources("search", "OpenSearchServerless::SecurityPolicy").values()
+    (policy,) = (plain(p["Policy"]) for p in policies if p["Type"] == "network")
+    (rule,) = json.loads(policy)
+    assert rule["AllowFromPublic"] is False
+    assert len(rule["SourceVPCEs"]) == 1
+
+
+@pytest.mark.parametrize("environment", ["private", "with_key"])
+def test_neither_cdk_nag_nor_cfn_lint_finds_anything(environment: str, request: pytest.FixtureRequest) -> None:
+    assembly: Assembly = request.getfixturevalue(environment)
+    assert assembly.findings == []
+    for stack in assembly.templates:
+        assert lint_findings(assembly, stack) == []
