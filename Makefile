@@ -10,7 +10,7 @@ CDK := aws-cdk@2.1148.1
 CONTEXT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test lint format bench eval synth deploy requirements schemas clean
+.PHONY: help setup dev demo test test-deploy lint format bench bench-deploy eval synth deploy requirements schemas clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ demo: $(VENV)/.ready ## take the example corpus in and ask five questions
 test: $(VENV)/.ready-dev ## run all tests (no account, no network)
 	$(BIN)/python -m pytest --numprocesses 2
 
+test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine and use what was deployed
+	$(BIN)/python -m pytest tests/deployment -m deployment
+
 lint: $(VENV)/.ready-dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -58,6 +61,9 @@ bench: $(VENV)/.ready-dev ## search, chunking and import times
 	$(BIN)/python -m tests.benchmarks.chunking_speed
 	$(BIN)/python -m tests.benchmarks.search_speed
 
+bench-deploy: $(VENV)/.ready-dev ## questions to a deployed function, over 10,000 chunks
+	$(BIN)/python -m tests.deployment.bench
+
 eval: $(VENV)/.ready ## retrieval quality on a BEIR folder: make eval EVAL_SET=path
 	$(BIN)/opx eval $(EVAL_SET)
 
@@ -65,16 +71,17 @@ synth: $(VENV)/.ready-dev ## write the CloudFormation templates to cdk.out
 	CDK_OUTDIR=cdk.out $(BIN)/python app.py
 
 deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make deploy CONTEXT='-c environment=prod'
+	@$(BIN)/python -m infra.preflight $(CONTEXT)
 	npx --yes $(CDK) deploy --all -c bundle=true $(CONTEXT)
 
 schemas: $(VENV)/.ready ## write the agent tools' interface documents to docs/api
 	$(BIN)/python -m opx.tools.schemas docs/api
 
 requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
-	cd $(REQUIREMENTS) && for set in dev embedded ingest api; do \
+	cd $(REQUIREMENTS) && for set in dev embedded ingest api emulator; do \
 		../../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 			--no-emit-find-links --excludes excluded.txt --custom-compile-command 'make requirements' \
-			$$([ $$set = dev ] || echo --constraint dev.txt) $$set.in --output-file $$set.txt; done
+			$$([ $$set = dev -o $$set = emulator ] || echo --constraint dev.txt) $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && ../../$(BIN)/uv pip compile --quiet --no-deps --python-version 3.12 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make requirements' \
 		model.in --output-file model.txt

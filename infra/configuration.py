@@ -11,6 +11,7 @@ from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
 from opx.adapters.aws.bedrock_models import embedding_model
 from opx.adapters.aws.opensearch import GENERATIONS
 from opx.errors import InvalidInputError
+from opx.settings import Settings
 
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,9}\Z")
 """Ten characters leave room for the longest name that the environment is put before: 32 for an access policy."""
@@ -29,7 +30,9 @@ since its C library is older than the wheels of some packages need."""
 
 DEFAULT_AGENT_MODEL = "amazon.nova-lite-v1:0"
 _MODEL_ID = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(:[a-z0-9-]+){0,2}\Z")
+DEFAULT_INDEX = Settings().search_index
 OWN_KEY = "own"
+_INDEX = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _KEY_ARN = re.compile(r"arn:[a-z0-9-]+:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+\Z")
 
 _FOREIGN = re.compile(r"[:/@]")
@@ -48,7 +51,7 @@ class Deployment:
     their stack. `bundle`: layers get their dependencies, which takes network. `corpus_bucket` and `deploy_role` (an
     ARN) replace the names that follow from the environment. `client_id` and `project_id` are who a caller is that names
     nobody. `agent_model` and `agent_schema` are the classic agent's. `search_endpoint` and `search_arn` name a
-    collection that exists already, in place of one of our own.
+    collection that exists already, in place of one of our own; another `search_index` is a new, empty index.
     `kms_key`: empty for keys of AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and
     `query_concurrency` 0 reserve nothing, for accounts whose quota is too small for it. `jwt_audience` may list several,
     separated by commas.
@@ -62,6 +65,7 @@ class Deployment:
     search_generation: str = "nextgen"
     search_endpoint: str = ""
     search_arn: str = ""
+    search_index: str = DEFAULT_INDEX
     embedding_model: str = DEFAULT_MODEL
     corpus_bucket: str = ""
     deploy_role: str = ""
@@ -95,6 +99,10 @@ class Deployment:
             raise ContextError(f"context embedding_model: {exc}") from exc
         if not _MODEL_ID.match(self.agent_model):
             raise _refusal("agent_model", self.agent_model, "the id of a model or of a cross-region inference profile")
+        if not _INDEX.match(self.search_index):
+            raise _refusal(
+                "search_index", self.search_index, "1 to 32 lower-case letters, digits and -, a letter first"
+            )
         if self.kms_key not in ("", OWN_KEY) and not _KEY_ARN.match(self.kms_key):
             raise _refusal("kms_key", self.kms_key, f"{OWN_KEY}, or the ARN of a key")
         for key in ("ingest_concurrency", "query_concurrency"):

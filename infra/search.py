@@ -8,7 +8,7 @@ from constructs import Construct
 from infra.constructs import managed_search
 from infra.constructs.hybrid_index import Access, HybridIndex
 from infra.constructs.managed_index import ManagedIndex
-from infra.names import DEFAULTS, Names
+from infra.names import Names
 
 
 class SearchStack(Stack):
@@ -23,7 +23,7 @@ class SearchStack(Stack):
             self,
             "HybridIndex",
             names=names,
-            index_name=DEFAULTS.search_index,
+            index_name=names.deployment.search_index,
             access=Access(
                 write=names.role_arn("ingest_documents"),
                 read=names.role_arn("retrieve_knowledge"),

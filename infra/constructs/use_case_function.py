@@ -11,10 +11,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.constructs.acknowledgements import acknowledge
+from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.keeping import removal_policy
-from infra.names import DEFAULTS, Names
+from infra.names import Names
 from opx.settings import env_name
 
 LIVE = "live"
@@ -90,7 +90,9 @@ class UseCaseFunction(Construct):
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snapstart else None,
             role=self.role,
             log_group=self.log_group,
+            tracing=lambda_.Tracing.ACTIVE,
         )
+        acknowledge_wildcard(self.role, "*", "traces are no resource: X-Ray's two actions for sending them take none")
         acknowledge(self.function, "L1", "the layers' wheels are locked for this version of Python")
         self.target: lambda_.IFunction = self._published() if snapstart else self.function
 
@@ -103,9 +105,10 @@ def common_settings(names: Names, endpoint: str) -> dict[str, str]:
     """What every function needs to find tables, index and model."""
     return {
         "backend": "aws",
+        "environment": names.deployment.environment,
         "table_prefix": names.prefix,
         "search_endpoint": endpoint,
-        "search_index": DEFAULTS.search_index,
+        "search_index": names.deployment.search_index,
         "search_generation": names.deployment.search_generation,
         "embedding_model": names.deployment.embedding_model,
     }
