@@ -47,6 +47,9 @@ test: $(VENV)/.ready-dev ## run all tests (no account, no network)
 test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine and use what was deployed
 	$(BIN)/python -m pytest tests/deployment -m deployment
 
+test-layers: $(VENV)/.ready-dev ## fill the layers as a deployment does, measure them and run functions with them alone
+	$(BIN)/python -m pytest -m packaging -s tests/packaging
+
 lint: $(VENV)/.ready-dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -76,6 +79,7 @@ deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make
 
 schemas: $(VENV)/.ready ## write the agent tools' interface documents to docs/api
 	$(BIN)/python -m opx.tools.schemas docs/api
+	$(BIN)/python -m opx.api.openapi docs/api
 
 requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 	cd $(REQUIREMENTS) && for set in dev embedded ingest api emulator; do \

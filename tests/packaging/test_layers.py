@@ -1,0 +1,90 @@
+"""Layers as they are deployed: filled from the package registry, measured, and run with nothing beside them."""
+
+from __future__ import annotations
+
+import platform
+import site
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.constructs.code import REQUIREMENTS, Platform
+from infra.constructs.layer_contents import ROOT, check_size, compile_modules, copy_library, install
+
+pytestmark = pytest.mark.packaging
+
+THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+THIS_MACHINE = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}.get(platform.machine(), "")
+
+SDK = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "six.py")
+"""What Lambda's Python runtimes bring themselves."""
+
+LEAN = 25 * 1024 * 1024
+"""The search path's packages, compiled; loading and restoring them takes longer the more there is."""
+
+FUNCTIONS = {
+    "retrieve_knowledge": ("api", ("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder")),
+    "ingest_documents": ("ingest", ("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer")),
+}
+"""By use case: its dependency layer, and what its first event loads on top of the handler."""
+
+_PROGRAM = """
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+if "opx.text.tokenizer" in sys.modules:
+    assert sys.modules["opx.text.tokenizer"].encode("hello world") == [15339, 1917]
+"""
+
+
+@pytest.fixture(scope="session", params=["api", "ingest"])
+def arm64_layer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The layer's name and its folder, filled and compiled as `make deploy` does it."""
+    chosen = Platform()
+    folder = tmp_path_factory.mktemp(f"arm64-{request.param}")
+    install(REQUIREMENTS / f"{request.param}.txt", folder, wheels=chosen.wheels, python=chosen.python)
+    if not compile_modules(folder, chosen.python):
+        print(f"no Python {chosen.python} here: the layer is measured uncompiled")
+    return request.param, folder
+
+
+def test_a_layer_is_within_lambdas_limit(arm64_layer: tuple[str, Path]) -> None:
+    name, folder = arm64_layer
+    size = check_size(folder, name=name)
+    print(f"layer {name}: {size / 1e6:.1f} MB unzipped")
+    if name == "api":
+        assert size < LEAN
+
+
+def test_a_layers_native_modules_are_for_arm64(arm64_layer: tuple[str, Path]) -> None:
+    _, folder = arm64_layer
+    native = list(folder.rglob("*.so"))
+    assert native
+    for module in native:
+        machine = int.from_bytes(module.read_bytes()[18:20], "little")  # e_machine of the ELF header
+        assert machine == 183, module  # EM_AARCH64
+
+
+@pytest.fixture(scope="session")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Lambda's runtime has besides the standard library."""
+    folder = tmp_path_factory.mktemp("runtime")
+    packages = Path(site.getsitepackages()[0])
+    for name in SDK:
+        (folder / name).symlink_to(packages / name)
+    return folder
+
+
+@pytest.mark.skipif(not THIS_MACHINE, reason=f"no wheels are chosen for {platform.machine()}")
+@pytest.mark.parametrize("use_case", sorted(FUNCTIONS))
+def test_a_function_starts_with_its_layers_and_nothing_else(use_case: str, tmp_path: Path, runtime: Path) -> None:
+    name, modules = FUNCTIONS[use_case]
+    install(REQUIREMENTS / f"{name}.txt", tmp_path / "packages", wheels=THIS_MACHINE, python=THIS_PYTHON)
+    copy_library(tmp_path / "library")
+    parts = (ROOT / "lambdas" / use_case, tmp_path / "packages" / "python", tmp_path / "library" / "python", runtime)
+    paths = f"import sys; sys.path[:0] = {[str(part) for part in parts]!r}\n"
+    command = [sys.executable, "-I", "-S", "-c", paths + _PROGRAM, "handler", *modules]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env={"OPX_BACKEND": "aws"})
+    assert ran.returncode == 0, ran.stderr
