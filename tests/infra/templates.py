@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,9 @@ from typing import Any
 
 from cfnlint.api import lint  # type: ignore[import-untyped]
 from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
+
+from infra.template_text import listed as listed
+from infra.template_text import plain as plain
 
 STACKS = ("storage", "search", "ingestion", "retrieval", "sources", "learning", "agent")
 Resource = dict[str, Any]
@@ -82,29 +84,3 @@ def lint_findings(assembly: Assembly, stack: str) -> list[str]:
 def _finding(violation: Mapping[str, Any]) -> str:
     where = ", ".join(construct["constructPath"] for construct in violation["violatingConstructs"])
     return f"{violation['ruleName']} at {where}"
-
-
-def plain(value: Any) -> Any:
-    """A template's value with references as text: `{"Ref": "X"}` is `<X>`, joined texts are one text."""
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if len(value) == 1:
-        ((name, argument),) = value.items()
-        if name == "Ref":
-            return f"<{argument}>"
-        if name == "Fn::GetAtt":
-            return f"<{'.'.join(argument)}>"
-        if name == "Fn::ImportValue":
-            return f"<import {argument}>"
-        if name == "Fn::Sub":
-            return re.sub(r"\$\{(.*?)\}", r"<\1>", argument)
-        if name == "Fn::Join":
-            return argument[0].join(str(plain(part)) for part in argument[1])
-    return {name: plain(item) for name, item in value.items()}
-
-
-def listed(value: Any) -> list[Any]:
-    """CloudFormation takes one value for a list of one."""
-    return value if isinstance(value, list) else [value]
