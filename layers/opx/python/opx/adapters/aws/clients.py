@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import boto3
+import botocore.session
 from botocore.config import Config
 
 import opx
@@ -14,6 +15,24 @@ READ_SECONDS = 20.0
 ATTEMPTS = 5
 
 
+def new_session() -> boto3.Session:
+    """A session that shares with its clients what it has read about services."""
+    return boto3.Session(botocore_session=botocore.session.get_session())
+
+
+def load_descriptions(session: boto3.Session, *services: str) -> None:
+    """Read what clients of these services are made from, which takes most of the time to make one.
+
+    Asks for no credentials and opens no connection.
+    """
+    loader = session._session.get_component("data_loader")  # botocore's session, which boto3's has no public name for
+    for service in services:
+        loader.load_service_model(service, "service-2")
+        loader.load_service_model(service, "endpoint-rule-set-1")
+    loader.load_data("endpoints")
+    loader.load_data("partitions")
+
+
 def client(
     service: str,
     *,
@@ -21,17 +40,20 @@ def client(
     region: str | None = None,
     read_seconds: float = READ_SECONDS,
     attempts: int = ATTEMPTS,
+    addressing: Literal["auto", "virtual", "path"] = "auto",
 ) -> Any:
     """A client that retries with adaptive back-off, up to `attempts` calls in all, and gives up on a silent peer.
 
     Credentials, region and endpoints come from where boto3 looks for them: `AWS_ENDPOINT_URL` or
-    `AWS_ENDPOINT_URL_<SERVICE>` send it elsewhere. Clients are thread-safe; make one a process.
+    `AWS_ENDPOINT_URL_<SERVICE>` send it elsewhere. Clients are thread-safe; make one a process. `addressing` is how S3's
+    addresses name a bucket.
     """
     config = Config(
         retries={"mode": "adaptive", "total_max_attempts": attempts},
         connect_timeout=CONNECT_SECONDS,
         read_timeout=read_seconds,
         tcp_keepalive=True,
+        s3={"addressing_style": addressing},
         user_agent_extra=f"opx-knowledge/{opx.__version__}",
     )
     return (session or boto3.Session()).client(service, region_name=region, config=config)  # type: ignore[call-overload]

@@ -1,0 +1,87 @@
+"""What is in a snapshot of the retrieval function, and what is made after it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from lambdas.retrieve_knowledge.handler import make_handler
+from opx.bootstrap import AwsServices
+from opx.operations.snapshots import around_snapshot
+from opx.settings import Settings
+
+SETTINGS = Settings(backend="aws", search_endpoint="https://search.example", corpus_bucket="corpus")
+
+
+class Runtime:
+    """Keeps hooks as Lambda's module of this name does."""
+
+    def __init__(self) -> None:
+        self.before: list[Callable[[], object]] = []
+        self.after: list[Callable[[], object]] = []
+
+    def module(self) -> ModuleType:
+        made = ModuleType("snapshot_restore_py")
+        made.register_before_snapshot = self.before.append  # type: ignore[attr-defined]
+        made.register_after_restore = self.after.append  # type: ignore[attr-defined]
+        return made
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    made = Runtime()
+    monkeypatch.setitem(sys.modules, "snapshot_restore_py", made.module())
+    return made
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A region, and nowhere that credentials could come from."""
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+
+
+def test_the_retrieval_function_has_a_hook_for_each_side_of_the_snapshot(runtime: Runtime) -> None:
+    services = AwsServices(SETTINGS)
+    make_handler(lambda: services)
+    assert (len(runtime.before), len(runtime.after)) == (1, 1)
+
+
+@pytest.mark.usefixtures("nobody")
+def test_before_the_snapshot_no_client_is_made_and_no_credentials_are_asked_for(runtime: Runtime) -> None:
+    services = AwsServices(SETTINGS)
+    make_handler(lambda: services)
+    runtime.before[0]()
+    made = set(vars(services))
+    assert "knowledge" in made
+    assert not made & {"index", "embedder", "store", "queue", "_dynamodb", "projects", "catalog"}
+    assert "opensearchpy" in sys.modules
+
+
+def test_after_the_restore_the_clients_of_questions_are_there(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "restored")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "restored")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    services = AwsServices(SETTINGS)
+    make_handler(lambda: services)
+    runtime.before[0]()
+    runtime.after[0]()
+    assert {"index", "embedder", "_dynamodb", "projects", "catalog"} <= set(vars(services))
+
+
+def test_where_there_are_no_snapshots_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "snapshot_restore_py", None)
+
+    def never() -> AwsServices:
+        raise AssertionError("nothing asked for it")
+
+    assert not around_snapshot(never)
