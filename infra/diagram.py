@@ -206,16 +206,16 @@ def _without_hash(logical_id: str) -> str:
 
 def draw(templates: Mapping[str, Mapping[str, Any]], prefix: str = "dev-") -> str:
     """The Mermaid text of templates (by kind of stack) whose intrinsic functions are written out as text."""
-    return _Reader(templates, prefix).read().mermaid()
+    return f"```mermaid\n{_Reader(templates, prefix).read().mermaid()}\n```"
 
 
-def replaced(document: str, drawing: str) -> str:
-    """The document with this drawing between the marks. Raises `ValueError` if it has none."""
-    if BEGIN not in document or END not in document:
-        raise ValueError(f"the document has no marks {BEGIN} and {END}")
-    before, _, rest = document.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n```mermaid\n{drawing}\n```\n{END}{after}"
+def replaced(document: str, made: str, *, begin: str = BEGIN, end: str = END) -> str:
+    """The document with this text between the marks. Raises `ValueError` if it has none."""
+    if begin not in document or end not in document:
+        raise ValueError(f"the document has no marks {begin} and {end}")
+    before, _, rest = document.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{made}\n{end}{after}"
 
 
 def synthesised() -> dict[str, dict[str, Any]]:

@@ -88,7 +88,7 @@ class Names:
 
     @property
     def agent_role(self) -> str:
-        """The start is what AWS's own policies for those who manage agents expect, and leaves 28 of 64 characters."""
+        """With the start that AWS gives to roles of agents, which leaves 28 of 64 characters."""
         return f"AmazonBedrockExecutionRoleForAgents_{self.deployment.environment}-{Aws.REGION}"
 
     def function_arn(self, use_case: str) -> str:

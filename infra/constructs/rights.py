@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from aws_cdk import Aws
@@ -9,13 +10,15 @@ from aws_cdk import aws_iam as iam
 
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
-from opx.adapters.aws.bedrock_models import embedding_model
 from opx.tables import TableSpec
 
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:PutItem")
 REMEMBER_EVENTS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
 """How Powertools looks up a record, and saves that one is done."""
+
+_PROFILE = re.compile(r"[a-z-]+\.(?P<model>[a-z0-9-]+\.[a-z].*)")
+"""A geography before a model's id. The name of a model has dots too, but only before digits: `zai.glm-4.6`."""
 
 
 def allow(actions: Iterable[str], *resources: str) -> iam.PolicyStatement:
@@ -39,8 +42,17 @@ def embed(model: str) -> iam.PolicyStatement:
     return allow(["bedrock:InvokeModel"], *model_arns(model))
 
 
+def converse(model: str) -> list[iam.PolicyStatement]:
+    """Call this model at once and in a stream. Whoever does it through an inference profile may look that up."""
+    arns = model_arns(model)
+    calls = allow(["bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream"], *arns)
+    return [calls, allow(["bedrock:GetInferenceProfile"], arns[0])] if len(arns) > 1 else [calls]
+
+
 def model_arns(model: str) -> list[str]:
-    name = embedding_model(model).name
+    """The model, or its inference profile and then the model wherever the profile calls it."""
+    profile_of = _PROFILE.fullmatch(model)
+    name = profile_of["model"] if profile_of else model
     bedrock = f"arn:{Aws.PARTITION}:bedrock"
     if model == name:
         return [f"{bedrock}:{Aws.REGION}::foundation-model/{name}"]

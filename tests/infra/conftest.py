@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from lambdas.retrieve_knowledge.handler import make_handler
+from tests.agent_calls import Handler, a_system
+from tests.fakes import function_logs
 from tests.infra.templates import Assembly, synthesise
 
 
@@ -31,6 +34,13 @@ def default(make: Callable[..., Assembly]) -> Assembly:
 def ephemeral(make: Callable[..., Assembly]) -> Assembly:
     """The other choices: environment prod, classic search, a model behind an inference profile, state not retained."""
     return make(environment="prod", ephemeral="true", search_generation="classic", embedding_model=PROFILE)
+
+
+@pytest.fixture(scope="module")
+def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Handler]:
+    """The retrieval function, to be called as a template says that it is."""
+    with a_system(tmp_path_factory.mktemp("home")) as system, function_logs():
+        yield make_handler(lambda: system)
 
 
 PROFILE = "eu.cohere.embed-v4:0"

@@ -39,7 +39,7 @@ def test_a_right_to_write_is_drawn_as_such(default: Assembly) -> None:
 
 def test_what_surrounds_the_drawing_is_kept() -> None:
     text = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    assert replaced(text, "new") == f"before\n{BEGIN}\n```mermaid\nnew\n```\n{END}\nafter\n"
+    assert replaced(text, "new") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
 
 
 def test_a_document_without_marks_is_refused() -> None:

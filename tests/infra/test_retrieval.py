@@ -21,14 +21,6 @@ def test_the_function_may_read_and_do_nothing_else(default: Assembly) -> None:
     )
 
 
-def test_agents_of_this_account_alone_may_call_the_function(default: Assembly) -> None:
-    permission = default.only("retrieval", "Lambda::Permission")
-    assert permission["Principal"] == "bedrock.amazonaws.com"
-    assert permission["Action"] == "lambda:InvokeFunction"
-    assert permission["SourceAccount"] == "<AWS::AccountId>"
-    assert permission["SourceArn"] == "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:agent/*"
-
-
 def test_the_function_runs_the_handler_of_its_folder_on_the_lean_layer(default: Assembly) -> None:
     found = default.only("retrieval", "Lambda::Function")
     assert found["Handler"] == "handler.handler"
@@ -49,7 +41,6 @@ def test_the_function_starts_from_a_snapshot_of_its_newest_version(default: Asse
 def test_who_calls_the_function_calls_its_newest_version(default: Assembly) -> None:
     (alias,) = default.resources("retrieval", "Lambda::Alias")
     assert default.templates["retrieval"]["Outputs"]["FunctionArn"]["Value"] == f"<{alias}>"
-    assert default.only("retrieval", "Lambda::Permission")["FunctionName"] == f"<{alias}>"
 
 
 def test_without_snapstart_the_function_itself_is_called(make: Callable[..., Assembly]) -> None:

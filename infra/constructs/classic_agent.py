@@ -1,0 +1,117 @@
+"""The tools as an action group of a Bedrock agent, for accounts that had such agents before they were closed to others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from aws_cdk import Aws, Stack
+from aws_cdk import aws_bedrock as bedrock
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.constructs import rights
+from infra.names import Names
+from opx.tools import schemas
+from opx.tools.declarations import ACTION_GROUP
+
+IDLE_SECONDS = 1800
+"""How long a session is remembered after its last question: longer than an operator takes to try a step."""
+
+LIVE = "live"
+
+_ActionGroup = bedrock.CfnAgent.AgentActionGroupProperty
+
+
+class ClassicAgent(Construct):
+    """An agent with one action group, which is the function at `function_arn`, and the alias that applications call.
+
+    The action group has function details or an API schema, whichever the deployment asks for; both offer the same
+    tools under the same name. Only this agent may call the function.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, names: Names, function_arn: str, instructions: str
+    ) -> None:
+        super().__init__(scope, construct_id)
+        deployment = names.deployment
+        self.role = self._make_role(names)
+        self.agent = bedrock.CfnAgent(
+            self,
+            "Agent",
+            agent_name=names.agent,
+            description="OPX Knowledge: answers from runbooks and postmortems, with their sources",
+            agent_resource_role_arn=self.role.role_arn,
+            foundation_model=deployment.agent_model,
+            instruction=instructions,
+            action_groups=[_action_group(deployment.agent_schema, function_arn)],
+            auto_prepare=True,
+            idle_session_ttl_in_seconds=IDLE_SECONDS,
+        )
+        self.agent.node.add_dependency(self.role)  # with its policy: preparing the agent checks it
+        self.alias = bedrock.CfnAgentAlias(
+            self,
+            "Alias",
+            agent_alias_name=LIVE,
+            agent_id=self.agent.attr_agent_id,
+            description=f"Agent as of {self._digest()}",
+        )
+        self.alias.add_resource_dependency(self._allow(function_arn))
+
+    def _make_role(self, names: Names) -> iam.Role:
+        agents = f"arn:{Aws.PARTITION}:bedrock:{Aws.REGION}:{Aws.ACCOUNT_ID}:agent/*"
+        conditions = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}, "ArnLike": {"aws:SourceArn": agents}}
+        principal = iam.ServicePrincipal("bedrock.amazonaws.com", conditions=conditions)
+        role = iam.Role(self, "Role", role_name=names.agent_role, assumed_by=principal)
+        model = names.deployment.agent_model
+        for statement in rights.converse(model):
+            role.add_to_policy(statement)
+        rights.acknowledge_profile(role, model)
+        return role
+
+    def _allow(self, function_arn: str) -> lambda_.CfnPermission:
+        return lambda_.CfnPermission(
+            self,
+            "MayCall",
+            action="lambda:InvokeFunction",
+            function_name=function_arn,
+            principal="bedrock.amazonaws.com",
+            source_account=Aws.ACCOUNT_ID,
+            source_arn=self.agent.attr_agent_arn,
+        )
+
+    def _digest(self) -> str:
+        """Changes with the agent. An alias gets a new version of its agent only when the alias itself changes."""
+        properties = Stack.of(self).resolve(self.agent._cfn_properties)
+        return hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _action_group(kind: str, function_arn: str) -> _ActionGroup:
+    definition: dict[str, Any] = {"function_schema": _functions()}
+    if kind == "openapi":
+        payload = json.dumps(schemas.openapi(), separators=(",", ":"))
+        definition = {"api_schema": bedrock.CfnAgent.APISchemaProperty(payload=payload)}
+    return _ActionGroup(
+        action_group_name=ACTION_GROUP,
+        action_group_executor=bedrock.CfnAgent.ActionGroupExecutorProperty(lambda_=function_arn),
+        description="Searches what operations knows",
+        **definition,
+    )
+
+
+def _functions() -> bedrock.CfnAgent.FunctionSchemaProperty:
+    return bedrock.CfnAgent.FunctionSchemaProperty(
+        functions=[
+            bedrock.CfnAgent.FunctionProperty(
+                name=function["name"],
+                description=function["description"],
+                parameters={
+                    name: bedrock.CfnAgent.ParameterDetailProperty(**detail)
+                    for name, detail in function["parameters"].items()
+                },
+            )
+            for function in schemas.functions()["functions"]
+        ]
+    )

@@ -1,0 +1,200 @@
+"""What agents reach the tools through: the gateway, or nothing of our own. The classic agent has a module of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+
+from infra.agent import INSTRUCTIONS
+from opx.domain.scopes import Identity
+from opx.settings import Settings
+from opx.tools import schemas
+from opx.tools.declarations import ACTION_GROUP, TOOLS
+from tests.agent_calls import DISK_TITLE, Handler
+from tests.fakes import FakeContext
+from tests.infra.templates import Assembly, Resource
+from tests.infra.test_functions import environment
+from tests.infra.test_ingestion import pairs, rights
+
+FUNCTION = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:dev-opx-retrieve-knowledge"
+LIVE = f"{FUNCTION}:live"
+ANY_AGENT = "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:agent/*"
+VALUES = {"query": DISK_TITLE, "max_results": "5", "document_id": "0" * 32}
+"""An argument for each parameter, as action groups send them: texts."""
+
+
+@pytest.fixture(scope="module")
+def none(make: Callable[..., Assembly]) -> Assembly:
+    return make(agent="none", client_id="acme", project_id="shop")
+
+
+class TestGateway:
+    def test_only_signed_requests_are_let_in(self, default: Assembly) -> None:
+        found = default.only("agent", "BedrockAgentCore::Gateway")
+        assert found["AuthorizerType"] == "AWS_IAM"
+        assert found["ProtocolType"] == "MCP"
+
+    def test_its_role_may_call_the_functions_live_version_and_nothing_else(self, default: Assembly) -> None:
+        assert rights(default, "agent") == pairs("lambda:InvokeFunction", {LIVE})
+        role = default.only("agent", "IAM::Role")
+        assert "ManagedPolicyArns" not in role
+        found = default.only("agent", "BedrockAgentCore::Gateway")
+        assert found["RoleArn"] == f"<{next(iter(default.resources('agent', 'IAM::Role')))}.Arn>"
+
+    def test_only_this_gateway_of_this_account_may_take_the_role(self, default: Assembly) -> None:
+        (trust,) = default.only("agent", "IAM::Role")["AssumeRolePolicyDocument"]["Statement"]
+        name = default.only("agent", "BedrockAgentCore::Gateway")["Name"]
+        gateways = f"arn:<AWS::Partition>:bedrock-agentcore:<AWS::Region>:<AWS::AccountId>:gateway/{name}-*"
+        assert trust["Principal"] == {"Service": "bedrock-agentcore.amazonaws.com"}
+        assert trust["Condition"] == {
+            "StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"},
+            "ArnLike": {"aws:SourceArn": gateways},
+        }
+
+    def test_the_function_that_it_calls_is_the_one_that_is_made(self, default: Assembly) -> None:
+        assert f"{FUNCTION}:{default.only('retrieval', 'Lambda::Alias')['Name']}" == LIVE
+        assert FUNCTION.endswith(f":{default.only('retrieval', 'Lambda::Function')['FunctionName']}")
+        assert target(default)["LambdaArn"] == LIVE
+
+    def test_without_snapstart_it_calls_the_function_itself(self, make: Callable[..., Assembly]) -> None:
+        plain = make(snapstart="false")
+        assert target(plain)["LambdaArn"] == FUNCTION
+        assert rights(plain, "agent") == pairs("lambda:InvokeFunction", {FUNCTION})
+
+    def test_its_tools_are_those_of_the_library(self, default: Assembly) -> None:
+        assert lowered(target(default)["ToolSchema"]["InlinePayload"]) == schemas.gateway()
+
+    def test_the_service_accepts_the_target(self, default: Assembly) -> None:
+        """As far as botocore's model of CreateGatewayTarget knows."""
+        model = botocore.session.get_session().get_service_model("bedrock-agentcore-control")
+        shape = model.operation_model("CreateGatewayTarget").input_shape
+        found = default.only("agent", "BedrockAgentCore::GatewayTarget")
+        assert refusals(shape, lowered(found) | {"gatewayIdentifier": "g" * 10 + "-" + "0" * 10}) == ""
+
+    def test_the_target_is_added_when_the_gateway_may_call_it(self, default: Assembly) -> None:
+        (name,) = default.resources("agent", "BedrockAgentCore::GatewayTarget")
+        (policy,) = default.resources("agent", "IAM::Policy")
+        assert policy in default.templates["agent"]["Resources"][name]["DependsOn"]
+
+    def test_no_header_of_a_caller_reaches_the_function(self, default: Assembly) -> None:
+        assert "MetadataConfiguration" not in default.only("agent", "BedrockAgentCore::GatewayTarget")
+
+    def test_the_service_accepts_the_gateway(self, default: Assembly) -> None:
+        model = botocore.session.get_session().get_service_model("bedrock-agentcore-control")
+        shape = model.operation_model("CreateGateway").input_shape
+        assert refusals(shape, lowered(default.only("agent", "BedrockAgentCore::Gateway"))) == ""
+
+    def test_clients_of_every_version_of_the_protocol_are_served(self, default: Assembly) -> None:
+        mcp = default.only("agent", "BedrockAgentCore::Gateway")["ProtocolConfiguration"]["Mcp"]
+        assert set(mcp["SupportedVersions"]) == {"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+
+    def test_it_tells_its_clients_how_to_answer(self, default: Assembly) -> None:
+        mcp = default.only("agent", "BedrockAgentCore::Gateway")["ProtocolConfiguration"]["Mcp"]
+        assert mcp["Instructions"] == INSTRUCTIONS
+
+    def test_nobody_else_may_call_the_function(self, default: Assembly) -> None:
+        assert permissions(default, "retrieval") == permissions(default, "agent") == []
+
+    def test_where_to_call_it_is_an_output(self, default: Assembly) -> None:
+        (name,) = default.resources("agent", "BedrockAgentCore::Gateway")
+        assert outputs(default) == {"GatewayUrl": f"<{name}.GatewayUrl>", "GatewayArn": f"<{name}.GatewayArn>"}
+
+    def test_every_tool_of_the_template_is_answered_by_the_handler(self, default: Assembly, handler: Handler) -> None:
+        name = default.only("agent", "BedrockAgentCore::GatewayTarget")["Name"]
+        answers = {}
+        for tool in target(default)["ToolSchema"]["InlinePayload"]:
+            arguments = {required: VALUES[required] for required in tool["InputSchema"]["Required"]}
+            answers[tool["Name"]] = handler(arguments, gateway_context(f"{name}___{tool['Name']}"))
+        assert set(answers) == set(TOOLS)
+        assert answers["search_runbooks"]["answer"].startswith(f"Source: {DISK_TITLE}")
+        assert answers["search_postmortems"]["documentIds"] == []
+        assert answers["get_document_details"]["error"]["code"] == "not_found"
+
+    def test_the_target_has_the_name_that_the_function_knows(self, default: Assembly) -> None:
+        assert default.only("agent", "BedrockAgentCore::GatewayTarget")["Name"] == ACTION_GROUP
+
+    def test_a_caller_that_names_a_client_in_a_header_is_nobody_special(
+        self, default: Assembly, handler: Handler
+    ) -> None:
+        """The gateway hands over what the target lists, which is nothing."""
+        listed = default.only("agent", "BedrockAgentCore::GatewayTarget").get("MetadataConfiguration", {})
+        sent = {"x-opx-client-id": "acme"}
+        headers = {name: value for name, value in sent.items() if name in listed.get("AllowedRequestHeaders", [])}
+        answer = handler({"query": "Unseal the acme vault"}, gateway_context("t___search_runbooks", headers))
+        assert "acme" not in answer["answer"]
+
+
+class TestNone:
+    def test_there_is_no_agent_stack(self, none: Assembly) -> None:
+        assert "agent" not in none.templates
+        assert not list(none.folder.glob("*-agent.*"))
+
+    def test_agents_of_this_account_alone_may_call_the_function(self, none: Assembly) -> None:
+        (alias,) = none.resources("retrieval", "Lambda::Alias")
+        assert permissions(none, "retrieval") == [a_permission(f"<{alias}>", ANY_AGENT)]
+
+
+def test_who_names_nobody_is_who_the_deployment_says(none: Assembly, default: Assembly) -> None:
+    chosen = Settings.from_environ(environment(none, "retrieval"))
+    assert Identity(chosen.client_id, chosen.project_id) == Identity("acme", "shop")
+    assert not {"OPX_CLIENT_ID", "OPX_PROJECT_ID"} & set(environment(default, "retrieval"))
+
+
+def target(assembly: Assembly) -> Resource:
+    """The Lambda configuration of the gateway's only target."""
+    found = assembly.only("agent", "BedrockAgentCore::GatewayTarget")
+    configuration: Resource = found["TargetConfiguration"]["Mcp"]["Lambda"]
+    return configuration
+
+
+def outputs(assembly: Assembly) -> dict[str, str]:
+    return {name: output["Value"] for name, output in assembly.templates["agent"]["Outputs"].items()}
+
+
+def permissions(assembly: Assembly, stack: str) -> list[Resource]:
+    """Those of Bedrock."""
+    found = assembly.resources(stack, "Lambda::Permission").values()
+    return [permission for permission in found if permission["Principal"].startswith("bedrock")]
+
+
+def a_permission(function: str, source: str) -> Resource:
+    return {
+        "Action": "lambda:InvokeFunction",
+        "FunctionName": function,
+        "Principal": "bedrock.amazonaws.com",
+        "SourceAccount": "<AWS::AccountId>",
+        "SourceArn": source,
+    }
+
+
+def refusals(shape: Any, request: Any) -> str:
+    """What botocore would say of this request."""
+    return str(ParamValidator().validate(request, shape).generate_report())
+
+
+def lowered(value: Any) -> Any:
+    """A value of a template with its keys as the services' own APIs spell them. Names of tools and parameters, which
+    are keys too, are lower case already, and texts of references become such as the APIs accept."""
+    if isinstance(value, list):
+        return [lowered(item) for item in value]
+    if isinstance(value, dict):
+        return {key[:1].lower() + key[1:]: lowered(item) for key, item in value.items()}
+    return as_deployed(value) if isinstance(value, str) else value
+
+
+def as_deployed(text: str) -> str:
+    text = re.sub(r"^<\w+\.Arn>$", "arn:aws:iam::111122223333:role/made", text)
+    for name, deployed in (("Partition", "aws"), ("Region", "eu-central-1"), ("AccountId", "111122223333")):
+        text = text.replace(f"<AWS::{name}>", deployed)
+    return text
+
+
+def gateway_context(tool: str, headers: dict[str, str] | None = None) -> FakeContext:
+    context = FakeContext.of_gateway("", headers)
+    context.client_context.custom["bedrockAgentCoreToolName"] = tool
+    return context

@@ -1,0 +1,232 @@
+"""The managed knowledge base: there only where it is asked for, and with no more rights than it needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from infra.configuration import ContextError
+from infra.constructs.layer_contents import ROOT
+from infra.constructs.managed_index import managed_schema
+from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, FILTER_ATTRIBUTES, TAGS_ATTRIBUTE
+from opx.settings import Settings, env_name
+from tests.infra.templates import Assembly, Resource, lint_findings, listed
+from tests.infra.test_application import compact
+from tests.infra.test_ingestion import BUCKET, pairs, rights
+
+STACK = "knowledge-base"
+COPIES = f"{BUCKET}/managed/*"
+TITAN = "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model/amazon.titan-embed-text-v2:0"
+
+
+@pytest.fixture(scope="session")
+def managed(make: Callable[..., Assembly]) -> Assembly:
+    return make(knowledge_base="bedrock")
+
+
+@pytest.fixture(scope="session")
+def private(make: Callable[..., Assembly]) -> Assembly:
+    """With a key and a network of its own, on a classic collection."""
+    return make(knowledge_base="bedrock", kms_key="own", vpc="true", ephemeral="true", search_generation="classic")
+
+
+def role_rights(assembly: Assembly, role_start: str) -> set[tuple[str, str]]:
+    """Pairs of action and resource of the role whose logical id starts so."""
+    policies = assembly.resources(STACK, "IAM::Policy").values()
+    (policy,) = (p for p in policies if any(role.strip("<>").startswith(role_start) for role in p["Roles"]))
+    statements: list[Resource] = policy["PolicyDocument"]["Statement"]
+    return {(action, arn) for s in statements for action in listed(s["Action"]) for arn in listed(s["Resource"])}
+
+
+def queue(assembly: Assembly, name: str) -> Resource:
+    (found,) = (q for q in assembly.resources(STACK, "SQS::Queue").values() if q["QueueName"] == name)
+    return found
+
+
+def test_by_default_there_is_none(default: Assembly) -> None:
+    assert STACK not in default.templates
+    assert not [name for _, name, resource in default.all_resources() if "Bedrock::KnowledgeBase" in resource["Type"]]
+    assert "OPX_SYNC_QUEUE_URL" not in default.only("ingestion", "Lambda::Function")["Environment"]["Variables"]
+
+
+def test_a_collection_of_someone_else_is_refused(make: Callable[..., Assembly]) -> None:
+    arn = "arn:aws:aoss:eu-central-1:111111111111:collection/abc"
+    with pytest.raises(ContextError, match="leave out search_endpoint"):
+        make(knowledge_base="bedrock", search_endpoint="https://abc.aoss.amazonaws.com", search_arn=arn)
+
+
+def test_data_source_is_the_folder_of_copies_and_nothing_is_cut_again(managed: Assembly) -> None:
+    source = managed.only(STACK, "Bedrock::DataSource")
+    assert source["DataSourceConfiguration"] == {
+        "Type": "S3",
+        "S3Configuration": {"BucketArn": BUCKET, "InclusionPrefixes": ["managed/"]},
+    }
+    ingestion = source["VectorIngestionConfiguration"]
+    assert ingestion == {"ChunkingConfiguration": {"ChunkingStrategy": "NONE"}}
+
+
+def test_knowledge_base_fills_an_index_of_its_own_with_fields_for_hybrid_search(managed: Assembly) -> None:
+    storage = managed.only(STACK, "Bedrock::KnowledgeBase")["StorageConfiguration"]
+    assert storage["Type"] == "OPENSEARCH_SERVERLESS"
+    store = storage["OpensearchServerlessConfiguration"]
+    indexes = managed.resources("search", "OpenSearchServerless::CollectionIndex").values()
+    (schema,) = (i["IndexSchema"] for i in indexes if i["IndexName"] == store["VectorIndexName"])
+    properties = json.loads(schema)["mappings"]["properties"]
+    fields_ = store["FieldMapping"]
+    assert properties[fields_["TextField"]] == {"type": "text"}
+    assert properties[fields_["MetadataField"]] == {"type": "text", "index": False}
+    assert properties[fields_["VectorField"]]["dimension"] == 1024
+
+
+@pytest.mark.parametrize("generation", ["nextgen", "classic"])
+def test_no_type_of_an_attribute_is_guessed_from_its_first_value(generation: str) -> None:
+    schema = managed_schema(generation)
+    properties = json.loads(schema)["mappings"]["properties"]
+    for name in (*FILTER_ATTRIBUTES.values(), TAGS_ATTRIBUTE):
+        assert properties[name] == {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
+    assert properties[CHUNK_ATTRIBUTE]["type"] == "text"
+    assert len(schema) <= 2480
+
+
+def test_engine_is_named_only_where_it_can_be() -> None:
+    assert '"engine":"faiss"' in managed_schema("classic")
+    assert "engine" not in managed_schema("nextgen")
+
+
+def test_knowledge_base_may_do_exactly_this(managed: Assembly) -> None:
+    base = role_rights(managed, "Role")
+    (collection,) = (resource for action, resource in base if action == "aoss:APIAccessAll")
+    assert base == (
+        pairs("s3:ListBucket", {BUCKET})
+        | pairs("s3:GetObject", {COPIES})
+        | pairs("bedrock:InvokeModel", {TITAN})
+        | pairs("aoss:APIAccessAll", {collection})
+    )
+
+
+def test_knowledge_base_lists_only_its_folder(managed: Assembly) -> None:
+    statements = [
+        statement
+        for policy in managed.resources(STACK, "IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Action"] == "s3:ListBucket"
+    ]
+    assert [s["Condition"] for s in statements] == [{"StringLike": {"s3:prefix": "managed/*"}}]
+
+
+def test_role_is_for_knowledge_bases_of_this_account_alone(managed: Assembly) -> None:
+    roles = managed.resources(STACK, "IAM::Role").values()
+    (role,) = (r for r in roles if r["RoleName"] == "dev-opx-knowledge-base-<AWS::Region>")
+    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"Service": "bedrock.amazonaws.com"}
+    assert trust["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"},
+        "ArnLike": {"aws:SourceArn": "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:knowledge-base/*"},
+    }
+
+
+def test_index_is_filled_by_the_knowledge_base_and_made_by_who_deploys(managed: Assembly) -> None:
+    allowed = {}
+    for policy in managed.resources("search", "OpenSearchServerless::AccessPolicy").values():
+        (statement,) = json.loads(policy["Policy"])
+        (rule,) = statement["Rules"]
+        if rule["Resource"] == ["index/dev-opx-knowledge/opx-managed"]:
+            (principal,) = statement["Principal"]
+            allowed[principal.rpartition("/")[2]] = {each.removeprefix("aoss:") for each in rule["Permission"]}
+            assert len(policy["Name"]) <= 32 - len("0123456789") + len("dev")
+    assert allowed == {
+        "dev-opx-knowledge-base-<AWS::Region>": {"DescribeIndex", "ReadDocument", "WriteDocument"},
+        "cdk-hnb659fds-cfn-exec-role-<AWS::AccountId>-<AWS::Region>": {
+            "CreateIndex",
+            "DeleteIndex",
+            "DescribeIndex",
+            "UpdateIndex",
+        },
+    }
+
+
+def test_own_index_cannot_be_reached_by_the_knowledge_base(managed: Assembly) -> None:
+    for policy in managed.resources("search", "OpenSearchServerless::AccessPolicy").values():
+        if "index/dev-opx-knowledge/opx-knowledge" in policy["Policy"]:
+            assert "knowledge-base" not in policy["Policy"]
+
+
+def test_ingestion_may_write_copies_and_ask_for_jobs_in_addition(managed: Assembly, default: Assembly) -> None:
+    requests = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-sync"
+    added = pairs("s3:DeleteObject PutObject", {COPIES}) | pairs("sqs:SendMessage", {requests})
+    assert rights(managed, "ingestion") == rights(default, "ingestion") | added
+
+
+def test_ingestion_knows_the_queue_that_is_made(managed: Assembly) -> None:
+    variables = managed.only("ingestion", "Lambda::Function")["Environment"]["Variables"]
+    name = variables["OPX_SYNC_QUEUE_URL"].rpartition("/")[2]
+    assert queue(managed, name)["RedrivePolicy"]["maxReceiveCount"] == 100
+
+
+def test_retrieval_may_search_the_knowledge_base_and_its_own_index_goes_on_answering(managed: Assembly) -> None:
+    settings = Settings.from_environ(managed.only("retrieval", "Lambda::Function")["Environment"]["Variables"])
+    assert settings.knowledge_base_id
+    assert settings.search_engine == "own"
+    (searched,) = (resource for action, resource in rights(managed, "retrieval") if action == "bedrock:Retrieve")
+    assert "KnowledgeBaseArn" in searched
+
+
+def test_sync_function_may_list_and_start_jobs_and_nothing_else(managed: Assembly) -> None:
+    may = role_rights(managed, "SyncKnowledgeBase")
+    assert {action for action, _ in may if not action.startswith(("logs:", "sqs:", "xray:"))} == {
+        "bedrock:ListIngestionJobs",
+        "bedrock:StartIngestionJob",
+    }
+    assert {arn for action, arn in may if action.startswith("bedrock:")} == {"<KnowledgeBase.KnowledgeBaseArn>"}
+
+
+def test_sync_function_knows_the_knowledge_base_and_its_data_source(managed: Assembly) -> None:
+    variables = managed.only(STACK, "Lambda::Function")["Environment"]["Variables"]
+    assert set(variables) <= {env_name(field.name) for field in fields(Settings)}
+    assert variables["OPX_KNOWLEDGE_BASE_ID"] == "<KnowledgeBase.KnowledgeBaseId>"
+    assert variables["OPX_DATA_SOURCE_ID"] == "<DataSource.DataSourceId>"
+
+
+def test_sync_function_is_the_handler_of_its_folder(managed: Assembly) -> None:
+    assert managed.only(STACK, "Lambda::Function")["Handler"] == "handler.handler"
+    assert (ROOT / "lambdas" / "sync_knowledge_base" / "handler.py").is_file()
+
+
+def test_requests_are_gathered_and_come_again_one_at_a_time(managed: Assembly) -> None:
+    mapping = managed.only(STACK, "Lambda::EventSourceMapping")
+    assert mapping["MaximumBatchingWindowInSeconds"] == 60
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    timeout = managed.only(STACK, "Lambda::Function")["Timeout"]
+    hidden = queue(managed, "dev-opx-knowledge-sync")["VisibilityTimeout"]
+    assert hidden >= 6 * timeout + mapping["MaximumBatchingWindowInSeconds"]
+
+
+def test_what_is_not_retried_any_more_is_kept_for_two_weeks(managed: Assembly) -> None:
+    assert queue(managed, "dev-opx-knowledge-sync-failed")["MessageRetentionPeriod"] == 14 * 86400
+
+
+def test_key_and_network_let_the_service_in(private: Assembly) -> None:
+    keys = {arn for action, arn in role_rights(private, "Role") if action == "kms:Decrypt"}
+    assert len(keys) == 1
+    policies = private.resources("search", "OpenSearchServerless::SecurityPolicy").values()
+    (network,) = (json.loads(p["Policy"]) for p in policies if p["Type"] == "network")
+    assert network[0]["SourceServices"] == ["bedrock.amazonaws.com"]
+
+
+def test_cdk_nag_finds_nothing_that_has_no_reason(managed: Assembly, private: Assembly) -> None:
+    assert managed.findings == []
+    assert private.findings == []
+
+
+@pytest.mark.parametrize("stack", [STACK, "search", "ingestion", "retrieval"])
+def test_cfn_lint_finds_nothing(managed: Assembly, private: Assembly, stack: str) -> None:
+    assert lint_findings(managed, stack) == []
+    assert lint_findings(private, stack) == []
+
+
+def test_the_template_is_as_it_was(managed: Assembly, snapshot: SnapshotAssertion) -> None:
+    assert compact(managed, STACK) == snapshot

@@ -1,0 +1,317 @@
+"""What is watched is what the functions really report, and who is told can be told."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+
+from lambdas.report_coverage.handler import make_handler as make_coverage_handler
+from opx.domain.queries import SearchMode
+from opx.errors import StoreUnavailableError
+from opx.knowledge_file import load_knowledge
+from opx.operations.metrics import NAMESPACE, Metric
+from tests.agent_calls import ask
+from tests.api_requests import call
+from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.emf import Named, measured
+from tests.fakes import FakeContext, function_logs
+from tests.infra.templates import Assembly, Resource, listed
+
+STACK = "observability"
+REQUIRED = ("query-latency", "query-confidence", "unavailable", "sync-overdue", "ingestion-behind")
+
+OF_AWS = {
+    "AWS/Lambda": ({"Duration", "Errors", "Throttles", "ConcurrentExecutions"}, {"FunctionName"}),
+    "AWS/SQS": ({"ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"}, {"QueueName"}),
+    "AWS/AOSS": ({"SearchOCU", "IndexingOCU"}, {"ClientId"}),
+}
+"""Metrics of AWS with their dimensions, as its documentation of each service lists them."""
+
+
+# -- what the template names
+
+
+def named_by_alarms(assembly: Assembly) -> Iterator[Named]:
+    for alarm in assembly.resources(STACK, "CloudWatch::Alarm").values():
+        stats = [query["MetricStat"]["Metric"] for query in alarm.get("Metrics", []) if "MetricStat" in query]
+        for metric in stats or [alarm]:
+            dimensions = frozenset((part["Name"], part["Value"]) for part in metric["Dimensions"])
+            yield Named(metric["Namespace"], metric["MetricName"], dimensions)
+
+
+def dashboards(assembly: Assembly) -> dict[str, list[Resource]]:
+    """The widgets of each dashboard."""
+    found = assembly.resources(STACK, "CloudWatch::Dashboard").values()
+    return {board["DashboardName"]: json.loads(board["DashboardBody"])["widgets"] for board in found}
+
+
+def named_by_dashboards(assembly: Assembly) -> Iterator[Named]:
+    for widgets in dashboards(assembly).values():
+        for widget in widgets:
+            for row in widget["properties"].get("metrics", []):
+                texts = [part for part in row if isinstance(part, str)]
+                if texts:  # otherwise it is an expression over the others
+                    pairs = zip(texts[2::2], texts[3::2], strict=True)
+                    yield Named(texts[0], texts[1], frozenset(pairs))
+
+
+def named(assembly: Assembly) -> set[Named]:
+    return {*named_by_alarms(assembly), *named_by_dashboards(assembly)}
+
+
+# -- what the functions report
+
+
+@pytest.fixture
+def cloud(aws: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+    monkeypatch.setenv("OPX_ENVIRONMENT", "dev")
+    with function_logs(), a_cloud(aws) as deployed:
+        yield deployed
+
+
+def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each function do whatever it can report."""
+    _ingest(cloud, monkeypatch)
+    _answer(cloud, monkeypatch)
+    make_coverage_handler(lambda: cloud.services)({}, FakeContext())
+
+
+def _ingest(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = "documents/runbooks/disk.md"
+    first = cloud.put(disk, "# Disk full\n\nDelete rotated logs.")
+    cloud.put("documents/runbooks/empty.md", "")
+    for category in load_knowledge().categories.values():
+        if category.schedule:
+            cloud.put(f"documents/{category.path}/a.md", f"# About {category.path}\n\nText.")
+    while cloud.deliver():
+        pass
+    cloud.send(first)  # a duplicate
+    cloud.send(cloud.event(disk))  # nothing has changed
+    cloud.send(cloud.event("documents/runbooks/never.md"))  # skipped
+    cloud.put("documents/runbooks/gone.md", "# Gone\n\nText.")
+    cloud.deliver()
+    cloud.delete("documents/runbooks/gone.md")
+    cloud.deliver()
+
+    def away(*args: Any, **options: Any) -> Any:
+        raise StoreUnavailableError("can't be reached")
+
+    def broken(*args: Any, **options: Any) -> Any:
+        raise ZeroDivisionError
+
+    cloud.put(disk, "# Disk full\n\nGrow the volume.")
+    with monkeypatch.context() as outage:
+        outage.setattr(cloud.services.store, "head", away)
+        cloud.deliver()
+    cloud.send(cloud.event(disk))
+    with monkeypatch.context() as outage:
+        outage.setattr(cloud.services.worker, "process", broken)
+        cloud.deliver()
+
+
+def _answer(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud.ask("Disk full")
+    ask(cloud.retrieve, "get_document_details", document_id="0" * 32)
+
+    def away(*args: Any) -> Any:
+        raise StoreUnavailableError("can't be reached")
+
+    def broken(*args: Any) -> Any:
+        raise ZeroDivisionError
+
+    for failing in (away, broken):
+        with monkeypatch.context() as outage:
+            outage.setattr(cloud.services.catalog, "find", failing)
+            ask(cloud.retrieve, "get_document_details", document_id="0" * 32)
+            call(cloud.retrieve, "document", documentId="0" * 32)
+    for mode in SearchMode:  # which the tools don't let an agent choose
+        status, _ = call(cloud.retrieve, "search", query={"q": "Disk full", "thoroughness": mode}, kbId="default")
+        assert status == 200
+    call(cloud.retrieve, "document", documentId="nonsense")
+
+
+@pytest.fixture
+def reported(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> set[Named]:
+    run_everything(cloud, monkeypatch)
+    return set(measured(capsys.readouterr().out))
+
+
+class TestMetrics:
+    def test_every_metric_of_ours_is_reported_with_exactly_these_dimensions(
+        self, default: Assembly, reported: set[Named]
+    ) -> None:
+        ours = {metric for metric in named(default) if metric.namespace == NAMESPACE}
+        assert len(ours) > 80
+        assert not sorted(map(str, ours - reported))
+
+    def test_everything_that_is_declared_is_reported(self, reported: set[Named]) -> None:
+        assert {metric.name for metric in reported} == {metric.value for metric in Metric}
+
+    def test_metrics_of_aws_are_documented_ones(self, default: Assembly) -> None:
+        theirs = {metric for metric in named(default) if metric.namespace != NAMESPACE}
+        assert {metric.namespace for metric in theirs} == set(OF_AWS)
+        for metric in theirs:
+            names, dimensions = OF_AWS[metric.namespace]
+            assert metric.name in names
+            assert {name for name, _ in metric.dimensions} == dimensions
+
+    def test_metrics_of_aws_are_about_resources_that_exist(self, default: Assembly) -> None:
+        existing = {
+            "AWS/Lambda": {resource["FunctionName"] for resource in everywhere(default, "Lambda::Function")},
+            "AWS/SQS": {resource["QueueName"] for resource in everywhere(default, "SQS::Queue")},
+            "AWS/AOSS": {"<AWS::AccountId>"},
+        }
+        for metric in named(default):
+            if metric.namespace in existing:
+                ((_, value),) = metric.dimensions
+                assert value in existing[metric.namespace], str(metric)
+
+    def test_environments_are_told_apart(self, ephemeral: Assembly) -> None:
+        ours = {metric for metric in named(ephemeral) if metric.namespace == NAMESPACE}
+        assert {dict(metric.dimensions)["environment"] for metric in ours} == {"prod"}
+
+
+def everywhere(assembly: Assembly, kind: str) -> list[Resource]:
+    return [r["Properties"] for _, _, r in assembly.all_resources() if r["Type"] == f"AWS::{kind}"]
+
+
+class TestAlarms:
+    @pytest.fixture
+    def alarms(self, default: Assembly) -> dict[str, Resource]:
+        found = default.resources(STACK, "CloudWatch::Alarm").values()
+        return {alarm["AlarmName"].removeprefix("dev-opx-knowledge-"): alarm for alarm in found}
+
+    @pytest.mark.parametrize("kind", REQUIRED)
+    def test_there_is_an_alarm(self, alarms: dict[str, Resource], kind: str) -> None:
+        assert kind in alarms
+
+    def test_slow_answers(self, alarms: dict[str, Resource]) -> None:
+        alarm = alarms["query-latency"]
+        assert (alarm["MetricName"], alarm["ExtendedStatistic"], alarm["Threshold"]) == ("QueryLatency", "p95", 2000)
+        assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+
+    def test_unsure_answers_unless_there_are_few(self, alarms: dict[str, Resource]) -> None:
+        alarm = alarms["query-confidence"]
+        (expression,) = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
+        assert expression == "IF(queries >= 10, confidence, 1)"
+        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0.5, "LessThanThreshold")
+
+    def test_every_dead_letter_queue_has_one(self, default: Assembly, alarms: dict[str, Resource]) -> None:
+        queues = [queue["QueueName"] for queue in everywhere(default, "SQS::Queue") if "RedrivePolicy" not in queue]
+        assert len(queues) >= 5
+        for queue in queues:
+            alarm = alarms[f"dead-letters-{queue.removeprefix('dev-opx-knowledge-')}"]
+            assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": queue}]
+            assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
+
+    def test_every_function_has_one(self, default: Assembly, alarms: dict[str, Resource]) -> None:
+        for function in everywhere(default, "Lambda::Function"):
+            assert f"function-{function['FunctionName']}" in alarms
+
+    def test_all_tell_the_topic_when_they_begin_and_end(self, default: Assembly, alarms: dict[str, Resource]) -> None:
+        (topic,) = default.resources(STACK, "SNS::Topic")
+        for alarm in alarms.values():
+            assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{topic}>"]
+
+    def test_idle_system_is_no_alarm(self, alarms: dict[str, Resource]) -> None:
+        assert {alarm["TreatMissingData"] for alarm in alarms.values()} == {"notBreaching"}
+
+    def test_all_say_where_to_read_what_to_do(self, alarms: dict[str, Resource]) -> None:
+        assert all(alarm["AlarmDescription"].endswith("docs/deploy.md#alarms") for alarm in alarms.values())
+
+    def test_one_late_report_does_not_end_an_overdue_sync(self, alarms: dict[str, Resource]) -> None:
+        alarm = alarms["sync-overdue"]
+        assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (3600, 3, 1)
+
+
+class TestTopic:
+    def test_cloudwatch_may_publish_and_use_the_key(self, default: Assembly) -> None:
+        topic = default.only(STACK, "SNS::Topic")
+        ((key, properties),) = default.resources(STACK, "KMS::Key").items()
+        assert topic["KmsMasterKeyId"] == f"<{key}.Arn>"
+        assert properties["EnableKeyRotation"] is True
+        for policy in (properties["KeyPolicy"], default.only(STACK, "SNS::TopicPolicy")["PolicyDocument"]):
+            (statement,) = [s for s in policy["Statement"] if s["Principal"] == {"Service": "cloudwatch.amazonaws.com"}]
+            assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
+
+    def test_connections_without_tls_are_refused(self, default: Assembly) -> None:
+        statements = default.only(STACK, "SNS::TopicPolicy")["PolicyDocument"]["Statement"]
+        (denied,) = [statement for statement in statements if statement["Effect"] == "Deny"]
+        assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+    def test_nobody_is_subscribed_unless_named(self, default: Assembly) -> None:
+        assert default.resources(STACK, "SNS::Subscription") == {}
+
+    def test_customers_key_and_address_are_used(self, make: Callable[..., Assembly]) -> None:
+        arn = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+        assembly = make(kms_key=arn, alarm_email="ops@example.org")
+        assert assembly.resources(STACK, "KMS::Key") == {}
+        assert assembly.only(STACK, "SNS::Topic")["KmsMasterKeyId"] == arn
+        subscription = assembly.only(STACK, "SNS::Subscription")
+        assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "ops@example.org")
+
+
+class TestDashboards:
+    def test_there_are_three(self, default: Assembly) -> None:
+        headings = {name: widgets[0]["properties"]["markdown"] for name, widgets in dashboards(default).items()}
+        assert set(headings) == {
+            "dev-Knowledge-Base-Performance",
+            "dev-Query-Analytics",
+            "dev-Document-Coverage",
+        }
+        for name, heading in headings.items():
+            title = name.removeprefix("dev-").replace("-", " ")
+            assert heading.startswith(f"# {title}\n")
+            assert re.fullmatch(r"[\w-]+", name)
+
+    def test_performance_shows_all_alarms(self, default: Assembly) -> None:
+        widgets = dashboards(default)["dev-Knowledge-Base-Performance"]
+        (status,) = [widget for widget in widgets if widget["type"] == "alarm"]
+        assert len(status["properties"]["alarms"]) == len(default.resources(STACK, "CloudWatch::Alarm"))
+
+    def test_coverage_has_every_category(self, default: Assembly) -> None:
+        shown = {
+            dict(metric.dimensions).get("category")
+            for metric in named_by_dashboards(default)
+            if metric.name in (Metric.DOCUMENTS, Metric.CHUNKS)
+        }
+        assert shown == set(load_knowledge().categories)
+
+
+class TestReporter:
+    def test_it_is_called_every_hour(self, default: Assembly) -> None:
+        (function,) = default.resources(STACK, "Lambda::Function")
+        schedule = default.only(STACK, "Scheduler::Schedule")
+        assert schedule["ScheduleExpression"] == "rate(1 hour)"
+        assert schedule["Target"]["Arn"] == f"<{function}.Arn>"
+
+    def test_it_may_only_query_two_tables(self, default: Assembly) -> None:
+        statements = [
+            statement
+            for policy in default.resources(STACK, "IAM::Policy").values()
+            for statement in policy["PolicyDocument"]["Statement"]
+            if any(action.startswith("dynamodb:") for action in listed(statement["Action"]))
+        ]
+        (statement,) = statements
+        assert statement["Action"] == "dynamodb:Query"
+        tables = {resource.split("table/")[1].split("/")[0] for resource in statement["Resource"]}
+        assert tables == {"dev-opx-knowledge-documents", "dev-opx-knowledge-failures"}
+
+
+def test_every_function_is_traced_and_knows_its_environment(default: Assembly) -> None:
+    for function in everywhere(default, "Lambda::Function"):
+        assert function["TracingConfig"] == {"Mode": "Active"}
+        assert function["Environment"]["Variables"]["OPX_ENVIRONMENT"] == "dev"
+
+
+def test_the_bucket_is_no_part_of_a_metric(reported: set[Named]) -> None:
+    """Nor is anything else that there is no end of: each value of a dimension is paid for."""
+    values = {value for metric in reported for _, value in metric.dimensions}
+    assert BUCKET not in values
+    known = {"dev", *SearchMode, *load_knowledge().categories, "internal", "specialized", "internet"}
+    assert values - known <= {"lexical", "vector", "embed", "search", "judge", "rerank"}
