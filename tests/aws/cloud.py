@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -18,6 +18,7 @@ from opx.adapters.aws.handled_events import DynamoHandledEvents
 from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
 from opx.adapters.aws.opensearch_indices import ensure_index
 from opx.bootstrap import Services, bootstrap
+from opx.ports import Embedder, SearchIndex
 from opx.settings import Settings
 from opx.tables import ALL_TABLES
 from tests.agent_calls import ask
@@ -116,8 +117,11 @@ class Cloud:
 
 
 @contextmanager
-def a_cloud(session: boto3.Session) -> Iterator[Cloud]:
-    """Everything deployed and empty. The session must be of a mocked account."""
+def a_cloud(session: boto3.Session, make_index: Callable[[Embedder], SearchIndex] | None = None) -> Iterator[Cloud]:
+    """Everything deployed and empty. The session must be of a mocked account.
+
+    `make_index` gives another index than the one on the double.
+    """
     clients: dict[str, Any] = {"s3": session.client("s3"), "sqs": session.client("sqs")}
     clients["dynamodb"] = session.client("dynamodb")
     clients["s3"].create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
@@ -133,6 +137,9 @@ def a_cloud(session: boto3.Session) -> Iterator[Cloud]:
         stack.callback(client.close)
         ensure_index(client, INDEX, model_id=embedder.model_id, dimension=embedder.dimension)
         services = bootstrap(
-            settings, index=OpenSearchIndex(client, INDEX), embedder=embedder, _client=lambda service: clients[service]
+            settings,
+            index=make_index(embedder) if make_index else OpenSearchIndex(client, INDEX),
+            embedder=embedder,
+            _client=lambda service, **_: clients[service],
         )
         yield Cloud(services, search, bedrock, **clients, queue_url=url)

@@ -7,15 +7,25 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS
-from opx.domain.scopes import Scope
-from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest, SearchResponse, Vector
+from opx.ports import (
+    DocumentChange,
+    IndexEntry,
+    SearchEngine,
+    SearchFilter,
+    SearchIndex,
+    SearchRequest,
+    SearchResponse,
+    Vector,
+)
 from opx.text.fields import LEXICAL_FIELDS, analysed_fields, query_terms
 from tests.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
+from tests.contract.search_engine_contract import Put, SearchEngineContract
 
 K1, B = 1.2, 0.75
 SCORE_TOLERANCE = 1e-4
@@ -88,9 +98,19 @@ def ids_of(*entries: IndexEntry) -> list[str]:
     return [entry.indexed.entry_id for entry in entries]
 
 
-class SearchIndexContract:
+class SearchIndexContract(SearchEngineContract):
     """Inherit and add a fixture `index`: an empty `SearchIndex` for vectors of `VECTOR_DIMENSION`, whose writes are
-    visible at once."""
+    visible at once. `bm25_factor` is the engine's constant."""
+
+    bm25_factor = 1.0
+
+    @pytest.fixture
+    def engine(self, index: SearchIndex) -> SearchEngine:
+        return index
+
+    @pytest.fixture
+    def put(self, index: SearchIndex) -> Put:
+        return partial(fill, index)
 
     # -- nothing there ---------------------------------------------------------------------------------------------
 
@@ -119,7 +139,7 @@ class SearchIndexContract:
     def test_lexical_leg_is_bm25(self, index: SearchIndex, text: str) -> None:
         corpus = an_operations_corpus()
         fill(index, *corpus)
-        expected = bm25(corpus, text)
+        expected = {entry_id: self.bm25_factor * score for entry_id, score in bm25(corpus, text).items()}
         hits = lexical(index, text).lexical.hits
         assert [entry_id for entry_id, _ in hits] == by_score(expected)
         assert dict(hits) == pytest.approx(expected, rel=SCORE_TOLERANCE)
@@ -131,7 +151,7 @@ class SearchIndexContract:
         where = replace(EVERYONE, document_ids=(wanted.indexed.chunk.document_id,))
         ((entry_id, score),) = lexical(index, "disk", where).lexical.hits
         assert entry_id == wanted.indexed.entry_id
-        assert score == pytest.approx(bm25(corpus, "disk")[entry_id], rel=SCORE_TOLERANCE)
+        assert score == pytest.approx(self.bm25_factor * bm25(corpus, "disk")[entry_id], rel=SCORE_TOLERANCE)
 
     def test_vector_leg_is_the_cosine(self, index: SearchIndex) -> None:
         corpus = an_operations_corpus()
@@ -251,6 +271,7 @@ class SearchIndexContract:
         fill(index, an_entry(source="1.md", tags=("linux",)), an_entry(source="2.md"))
         assert index.count(EVERYONE) == 2
         assert index.count(replace(EVERYONE, tags=("linux",))) == 1
+        assert index.count(replace(EVERYONE, tags=("linux",), tiers=("specialized",))) == 0
         assert index.count(SearchFilter(scopes=("client:other",))) == 0
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -373,86 +394,3 @@ class SearchIndexContract:
         assert entry == before
         assert superseded == ["unknown"]
         assert query == any_vector("q")
-
-    # -- filters ---------------------------------------------------------------------------------------------------
-
-    def test_other_scopes_never_appear(self, index: SearchIndex) -> None:
-        mine, theirs = Scope("acme", project_id="web"), Scope("acme", project_id="shop")
-        own = an_entry("disk full", scope=mine)
-        fill(index, own, an_entry("disk full", scope=theirs), an_entry("disk full"))
-        where = SearchFilter(scopes=(mine.key,))
-        response = index.search(SearchRequest(where, text="disk", vector=own.vector))
-        assert response.chunks == {own.indexed.entry_id: own.indexed}
-        assert [len(leg.hits) for leg in (response.lexical, response.vector)] == [1, 1]
-        assert index.count(where) == 1
-
-    def test_several_scopes_are_searched_together(self, index: SearchIndex) -> None:
-        mine = Scope("acme", group_id="shops")
-        own, everyones = an_entry("disk full", scope=mine), an_entry("disk full")
-        fill(index, own, everyones, an_entry("disk full", scope=Scope("other")))
-        where = SearchFilter(scopes=(mine.key, Scope().key))
-        assert sorted(lexical_ids(index, "disk", where)) == sorted(ids_of(own, everyones))
-
-    def test_scope_is_not_matched_by_its_beginning(self, index: SearchIndex) -> None:
-        fill(index, an_entry("disk full", scope=Scope("acme", project_id="web")))
-        assert lexical_ids(index, "disk", SearchFilter(scopes=("client:acme",))) == []
-
-    @pytest.mark.parametrize(
-        "part",
-        [
-            {"categories": ("security/cve", "linux/docs")},
-            {"tiers": ("specialized",)},
-            {"tags": ("kernel", "absent")},
-            {"languages": ("de",)},
-            {"tiers": ("specialized",), "tags": ("kernel",), "categories": ("security/cve",), "languages": ("de",)},
-        ],
-    )
-    def test_filter_keeps_what_matches_each_part(self, index: SearchIndex, part: dict[str, tuple[str, ...]]) -> None:
-        wanted = an_entry(
-            "disk full",
-            source="wanted.md",
-            category="security/cve",
-            tier=Tier.SPECIALIZED,
-            tags=("kernel", "patch"),
-            language="de",
-        )
-        fill(index, wanted, an_entry("disk full"), an_entry("disk full", source="tagged.md", tags=("patch",)))
-        where = replace(EVERYONE, **part)
-        assert lexical_ids(index, "disk", where) == ids_of(wanted)
-        assert vector_ids(index, any_vector("q"), where) == ids_of(wanted)
-        assert index.count(where) == 1
-
-    def test_filter_by_document(self, index: SearchIndex) -> None:
-        one, two, three = (an_entry(f"disk {n}", source=f"{n}.md") for n in range(3))
-        fill(index, one, two, three)
-        where = replace(EVERYONE, document_ids=tuple(e.indexed.chunk.document_id for e in (one, three)))
-        assert sorted(lexical_ids(index, "disk", where)) == sorted(ids_of(one, three))
-        assert sorted(vector_ids(index, any_vector("q"), where)) == sorted(ids_of(one, three))
-
-    def test_every_part_of_a_filter_must_match(self, index: SearchIndex) -> None:
-        fill(index, an_entry("disk full", tags=("kernel",), tier=Tier.INTERNAL))
-        where = replace(EVERYONE, tags=("kernel",), tiers=("specialized",))
-        assert lexical_ids(index, "disk", where) == []
-        assert index.count(where) == 0
-
-    def test_filter_is_applied_before_the_best_hits_are_chosen(self, index: SearchIndex) -> None:
-        crowd = [an_entry("disk disk disk", source=f"{n}.md", vector=a_unit_vector(1)) for n in range(199)]
-        last = an_entry(
-            "a long text in which the disk is named once among many other words",
-            source="last.md",
-            tags=("rare",),
-            vector=a_unit_vector(-1),
-        )
-        fill(index, *crowd, last)
-        assert lexical_ids(index, "disk", depth=200)[-1] == last.indexed.entry_id
-        assert vector_ids(index, a_unit_vector(1), depth=200)[-1] == last.indexed.entry_id
-        where = replace(EVERYONE, tags=("rare",))
-        assert lexical_ids(index, "disk", where, depth=1) == ids_of(last)
-        assert vector_ids(index, a_unit_vector(1), where, depth=1) == ids_of(last)
-
-    def test_filter_values_are_not_analysed(self, index: SearchIndex) -> None:
-        entry = an_entry("disk full", tags=("Über Größe*",), category="runbooks/procedures")
-        fill(index, entry)
-        assert lexical_ids(index, "disk", replace(EVERYONE, tags=("Über Größe*",))) == ids_of(entry)
-        assert lexical_ids(index, "disk", replace(EVERYONE, tags=("über größe*",))) == []
-        assert lexical_ids(index, "disk", replace(EVERYONE, categories=("runbooks",))) == []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -16,16 +17,21 @@ from opx.adapters.aws.backoff import Backoff
 from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client, serverless_client
 from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.adapters.aws.opensearch_indices import ensure_index
-from opx.adapters.aws.opensearch_schema import SOURCE_FIELDS, index_body
+from opx.adapters.aws.opensearch_schema import SOURCE_FIELDS, VECTOR_FIELD, index_body
+from opx.adapters.embedded.object_store import FolderObjectStore
+from opx.bootstrap import bootstrap
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest
+from opx.settings import Settings
 from opx.text.fields import LEXICAL_FIELDS
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.contract.search_index_contract import SearchIndexContract, fill, ids_of, lexical, lexical_ids, vector_ids
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import Response
 from tests.doubles.opensearch import OpenSearchDouble
+from tests.doubles.opensearch_search import BM25_FACTOR
+from tests.fakes import WordsEmbedder
 
 INDEX = "opx-knowledge"
 MODEL = "test-model/8"
@@ -78,6 +84,8 @@ class Collection:
 
 
 class TestNextGenIndex(SearchIndexContract):
+    bm25_factor = BM25_FACTOR
+
     @pytest.fixture
     def index(self) -> Iterator[SearchIndex]:
         with a_collection("nextgen") as collection:
@@ -85,6 +93,8 @@ class TestNextGenIndex(SearchIndexContract):
 
 
 class TestClassicIndex(SearchIndexContract):
+    bm25_factor = BM25_FACTOR
+
     @pytest.fixture
     def index(self) -> Iterator[SearchIndex]:
         with a_collection("classic") as collection:
@@ -107,6 +117,17 @@ def nextgen() -> Iterator[Collection]:
 def classic() -> Iterator[Collection]:
     with a_collection("classic") as made:
         yield made
+
+
+def with_fields(body: dict[str, Any], changes: Mapping[str, Mapping[str, object] | None]) -> dict[str, Any]:
+    """The body with other parameters of some fields; None leaves out a parameter, or the field."""
+    del body["mappings"]["_meta"]
+    fields = body["mappings"]["properties"]
+    for name, change in changes.items():
+        changed = {**fields.pop(name), **(change or {})}
+        if change is not None:
+            fields[name] = {parameter: value for parameter, value in changed.items() if value is not None}
+    return body
 
 
 def some_entries(count: int, source: str = "a.md") -> list[IndexEntry]:
@@ -152,6 +173,12 @@ class TestWriting:
         with pytest.raises(IndexUnavailableError, match=r"2 of 5 writes.*402.*Maximum OCU capacity reached"):
             nextgen.index.apply([a_change(*some_entries(5))])
         assert len(nextgen.bulk_actions()) == THREE_TRIES.attempts
+
+    def test_removal_from_an_index_that_is_not_there_raises(self, nextgen: Collection) -> None:
+        missing = OpenSearchIndex(nextgen.client, "missing")
+        entry = an_entry()
+        with pytest.raises(IndexUnavailableError, match=r"refused 1 of 1 writes: 404 .*no such index"):
+            missing.apply([a_removal(entry, ids_of(entry))])
 
     def test_refused_entry_is_not_tried_again(self, nextgen: Collection) -> None:
         wrong = IndexEntry(an_entry().indexed, [1.0, 0.0])
@@ -458,13 +485,71 @@ class TestIndexCreation:
         with pytest.raises(IncompatibleIndexError, match=said):
             ensure_index(nextgen.client, INDEX, model_id=model_id, dimension=dimension)
 
-    def test_index_that_was_made_by_hand_is_refused(self) -> None:
+    def test_index_that_was_made_by_hand_is_taken_with_a_warning_if_its_fields_fit(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
         body = index_body(MODEL, 8)
         del body["mappings"]["_meta"]
         with OpenSearchDouble() as double, a_client(double) as client:
             client.indices.create(index=INDEX, body=body)
-            with pytest.raises(IncompatibleIndexError, match="analyzer_version None"):
+            assert not ensure_index(client, INDEX, model_id=MODEL, dimension=8)
+        assert "doesn't say for which model" in caplog.text
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({VECTOR_FIELD: {"dimension": 16}}, "field vector of dimension 16, not 8"),
+            ({VECTOR_FIELD: {"space_type": "l2"}}, "field vector of space_type 'l2', not 'innerproduct'"),
+            ({"terms_title": {"type": "keyword", "analyzer": None}}, "field terms_title of type 'keyword', not 'text'"),
+            ({"entry_id": {"type": "text"}}, "field entry_id of type 'text', not 'keyword'"),
+            ({"trust": None}, "no field trust"),
+        ],
+    )
+    def test_index_with_other_fields_is_refused(self, change: dict[str, dict[str, object] | None], said: str) -> None:
+        with OpenSearchDouble() as double, a_client(double) as client:
+            client.indices.create(index=INDEX, body=with_fields(index_body(MODEL, 8), change))
+            with pytest.raises(IncompatibleIndexError, match=f"{said}.*OPX_SEARCH_INDEX.*`opx rebuild`"):
                 ensure_index(client, INDEX, model_id=MODEL, dimension=8)
+
+    def test_first_write_is_refused_if_the_index_is_for_other_vectors(self, nextgen: Collection) -> None:
+        index = OpenSearchIndex(nextgen.client, INDEX, vectors_of=WordsEmbedder())
+        for _ in range(2):
+            with pytest.raises(IncompatibleIndexError, match="model_id 'test-model/8', not 'words/64'"):
+                fill(index, an_entry())
+        assert nextgen.double.requests_to("_bulk") == []
+
+    def test_fitting_index_is_looked_at_before_the_first_write_only(self) -> None:
+        embedder = WordsEmbedder()
+        with OpenSearchDouble() as double, a_client(double) as client:
+            ensure_index(client, INDEX, model_id=embedder.model_id, dimension=embedder.dimension)
+            double.requests.clear()
+            index = OpenSearchIndex(client, INDEX, vectors_of=embedder)
+            for _ in range(2):
+                fill(index, an_entry(vector=embedder.embed_query("disk")))
+            assert len(double.requests_to("_mapping")) == 1
+
+    def test_system_refuses_to_write_to_an_index_for_other_vectors(
+        self, nextgen: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in (("ACCESS_KEY_ID", "AKID"), ("SECRET_ACCESS_KEY", "x"), ("DEFAULT_REGION", "eu-west-1")):
+            monkeypatch.setenv(f"AWS_{name}", value)
+        settings = Settings(backend="aws", search_endpoint=nextgen.double.endpoint, search_index=INDEX)
+        with bootstrap(settings, embedder=WordsEmbedder()) as services:
+            with pytest.raises(IncompatibleIndexError):
+                fill(services.index, an_entry())
+            services.index._client.close()  # type: ignore[attr-defined]
+
+    def test_documents_are_not_taken_for_unchanged_in_an_index_of_another_name(self, tmp_path: Path) -> None:
+        store = FolderObjectStore(tmp_path)
+        info = store.put("documents/a.md", b"# A\n\ntext\n")
+        parts: dict[str, Any] = {"store": store, "embedder": WordsEmbedder(), "_client": lambda service, **_: None}
+        with OpenSearchDouble() as double, a_client(double) as client:
+            systems = [
+                bootstrap(Settings(backend="aws", search_index=name), index=OpenSearchIndex(client, name), **parts)
+                for name in ("first", "first", "second")
+            ]
+            first, again, second = (system.pipeline.fingerprint(info, None) for system in systems)
+        assert first == again != second
 
     def test_refused_creation_raises(self) -> None:
         with OpenSearchDouble() as double, a_client(double) as client:

@@ -18,13 +18,14 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`path` is unquoted; header names are in lower case."""
+    """`path` is unquoted, `target` is path and query as they were sent; header names are in lower case."""
 
     method: str
     path: str
     parameters: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    target: str = ""
 
     def json(self) -> Any:
         return json.loads(self.body)
@@ -175,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         target = urlsplit(self.path)
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.command, unquote(target.path), dict(parse_qsl(target.query)), headers, body)
+        request = Request(self.command, unquote(target.path), dict(parse_qsl(target.query)), headers, body, self.path)
         response = self.server.double.respond(request)
         if response.hang_up:
             self.close_connection = True

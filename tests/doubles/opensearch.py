@@ -140,21 +140,20 @@ class OpenSearchDouble(HttpDouble):
             return error_of(refusal)
 
     def _bulk(self, name: str, request: Request) -> dict[str, Any]:
-        index = self._index(name)
+        """An index that isn't there fails each item, not the request."""
         lines = iter(request.json_lines())
         items = []
         for line in lines:
             ((operation, target),) = line.items()
             only(target, {"_id"}, "bulk action")
             source = next(lines) if operation in ("index", "create") else None
-            items.append({operation: {"_index": name, **self._item(index, operation, target.get("_id", ""), source)}})
+            items.append({operation: {"_index": name, **self._item(name, operation, target.get("_id", ""), source)}})
         failed = any("error" in result for item in items for result in item.values())
         return {"took": 1, "errors": failed, "items": items}
 
-    def _item(
-        self, index: StoredIndex, operation: str, document_id: str, source: dict[str, Any] | None
-    ) -> dict[str, Any]:
+    def _item(self, name: str, operation: str, document_id: str, source: dict[str, Any] | None) -> dict[str, Any]:
         try:
+            index = self._index(name)
             self._fail_item(operation)
             if operation == "delete":
                 return self._remove(index, document_id)
@@ -162,9 +161,8 @@ class OpenSearchDouble(HttpDouble):
                 raise failure(400, "illegal_argument_exception", f"Malformed action/metadata line, found [{operation}]")
             return self._put(index, operation, document_id, source)
         except ServiceFailure as refusal:
-            error = error_of(refusal)["error"]
-            cause = {name: error[name] for name in ("type", "reason")}
-            return {"_id": document_id or None, "status": refusal.response.status, "error": cause}
+            error = {part: said for part, said in error_of(refusal)["error"].items() if part != "root_cause"}
+            return {"_id": document_id or None, "status": refusal.response.status, "error": error}
 
     def _fail_item(self, operation: str) -> None:
         for planned in self._item_failures:

@@ -10,6 +10,9 @@ from tests.doubles.http_double import ServiceFailure
 from tests.doubles.opensearch_store import StoredDocument, StoredIndex, as_float32, failure
 
 K1, B = 1.2, 0.75
+BM25_FACTOR = K1 + 1
+"""What OpenSearch multiplies BM25 with up to version 2 (`LegacyBM25Similarity`); version 3 doesn't."""
+
 MAX_CLAUSES = 1024
 MAX_K = MAX_SIZE = 10_000
 
@@ -116,6 +119,7 @@ class Searcher:
         return {each.id: 1.0 for each in self._documents.values() if each.source[name] >= bounds["gte"]}
 
     def _kind(self, name: str) -> str:
+        """Stricter than the service, for which no entry has an unknown field."""
         field = self._fields.get(name, {})
         if field.get("type") not in ("keyword", "text") or not field.get("index", True):
             raise failure(400, "query_shard_exception", f"Cannot search on field [{name}] since it is not indexed.")
@@ -125,7 +129,7 @@ class Searcher:
         return [each.id for each in self._documents.values() if _values(each, name) & set(wanted)]
 
     def _bm25(self, name: str, term: str, boost: float) -> Scores:
-        """Lucene's BM25Similarity; documents without the field don't count, lengths are stored in a byte."""
+        """OpenSearch's BM25; documents without the field don't count, lengths are stored in a byte."""
         fields = {each.id: each.terms[name] for each in self._documents.values() if each.terms.get(name)}
         found = {each: terms[term] for each, terms in fields.items() if term in terms}
         if not found:
@@ -133,7 +137,7 @@ class Searcher:
         idf = math.log(1 + (len(fields) - len(found) + 0.5) / (len(found) + 0.5))
         average = sum(terms.total() for terms in fields.values()) / len(fields)
         norms = {each: K1 * (1 - B + B * stored_length(fields[each].total()) / average) for each in found}
-        return {each: boost * idf * tf / (tf + norms[each]) for each, tf in found.items()}
+        return {each: BM25_FACTOR * boost * idf * tf / (tf + norms[each]) for each, tf in found.items()}
 
     def _knn(self, value: dict[str, Any]) -> Scores:
         ((name, spec),) = value.items()

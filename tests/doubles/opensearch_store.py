@@ -23,10 +23,13 @@ _FIELD_PARAMETERS = {
 _SPACES = ("innerproduct", "cosinesimil", "l2")
 
 
-def failure(status: int, kind: str, reason: str) -> ServiceFailure:
+def failure(status: int, kind: str, reason: str, *, caused_by: str = "") -> ServiceFailure:
     """An error in the shape of OpenSearch."""
-    cause = {"type": kind, "reason": reason}
-    return ServiceFailure(Response(status, {"error": {"root_cause": [cause], **cause}, "status": status}))
+    error: dict[str, Any] = {"type": kind, "reason": reason}
+    if caused_by:
+        error["caused_by"] = {"type": "illegal_argument_exception", "reason": caused_by}
+    root = {"type": kind, "reason": reason}
+    return ServiceFailure(Response(status, {"error": {"root_cause": [root], **error}, "status": status}))
 
 
 def error_of(refusal: ServiceFailure) -> dict[str, Any]:
@@ -124,7 +127,8 @@ def _tokens(text: str) -> list[str]:
 def _vector(name: str, field: dict[str, Any], values: list[float]) -> tuple[float, ...]:
     if len(values) != field["dimension"]:
         mismatch = f"Vector dimension mismatch. Expected: {field['dimension']}, Given: {len(values)}"
-        raise failure(400, "mapper_parsing_exception", f"failed to parse field [{name}]: {mismatch}")
+        reason = f"failed to parse field [{name}] of type [knn_vector]"
+        raise failure(400, "mapper_parsing_exception", reason, caused_by=mismatch)
     return tuple(as_float32(value) for value in values)
 
 

@@ -12,10 +12,12 @@ from opensearchpy import OpenSearch, OpenSearchException, Urllib3AWSV4SignerAuth
 from opx.adapters.aws import opensearch_queries as queries
 from opx.adapters.aws.backoff import Backoff
 from opx.adapters.aws.opensearch_bulk import BulkLimits, BulkWriter
+from opx.adapters.aws.opensearch_errors import told
+from opx.adapters.aws.opensearch_indices import check_index
 from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, from_source
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError, InvalidInputError
-from opx.ports import DocumentChange, Leg, SearchFilter, SearchRequest, SearchResponse
+from opx.ports import DocumentChange, Embedder, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.fields import query_terms
 
 SERVICE = "aoss"
@@ -61,6 +63,9 @@ class OpenSearchIndex:
     What was written is found after the collection's next refresh: about a second on a next-generation collection, a
     minute on a classic one. A classic vector collection assigns ids itself, so a write that was tried again after a
     timeout may be stored twice: searches name such an entry once, `count` counts both, `references` lists both.
+
+    With `vectors_of`, the first write raises `IncompatibleIndexError` if the index was made for another embedder or
+    another analyzer. Searches don't ask, for the sake of a function's first answer.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class OpenSearchIndex:
         limits: BulkLimits = BulkLimits(),  # noqa: B008
         backoff: Backoff = Backoff(),  # noqa: B008
         sleep: Callable[[float], None] = time.sleep,
+        vectors_of: Embedder | None = None,
     ) -> None:
         if generation not in GENERATIONS:
             raise InvalidInputError(f"generation must be one of {GENERATIONS}, not {generation!r}")
@@ -83,12 +89,14 @@ class OpenSearchIndex:
         self._limits = limits
         self._backoff = backoff
         self._sleep = sleep
+        self._unchecked = vectors_of
 
     @property
     def derives_ids(self) -> bool:
         return self._derives_ids
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
+        self._check_once()
         writer = BulkWriter(
             self._client,
             self._index_name,
@@ -139,6 +147,14 @@ class OpenSearchIndex:
                 return list(found)
             after = hits[-1]["_source"][ENTRY_FIELD]
 
+    def _check_once(self) -> None:
+        """See to it before the first write that the index was made for this embedder and analyzer."""
+        embedder = self._unchecked
+        if embedder and check_index(
+            self._client, self._index_name, model_id=embedder.model_id, dimension=embedder.dimension
+        ):
+            self._unchecked = None
+
     def _reference_page(self, key_id: str, after: str) -> list[dict[str, Any]]:
         body = queries.references_body(key_id, after, _REFERENCES_A_PAGE)
         try:
@@ -161,7 +177,7 @@ class OpenSearchIndex:
         return answers
 
     def _unavailable(self, doing: str, exc: OpenSearchException) -> IndexUnavailableError:
-        return IndexUnavailableError(f"{doing} index {self._index_name} failed: {exc}")
+        return IndexUnavailableError(f"{doing} index {self._index_name} failed: {told(exc)}")
 
 
 def _chunks(*answers: dict[str, Any] | None) -> dict[str, IndexedChunk]:

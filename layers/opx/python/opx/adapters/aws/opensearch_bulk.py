@@ -11,6 +11,7 @@ from typing import Any
 from opensearchpy import ConnectionError, OpenSearch, TransportError  # noqa: A004
 
 from opx.adapters.aws.backoff import Backoff
+from opx.adapters.aws.opensearch_errors import told, unquoted
 from opx.adapters.aws.opensearch_schema import to_source
 from opx.errors import IndexUnavailableError
 from opx.ports import DocumentChange, IndexEntry
@@ -146,8 +147,8 @@ class BulkWriter:
             answer = self._client.bulk(body=body, index=self._index_name, request_timeout=self._limits.timeout)
         except TransportError as exc:
             if exc.status_code in RETRIED_STATUSES or isinstance(exc, ConnectionError):
-                return actions, str(exc)
-            raise IndexUnavailableError(f"writing to index {self._index_name} failed: {exc}") from exc
+                return actions, told(exc)
+            raise IndexUnavailableError(f"writing to index {self._index_name} failed: {told(exc)}") from exc
         return self._sort_out(actions, answer["items"])
 
     def _sort_out(self, actions: list[_Action], items: list[dict[str, Any]]) -> tuple[list[_Action], str]:
@@ -160,7 +161,7 @@ class BulkWriter:
             if status in RETRIED_STATUSES:
                 again.append(action)
                 why = why or _explain(result)
-            elif status >= 400 and not (operation == "delete" and status == _NOT_FOUND):
+            elif status >= 400 and not _was_gone(operation, result):
                 refused.append(_explain(result))
             elif action.done:
                 action.done(result["_id"])
@@ -170,9 +171,17 @@ class BulkWriter:
         return again, why
 
 
+def _was_gone(operation: str, result: dict[str, Any]) -> bool:
+    """True for the removal of what isn't there. An index that isn't there has the same status, and an error."""
+    return operation == "delete" and result["status"] == _NOT_FOUND and "error" not in result
+
+
 def _explain(result: dict[str, Any]) -> str:
+    """What was refused and why: the reason alone says no more of a bad field than which it is."""
     error = result.get("error") or {}
-    return f"{result['status']} {error.get('type', '')}: {error.get('reason', '')}"
+    cause = (error.get("caused_by") or {}).get("reason")
+    reason = unquoted(str(error.get("reason", ""))) + (f" ({unquoted(str(cause))})" if cause else "")
+    return f"{result['status']} {error.get('type', '')}: {reason}"
 
 
 def _lines(*values: object) -> bytes:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from opensearchpy import OpenSearch, OpenSearchException, RequestError
 
-from opx.adapters.aws.opensearch_schema import identity, index_body
+from opx.adapters.aws.opensearch_schema import SPACE_TYPE, index_body
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 
+log = logging.getLogger(__name__)
+
 _ALREADY_THERE = "resource_already_exists_exception"
+_COMPARED = {"type": None, "dimension": None, "space_type": SPACE_TYPE, "analyzer": None, "index": True}
+"""Parameters of a field that decide what is found, and what is assumed where a mapping doesn't say."""
 
 
 def ensure_index(
@@ -41,7 +46,11 @@ def ensure_index(
 
 
 def check_index(client: OpenSearch, index_name: str, *, model_id: str, dimension: int) -> bool:
-    """Whether the index exists. Raises `IncompatibleIndexError` if it was made for something else."""
+    """Whether the index exists.
+
+    Raises `IncompatibleIndexError` if it was made for something else: its searched fields must be those of `index_body`,
+    and its `_meta` must have the same identity. A mapping without `_meta` is taken with a warning.
+    """
     try:
         answer = client.indices.get_mapping(index=index_name, ignore=404)
     except OpenSearchException as exc:
@@ -49,19 +58,39 @@ def check_index(client: OpenSearch, index_name: str, *, model_id: str, dimension
     if not answer or "error" in answer:
         return False
     (mapping,) = (index["mappings"] for index in answer.values())
-    _compare(index_name, mapping.get("_meta") or {}, identity(model_id, dimension))
+    wanted = index_body(model_id, dimension)["mappings"]
+    different = [*_other_identity(index_name, mapping, wanted), *_other_fields(mapping, wanted)]
+    if different:
+        raise IncompatibleIndexError(
+            f"index {index_name} was made with {'; '.join(different)}: make an index of another name, set "
+            "OPX_SEARCH_INDEX to it, and fill it from the corpus as `opx rebuild` says"
+        )
     return True
 
 
-def _compare(index_name: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    different = [
-        f"{name} {found.get(name)!r}, not {wanted[name]!r}" for name in wanted if found.get(name) != wanted[name]
-    ]
-    if different:
-        raise IncompatibleIndexError(
-            f"index {index_name} was made with {'; '.join(different)}: "
-            "build an index of another name and set OPX_SEARCH_INDEX to it"
-        )
+def _other_identity(index_name: str, mapping: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+    found = mapping.get("_meta")
+    if not found:
+        log.warning("index %s doesn't say for which model and analyzer it was made", index_name)
+        return
+    for name, value in wanted["_meta"].items():
+        if found.get(name) != value:
+            yield f"{name} {found.get(name)!r}, not {value!r}"
+
+
+def _other_fields(mapping: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+    fields = mapping.get("properties") or {}
+    for name, parameters in wanted["properties"].items():
+        if name not in fields:
+            yield f"no field {name}"
+            continue
+        if parameters.get("index") is False:  # only stored: whatever its type, it comes back as it was put
+            continue
+        found = {**fields[name].get("method", {}), **fields[name]}  # a method may have the space
+        for parameter, default in _COMPARED.items():
+            has, needs = found.get(parameter, default), parameters.get(parameter, default)
+            if has != needs:
+                yield f"field {name} of {parameter} {has!r}, not {needs!r}"
 
 
 def _create(client: OpenSearch, index_name: str, body: dict[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opx.adapters.aws.opensearch_errors import unquoted
 from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, FILTER_FIELDS, KEY_FIELD, SOURCE_FIELDS, VECTOR_FIELD
 from opx.ports import Leg, SearchFilter, Vector
 from opx.text.fields import LEXICAL_FIELDS
@@ -84,13 +85,13 @@ def references_body(key_id: str, after: str, size: int) -> Body:
 
 
 def lexical_leg(response: Mapping[str, Any]) -> Leg:
-    return Leg(_distinct(response), leg_error(response))
+    return Leg(_distinct(response), leg_error(response), response.get("took"))
 
 
 def vector_leg(response: Mapping[str, Any]) -> Leg:
     """The hits with their cosines."""
     hits = tuple((entry_id, cosine_of_score(score)) for entry_id, score in _distinct(response))
-    return Leg(hits, leg_error(response))
+    return Leg(hits, leg_error(response), response.get("took"))
 
 
 def cosine_of_score(score: float) -> float:
@@ -136,4 +137,4 @@ def _reason(error: object) -> str:
     if not isinstance(error, Mapping):
         return str(error)
     causes = error.get("root_cause") or [error]
-    return f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"
+    return f"{causes[0].get('type', '')}: {unquoted(str(causes[0].get('reason', '')))}"

@@ -1,0 +1,33 @@
+"""A knowledge base in this process and one that is asked over HTTP keep the same contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from opx.adapters.remote.connections import Connections
+from opx.adapters.remote.http import bearer
+from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
+from opx.bootstrap import Services
+from opx.local_knowledge_base import LocalKnowledgeBase
+from tests.contract.knowledge_base_contract import CALLER, KnowledgeBaseContract
+from tests.doubles.api_gateway import DeployedSystem
+
+CLAIMS = {"opx_client_id": CALLER.client_id, "opx_project_id": CALLER.project_id, "scope": "opx/write opx/admin"}
+
+
+class TestLocalKnowledgeBase(KnowledgeBaseContract):
+    @pytest.fixture
+    def base(self, services: Services) -> Iterator[LocalKnowledgeBase]:
+        with services:
+            yield LocalKnowledgeBase(services, CALLER)
+
+
+class TestRemoteKnowledgeBase(KnowledgeBaseContract):
+    @pytest.fixture
+    def base(self, services: Services) -> Iterator[RemoteKnowledgeBase]:
+        with services, DeployedSystem(services, tokens={"token": CLAIMS}) as system:
+            base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
+            yield base
+            base.close()

@@ -1,0 +1,190 @@
+"""A deployed system on this machine: API Gateway and the bucket's upload addresses over HTTP, its workers, its stores.
+
+The functions' code answers, with events as API Gateway makes them. What API Gateway checks is checked here: Signature
+Version 4 with the secret, tokens, routes, and the limits on sizes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from opx.api.calls import respond
+from opx.api.reading import ReadingApi
+from opx.api.routes import ROUTES, Function
+from opx.api.writing import WritingApi
+from opx.bootstrap import Services
+from opx.operations.metrics import unreported
+from opx.ports import SignedPut
+from tests.api_requests import ROLE
+from tests.doubles.http_double import HttpDouble, Request, Response
+
+REGION = "eu-central-1"
+KEY_ID, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
+MAX_REQUEST_BYTES = 10_000_000
+MAX_EVENT_BYTES = MAX_REPLY_BYTES = 6_000_000
+_FORBIDDEN, _UNAUTHORIZED = Response(403, {"message": "Forbidden"}), Response(401, {"message": "Unauthorized"})
+_BUCKET = "/bucket/"
+_OPERATIONS = {Function.RETRIEVE: ReadingApi, Function.MANAGE: WritingApi}
+
+
+@dataclass
+class UploadAddresses:
+    """An `UploadSigner` whose addresses lead to the double's bucket. `given` has what each is good for, by secret."""
+
+    services: Services
+    endpoint: str = ""
+    given: dict[str, tuple[str, Mapping[str, str], Mapping[str, str]]] = field(default_factory=dict)
+
+    def sign_put(
+        self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
+    ) -> SignedPut:
+        secret = secrets.token_hex(8)
+        checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
+        headers = {"content-length": str(size), "x-amz-checksum-sha256": checksum}
+        self.given[secret] = (key, headers, dict(metadata or {}))
+        return SignedPut(f"{self.endpoint}{_BUCKET}{quote(key)}?X-Amz-Signature={secret}", headers)
+
+    def sha256_of(self, key: str) -> str:
+        info = self.services.store.head(key)
+        return info.etag if info else ""  # a folder's etags are just that
+
+
+class DeployedSystem(HttpDouble):
+    """`tokens` are those that the authorizer takes, with their claims; without any it checks signatures.
+
+    Workers take in what was put whenever somebody asks how objects stand, unless they are `asleep`.
+    """
+
+    def __init__(self, services: Services, *, tokens: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        super().__init__("execute-api")
+        self.services = services
+        self.tokens = tokens
+        self.asleep = False
+        self.bucket = UploadAddresses(services, self.endpoint)
+        services.__dict__["upload_signer"] = self.bucket
+
+    def _answer(self, request: Request) -> Response:
+        if request.path.startswith(_BUCKET):
+            return self._stored(request)
+        route_key, parameters = _route(request)
+        if not route_key:
+            return Response(404, {"message": "Not Found"})
+        authorizer = self._authorizer(request)
+        if authorizer is None:
+            return _FORBIDDEN if self.tokens is None else _UNAUTHORIZED
+        if len(request.body) > MAX_REQUEST_BYTES:
+            return Response(413, {"message": "Request Entity Too Large"})
+        if request.path == "/objects/states" and not self.asleep:
+            self.work()
+        return self._called(_event(request, route_key, parameters, authorizer))
+
+    def work(self) -> None:
+        """What the workers do."""
+        for _ in self.services.manager.work():
+            pass
+
+    def _called(self, event: dict[str, Any]) -> Response:
+        function = ROUTES[event["routeKey"]].function
+        if len(json.dumps(event)) > MAX_EVENT_BYTES:
+            return Response(413, {"message": "Request Entity Too Large"})
+        reply = respond(event, function, lambda: self.services, _OPERATIONS[function], unreported)
+        if len(json.dumps(reply)) > MAX_REPLY_BYTES:
+            return Response(500, {"message": "Internal Server Error"})
+        headers = tuple((name.title(), value) for name, value in reply["headers"].items() if name != "content-type")
+        return Response(reply["statusCode"], json.loads(reply["body"]), headers)
+
+    def _authorizer(self, request: Request) -> dict[str, Any] | None:
+        if self.tokens is None:
+            return ROLE if is_signed(request) else None
+        claims = self.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "))
+        return None if claims is None else {"jwt": {"claims": dict(claims), "scopes": None}}
+
+    def _stored(self, request: Request) -> Response:
+        """Put an object as S3 does: with the address's own headers, and only the bytes that the checksum is of."""
+        known = self.bucket.given.get(request.parameters.get("X-Amz-Signature", ""))
+        if known is None or known[0] != request.path.removeprefix(_BUCKET):
+            return _refused(403, "SignatureDoesNotMatch")
+        key, headers, metadata = known
+        if any(request.headers.get(name) != value for name, value in headers.items()):
+            return _refused(403, "SignatureDoesNotMatch")
+        if base64.b64encode(hashlib.sha256(request.body).digest()).decode() != headers["x-amz-checksum-sha256"]:
+            return _refused(400, "BadDigest")
+        self.services.store.put(key, request.body, metadata=metadata)
+        return Response(200)
+
+
+def is_signed(request: Request) -> bool:
+    """Whether the request has the signature that botocore makes for it with the same secret."""
+    given = request.headers.get("authorization", "")
+    found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=(\S+), SignedHeaders=(\S+), Signature=([0-9a-f]{64})", given)
+    moment = request.headers.get("x-amz-date", "")
+    if not found or found[1] != f"{KEY_ID}/{moment[:8]}/{REGION}/execute-api/aws4_request":
+        return False
+    signed = {name: request.headers.get(name, "") for name in found[2].split(";")}
+    if not {"host", "x-amz-date"} <= signed.keys():
+        return False
+    url = f"http://{request.headers['host']}{request.target}"
+    again = AWSRequest(request.method, url, data=request.body, headers=signed)
+    again.context["timestamp"] = moment
+    signer = SigV4Auth(Credentials(KEY_ID, SECRET), "execute-api", REGION)
+    expected = signer.signature(signer.string_to_sign(again, signer.canonical_request(again)), again)
+    return hmac.compare_digest(expected, found[3])
+
+
+def _route(request: Request) -> tuple[str, dict[str, str]]:
+    """The key of the route that a request goes to and its path's parameters; "" if there is none."""
+    path = urlsplit(request.target).path
+    for key, route in ROUTES.items():
+        pattern = re.sub(r"{(\w+)\+}", r"(?P<\1>.+)", route.path)
+        pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern)
+        found = re.fullmatch(pattern, path)
+        if found and route.method == request.method:
+            return key, {name: unquote(value) for name, value in found.groupdict().items()}
+    return "", {}
+
+
+def _event(
+    request: Request, route_key: str, parameters: dict[str, str], authorizer: Mapping[str, Any]
+) -> dict[str, Any]:
+    """As API Gateway sends it, payload format 2.0."""
+    target = urlsplit(request.target)
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": route_key,
+        "rawPath": target.path,
+        "rawQueryString": target.query,
+        "headers": request.headers,
+        "requestContext": {
+            "accountId": "123456789012",
+            "apiId": "abcdefghij",
+            "authorizer": dict(authorizer),
+            "http": {"method": request.method, "path": target.path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"},
+            "requestId": "JKJaXmPLvHcESHA=",
+            "routeKey": route_key,
+            "stage": "$default",
+        },
+        "isBase64Encoded": False,
+    }
+    if parameters:
+        event["pathParameters"] = parameters
+    if request.body:
+        event["body"] = request.body.decode()
+    return event
+
+
+def _refused(status: int, code: str) -> Response:
+    """S3 says it in XML; only the code counts."""
+    return Response(status, f"<Error><Code>{code}</Code></Error>")
