@@ -11,7 +11,7 @@ from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
 from opx.adapters.aws.bedrock_models import embedding_model
 from opx.adapters.aws.opensearch import GENERATIONS
 from opx.errors import InvalidInputError
-from opx.settings import Settings
+from opx.settings import MANAGED_ENGINE, SEARCH_ENGINES, Settings
 
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,9}\Z")
 """Ten characters leave room for the longest name that the environment is put before: 32 for an access policy."""
@@ -23,6 +23,7 @@ CHOICES = {
     "agent": ("gateway", "classic", "none"),
     "agent_schema": ("function", "openapi"),
     "knowledge_base": ("none", "bedrock"),
+    "search_engine": SEARCH_ENGINES,
     "api_auth": ("iam", "jwt", "none"),
 }
 """Allowed values. `api_auth` none: there is no HTTP API at all, not an open one. The runtime of Python 3.11 is missing
@@ -52,9 +53,9 @@ class Deployment:
     ARN) replace the names that follow from the environment. `client_id` and `project_id` are who a caller is that names
     nobody. `agent_model` and `agent_schema` are the classic agent's. `search_endpoint` and `search_arn` name a
     collection that exists already, in place of one of our own; another `search_index` is a new, empty index.
-    `kms_key`: empty for keys of AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and
-    `query_concurrency` 0 reserve nothing, for accounts whose quota is too small for it. `jwt_audience` may list several,
-    separated by commas.
+    `search_engine` is what answers questions where there is a managed knowledge base besides. `kms_key`: empty for keys of
+    AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve
+    nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas.
     """
 
     environment: str = "dev"
@@ -75,6 +76,7 @@ class Deployment:
     agent_model: str = DEFAULT_AGENT_MODEL
     agent_schema: str = "function"
     knowledge_base: str = "none"
+    search_engine: str = "own"
     api_auth: str = "iam"
     jwt_issuer: str = ""
     jwt_audience: str = ""
@@ -116,6 +118,8 @@ class Deployment:
             raise ContextError("context search_endpoint and search_arn go together: give both, or neither")
         if (self.api_auth == "jwt") != bool(self.jwt_issuer and self.jwt_audience):
             raise ContextError("context api_auth=jwt needs jwt_issuer and jwt_audience, which mean nothing without it")
+        if self.search_engine == MANAGED_ENGINE and self.knowledge_base != "bedrock":
+            raise ContextError(f"context search_engine={MANAGED_ENGINE} needs knowledge_base=bedrock")
         if self.project_id and not self.client_id:
             raise ContextError("context project_id needs client_id: a project is a client's")
 

@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda_event_sources as event_sources
 from constructs import Construct
 
-from infra.constructs import rights
+from infra.constructs import managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
@@ -18,6 +18,9 @@ from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, IDEMPOTENCY, KE
 
 WRITTEN_TABLES = (DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS)
 BATCH_SIZE = 10
+ATTEMPTS, FIRST_PAUSE_SECONDS = 6, 20
+"""A store may be away for ten minutes (20 s, 40 s, ... 320 s) before a document counts as failed and waits for somebody
+to retry it: the library's own pauses are for somebody who sits in front of it. Fewer than the queue's deliveries."""
 
 INGEST_DOCUMENTS = FunctionSpec(
     use_case="ingest_documents",
@@ -53,6 +56,9 @@ class IngestionStack(Stack):
                 **common_settings(names, collection.endpoint),
                 "corpus_bucket": names.corpus_bucket,
                 "ingest_queue_url": self.changes.queue.queue_url,
+                "max_attempts": str(ATTEMPTS),
+                "retry_base_seconds": str(FIRST_PAUSE_SECONDS),
+                **managed_search.copying_settings(names),
             },
             rights=_rights(names, collection),
             concurrency=names.deployment.ingest_concurrency,
@@ -81,6 +87,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),
         rights.use_collection(collection.arn),
         rights.embed(names.deployment.embedding_model),
+        *managed_search.copying_rights(names),
     ]
 
 
@@ -92,4 +99,5 @@ _FOLDER_REASON = "objects have no names known at deployment; the folders are tho
 def _acknowledge(function: UseCaseFunction, names: Names) -> None:
     for folder in _READ_FOLDERS:
         acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+    managed_search.acknowledge_copies(function.role, names)
     rights.acknowledge_profile(function.role, names.deployment.embedding_model)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.constructs import rights
+from infra.constructs import api_reading, managed_search, rights
 from infra.constructs.code import LayerSource
-from infra.constructs.hybrid_index import HybridIndex
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
+from infra.constructs.hybrid_index import SearchEngine
+from infra.constructs.managed_search import ManagedBase
+from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
 from opx.tables import DOCUMENTS, PROJECTS
 
@@ -21,6 +23,7 @@ RETRIEVE_KNOWLEDGE = FunctionSpec(
     description="Answers questions from the index, with sources",
     memory=1024,
     timeout=30,
+    answers_people=True,
 )
 
 
@@ -33,9 +36,10 @@ class RetrievalStack(Stack):
         stack_id: str,
         *,
         names: Names,
-        collection: HybridIndex,
+        collection: SearchEngine,
         source: LayerSource,
         env: Environment,
+        managed: ManagedBase | None = None,
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: retrieval")
         self.retrieve = UseCaseFunction(
@@ -44,23 +48,46 @@ class RetrievalStack(Stack):
             spec=RETRIEVE_KNOWLEDGE,
             names=names,
             source=source,
-            settings=common_settings(names, collection.endpoint),
+            settings={
+                **common_settings(names, collection.endpoint),
+                **configured_identity(names),
+                **api_reading.settings(names),
+                **managed_search.searching_settings(names, managed),
+            },
             rights=[
                 rights.on_tables(names, READ_TABLES, rights.READ_ITEMS),
                 rights.use_collection(collection.arn),
                 rights.embed(names.deployment.embedding_model),
+                *api_reading.reading_rights(names),
+                *managed_search.searching_rights(managed),
             ],
+            concurrency=names.deployment.query_concurrency,
         )
         rights.acknowledge_profile(self.retrieve.role, names.deployment.embedding_model)
-        self._allow_agents()
+        api_reading.acknowledge(self.retrieve.role, names)
+        alias = f":{LIVE}" if isinstance(self.retrieve.target, lambda_.Alias) else ""
+        self.target_arn = names.function_arn(RETRIEVE_KNOWLEDGE.use_case) + alias
+        """What is to be called, by its name: stacks that call it import nothing from this one."""
+        if names.deployment.agent == "none":
+            self._allow_agents()
         CfnOutput(self, "FunctionName", value=self.retrieve.function.function_name)
-        CfnOutput(self, "FunctionArn", value=self.retrieve.function.function_arn)
+        CfnOutput(self, "FunctionArn", value=self.retrieve.target.function_arn)
 
     def _allow_agents(self) -> None:
-        """Bedrock agents of this account and region may call the function; nobody else's, whoever names it."""
-        self.retrieve.function.add_permission(
+        """Bedrock agents of this account and region may call the function; nobody else's, whoever names it.
+
+        For agents made elsewhere. One that is made here has a permission, or a role, of its own.
+        """
+        self.retrieve.target.add_permission(
             "BedrockAgents",
             principal=iam.ServicePrincipal("bedrock.amazonaws.com"),
             source_account=self.account,
             source_arn=self.format_arn(service="bedrock", resource="agent", resource_name="*"),
         )
+
+
+def configured_identity(names: Names) -> dict[str, str]:
+    """Who a caller is that names nobody, such as everyone who comes through the gateway."""
+    deployment = names.deployment
+    chosen = {"client_id": deployment.client_id, "project_id": deployment.project_id}
+    return {field: value for field, value in chosen.items() if value}

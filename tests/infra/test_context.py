@@ -48,6 +48,7 @@ def test_an_unknown_value_is_refused_with_what_is_allowed(key: str, value: str, 
         ({"search_arn": "arn:aws:aoss:eu-central-1:1:collection/x"}, "search_endpoint and search_arn go together"),
         ({"api_auth": "jwt", "jwt_issuer": "https://issuer"}, "api_auth=jwt needs jwt_issuer and jwt_audience"),
         ({"jwt_issuer": "https://issuer", "jwt_audience": "opx"}, "mean nothing without it"),
+        ({"search_engine": "bedrock_knowledge_base"}, "search_engine=bedrock_knowledge_base needs knowledge_base"),
         ({"project_id": "p"}, "project_id needs client_id"),
     ],
 )

@@ -175,6 +175,12 @@ def test_retrieval_may_search_the_knowledge_base_and_its_own_index_goes_on_answe
     assert "KnowledgeBaseArn" in searched
 
 
+def test_the_knowledge_base_answers_where_the_deployment_says_so(make: Callable[..., Assembly]) -> None:
+    chosen = make(knowledge_base="bedrock", search_engine="bedrock_knowledge_base")
+    settings = Settings.from_environ(chosen.only("retrieval", "Lambda::Function")["Environment"]["Variables"])
+    assert settings.search_engine == "bedrock_knowledge_base"
+
+
 def test_sync_function_may_list_and_start_jobs_and_nothing_else(managed: Assembly) -> None:
     may = role_rights(managed, "SyncKnowledgeBase")
     assert {action for action, _ in may if not action.startswith(("logs:", "sqs:", "xray:"))} == {

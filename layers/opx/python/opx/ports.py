@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Protocol
 
+from opx.domain.documents import DocumentKey
 from opx.domain.results import IndexedChunk
 
 Item = dict[str, Any]
@@ -48,6 +49,27 @@ class ObjectStore(Protocol):
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes. `metadata` may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedPut:
+    """Where an object is to be put (HTTP PUT), with exactly which headers."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+class UploadSigner(Protocol):
+    """Lets somebody else put one object, whose bytes are settled, without rights of their own."""
+
+    def sign_put(
+        self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
+    ) -> SignedPut:
+        """An address that takes `size` bytes with this SHA-256 (in hex) and nothing else, for so long. Raises
+        `InvalidInputError` for a malformed key, and for metadata that `ObjectStore.put` refuses."""
+
+    def sha256_of(self, key: str) -> str:
+        """The SHA-256 (in hex) of an object that was put so; "" if it was put otherwise, or is not there."""
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -227,22 +249,30 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Entry ids with their scores, best first; equal scores in the order of the ids. `error` says why a leg is missing."""
+    """Entry ids with their scores, best first; equal scores in the order of the ids. `error` says why a leg is missing,
+    `took_ms` how long the engine worked on it, if it says so."""
 
     hits: tuple[tuple[str, float], ...] = ()
     error: str = ""
+    took_ms: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
     """Both legs and every chunk they name. `term_frequencies` maps each analysed term of the text to the number of
-    entries that contain it, and `entry_count` is how many entries there are to compare with."""
+    entries that contain it, and `entry_count` is how many entries there are to compare with.
+
+    An engine that fuses by itself has no legs and no statistics. It gives one list, `fused`, whose scores in [0, 1] say
+    how relevant each hit is. `notes` say what a reader of the answer should know about the search.
+    """
 
     lexical: Leg = Leg()
     vector: Leg = Leg()
     chunks: Mapping[str, IndexedChunk] = field(default_factory=dict)
     term_frequencies: Mapping[str, int] = field(default_factory=dict)
     entry_count: int = 0
+    fused: Leg | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,11 +296,19 @@ class DocumentChange:
     superseded: Sequence[str] = ()
 
 
-class SearchIndex(Protocol):
-    """Hybrid search over chunks.
+class SearchEngine(Protocol):
+    """Search over chunks, whoever put them there."""
 
-    The lexical leg is BM25 (k1 = 1.2, b = 0.75) over the terms of `opx.text.analyzer`; the vector leg is the cosine
-    with all entries that pass the filter.
+    def search(self, request: SearchRequest) -> SearchResponse:
+        """All that is asked for in one round trip. A leg that fails has its `error` set and the other's hits stand;
+        raises `IndexUnavailableError` only if nothing could be searched. An empty or meaningless text gives no hits."""
+
+
+class SearchIndex(SearchEngine, Protocol):
+    """Hybrid search over chunks that are put here.
+
+    The lexical leg is BM25 (k1 = 1.2, b = 0.75) over the terms of `opx.text.analyzer`, times a constant of the engine;
+    the vector leg is the cosine with all entries that pass the filter.
     """
 
     @property
@@ -284,15 +322,45 @@ class SearchIndex(Protocol):
         don't exist are ignored. Raises `IndexUnavailableError`; then some changes may be applied, and all may be
         applied again."""
 
-    def search(self, request: SearchRequest) -> SearchResponse:
-        """Both legs in one round trip. A leg that fails has its `error` set and the other's hits stand; raises
-        `IndexUnavailableError` only if nothing could be searched. An empty or meaningless text gives no hits."""
-
     def count(self, where: SearchFilter) -> int:
         """How many entries pass the filter."""
 
     def references(self, key_id: str) -> list[str]:
         """References of all visible entries of a document key: a repair tool, not for every write."""
+
+
+# -- chunks for a managed index --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CopyChange:
+    """The chunks of a document version, and the ids of other versions of the same key that they replace.
+
+    `chunks` may be a generator; it is consumed once, in bounded memory. A version without chunks leaves; `document_id`
+    is empty if there is only what is superseded.
+    """
+
+    key: DocumentKey
+    document_id: str
+    chunks: Iterable[IndexedChunk] = ()
+    superseded: Sequence[str] = ()
+
+
+class ChunkCopies(Protocol):
+    """Copies of the searchable chunks, of which a managed service makes an index of its own."""
+
+    def apply(self, changes: Iterable[CopyChange]) -> None:
+        """Write and remove copies, and ask for them to be indexed. Durable on return; they are found some minutes
+        later. Applying changes again, or removing what is not there, does no harm. Raises `StoreUnavailableError`; then
+        some changes may be applied, and all may be applied again."""
+
+
+class IndexSync(Protocol):
+    """Has a managed service index what `ChunkCopies` wrote, one run at a time."""
+
+    def cover(self, since: float) -> bool:
+        """See to it that a run began after `since` (seconds since the epoch). True if one did or does now; False while
+        an earlier one is under way, or if the service wants to be asked later. Raises `StoreUnavailableError`."""
 
 
 # -- time ------------------------------------------------------------------------------------------------------------

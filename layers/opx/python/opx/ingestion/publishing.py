@@ -13,7 +13,7 @@ from opx.errors import ConditionFailedError
 from opx.ingestion.catalog import Catalog
 from opx.ingestion.claims import Claim, current_id
 from opx.ingestion.prepared import Chunks, Prepared
-from opx.ports import DocumentChange, SearchIndex
+from opx.ports import ChunkCopies, CopyChange, DocumentChange, SearchIndex
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ Step = Claim | Prepared
 
 
 class Publisher:
-    """Writes claimed documents. `layout` names the rules by which chunks are cut now."""
+    """Writes claimed documents. `layout` names the rules by which chunks are cut now; `copies` get what the index gets."""
 
     def __init__(
         self,
@@ -32,12 +32,14 @@ class Publisher:
         chunks: Chunks,
         layout: Callable[[], str],
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        copies: ChunkCopies | None = None,
     ) -> None:
         self._catalog = catalog
         self._index = index
         self._chunks = chunks
         self._layout = layout
         self._unit_of_work = unit_of_work
+        self._copies = copies
 
     def publish(self, steps: Sequence[Step]) -> list[bool]:
         """Change the index in one go and note it in the catalog; one answer a step.
@@ -50,6 +52,8 @@ class Publisher:
             started = [self._start(step) for step in steps]
         live = list(compress(steps, started))
         references = self._index.apply(list(compress(changes, started))) if live else []
+        if self._copies and live:
+            self._copies.apply(_copy(step) for step in live)
         with self._unit_of_work():
             kept = [self._finish(step, written) for step, written in zip(live, references, strict=True)]
         for step, written, done in zip(live, references, kept, strict=True):
@@ -112,9 +116,20 @@ class Publisher:
         claim = claim_of(step)
         log.warning("lost the claim on %s, undoing", claim.event.key)
         self._catalog.note_unfinished(claim.key, _document_id(step))
-        same = self._index.derives_ids and current_id(self._catalog.head(claim.key) or {}) == _document_id(step)
+        current = current_id(self._catalog.head(claim.key) or {}) == _document_id(step)
+        same = self._index.derives_ids and current
         if references and not same:
             self._index.apply([DocumentChange(claim.key.id, _document_id(step), superseded=references)])
+        if self._copies and not current:
+            self._copies.apply([CopyChange(claim.key, _document_id(step))])
+
+
+def _copy(step: Step) -> CopyChange:
+    """What takes the place of all versions that may have copies."""
+    claim, document_id = claim_of(step), _document_id(step)
+    others = dict.fromkeys((claim.current_id, *claim.unfinished))
+    chunks = () if isinstance(step, Claim) else (entry.indexed for entry in step.entries())
+    return CopyChange(claim.key, document_id, chunks, [other for other in others if other not in ("", document_id)])
 
 
 def claim_of(step: Step) -> Claim:

@@ -48,7 +48,9 @@ def shipped_model() -> LogisticModel:
 
 
 def confidences(query: str, found: FusedHits, model: LogisticModel | None = None) -> list[float]:
-    """The confidence of each hit, in order, in [0, 1]."""
+    """The confidence of each hit, in order, in [0, 1]: the engine's own where it gives one."""
+    if found.judged:
+        return [hit.fused for hit in found.hits]
     used = model or shipped_model()
     return [used.probability(row) for row in feature_rows(query, found)]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
-from opx.ports import Leg, SearchFilter, SearchIndex, SearchRequest, SearchResponse, Vector
+from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
 from opx.retrieval.fusion import COVERED_ENOUGH, DEFAULT_FUSION, LEXICAL_WEIGHT, fuse
 from opx.text.fields import query_terms
 
@@ -31,19 +31,23 @@ class FusedHits:
     """All hits, best first, and what the index said about the query's terms and the legs.
 
     `levels` are the scores that the default fusion gives to the same hits, falling: whatever decided the order, they
-    say on one scale how good the first, second ... hit is.
+    say on one scale how good the first, second ... hit is. `judged`: the fused scores are the engine's own estimates of
+    relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so.
     """
 
     hits: tuple[FusedHit, ...]
     levels: tuple[float, ...]
     term_weights: dict[str, float]
     failed_legs: dict[str, str]
+    judged: bool = False
+    notes: tuple[str, ...] = ()
+    leg_ms: dict[str, float] = field(default_factory=dict)
 
 
 class HybridSearch:
-    """Searches an index. With one leg only, that leg's order stands."""
+    """Searches an index. With one leg only, that leg's order stands, and so does what an engine fused by itself."""
 
-    def __init__(self, index: SearchIndex) -> None:
+    def __init__(self, index: SearchEngine) -> None:
         self._index = index
 
     def run(self, text: str, vector: Vector | None, where: SearchFilter, config: QueryConfig) -> FusedHits:
@@ -64,9 +68,12 @@ def fused_hits(
     share = _lexical_weight(response, weights)
     hits = (hit for hit in _fused(response, method, share) if hit.indexed.source_uri or not require_provenance)
     thinned = tuple(_thinned(hits, per_document))
-    legs = {"lexical": response.lexical, "vector": response.vector}
+    legs = {"lexical": response.lexical, "vector": response.vector, "hybrid": response.fused or Leg()}
     failed = {name: leg.error for name, leg in legs.items() if leg.error}
-    return FusedHits(thinned, _levels(thinned, response, method, share), weights, failed)
+    taken = {name: leg.took_ms for name, leg in legs.items() if leg.took_ms is not None}
+    levels = _levels(thinned, response, method, share)
+    judged = response.fused is not None
+    return FusedHits(thinned, levels, weights, failed, judged=judged, notes=response.notes, leg_ms=taken)
 
 
 def _lexical_weight(response: SearchResponse, weights: Mapping[str, float]) -> float:
@@ -86,12 +93,13 @@ def coverage(weights: Mapping[str, float], texts: Iterable[str]) -> float:
 
 def _fused(response: SearchResponse, method: Fusion, share: float) -> Iterator[FusedHit]:
     lexical, vector = _ranks(response.lexical), _ranks(response.vector)
-    for entry, score in fuse(method, response.lexical.hits, response.vector.hits, share):
+    ready = response.fused
+    for entry, score in ready.hits if ready else fuse(method, response.lexical.hits, response.vector.hits, share):
         yield FusedHit(response.chunks[entry], score, lexical.get(entry), vector.get(entry))
 
 
 def _levels(hits: tuple[FusedHit, ...], response: SearchResponse, method: Fusion, share: float) -> tuple[float, ...]:
-    if method is DEFAULT_FUSION:
+    if response.fused or method is DEFAULT_FUSION:
         return tuple(hit.fused for hit in hits)
     scores = dict(fuse(DEFAULT_FUSION, response.lexical.hits, response.vector.hits, share))
     return tuple(sorted((scores[hit.indexed.entry_id] for hit in hits), reverse=True))

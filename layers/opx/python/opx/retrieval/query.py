@@ -15,7 +15,7 @@ from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.domain.scopes import Reader
 from opx.errors import EmbeddingError, StoreUnavailableError
-from opx.ports import Embedder, SearchFilter, SearchIndex, Vector
+from opx.ports import Embedder, SearchEngine, SearchFilter, Vector
 from opx.retrieval.confidence import confidences
 from opx.retrieval.hybrid import FusedHit, FusedHits, HybridSearch
 
@@ -26,9 +26,14 @@ NO_TIER = "no tier to search: the internet tier needs include_internet"
 
 
 class KnowledgeQuery:
-    """Questions of one reader. The reader's scope is part of every search and can't be widened by a question."""
+    """Questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
-    def __init__(self, *, index: SearchIndex, embedder: Embedder, knowledge: KnowledgeModel, reader: Reader) -> None:
+    No `embedder`: the index embeds questions itself.
+    """
+
+    def __init__(
+        self, *, index: SearchEngine, embedder: Embedder | None, knowledge: KnowledgeModel, reader: Reader
+    ) -> None:
         self._search = HybridSearch(index)
         self._embedder = embedder
         self._knowledge = knowledge
@@ -54,6 +59,8 @@ class KnowledgeQuery:
         except StoreUnavailableError:
             log.exception("search failed")
             return Answer(query, (), partial=True, notes=(*asked.notes, INDEX_DOWN), timings_ms=asked.timings)
+        asked.timings |= found.leg_ms
+        asked.notes.extend(found.notes)
         asked.notes.extend(_leg_note(leg, reason) for leg, reason in found.failed_legs.items())
         asked.partial |= bool(found.failed_legs)
         return _judged(asked, found)
@@ -72,7 +79,7 @@ class KnowledgeQuery:
         )
 
     def _embed(self, asked: _Asked) -> Vector | None:
-        if not asked.text.strip():
+        if self._embedder is None or not asked.text.strip():
             return None
         try:
             with _timed(asked, "embed"):

@@ -1,0 +1,82 @@
+"""The index that a Bedrock Knowledge Base fills, in the collection that the library's own index is in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from aws_cdk import Fn, RemovalPolicy, Stack
+from aws_cdk import aws_opensearchserverless as aoss
+from constructs import Construct
+
+from infra.constructs.hybrid_index import MANAGE, WRITE
+from infra.names import Names
+from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, FILTER_ATTRIBUTES, TAGS_ATTRIBUTE
+
+INDEX_NAME = "opx-managed"
+ROLE = "knowledge_base"
+"""The part of the role's name that says whose it is, as that of a function does."""
+
+VECTOR_FIELD = "vector"
+TEXT_FIELD = "AMAZON_BEDROCK_TEXT_CHUNK"
+METADATA_FIELD = "AMAZON_BEDROCK_METADATA"
+DIMENSION = 1024
+"""Of Titan V2, which the knowledge base embeds with."""
+
+
+class ManagedIndex(Construct):
+    """An index with the fields that Bedrock writes. The knowledge base's role may fill it, `manager` may create it.
+
+    It goes with its stack: it can be made again from the copies in the corpus.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, names: Names, collection_arn: str, manager: str) -> None:
+        super().__init__(scope, construct_id)
+        self._names = names
+        policies = [
+            self._access("Fill", names.access_policy("managed"), names.role_arn(ROLE), WRITE),
+            self._access("Create", names.access_policy("mcreate"), manager, MANAGE),
+        ]
+        index = aoss.CfnCollectionIndex(
+            self,
+            "Index",
+            id=Fn.select(1, Fn.split("/", collection_arn)),
+            index_name=INDEX_NAME,
+            index_schema=managed_schema(names.deployment.search_generation),
+        )
+        index.apply_removal_policy(RemovalPolicy.DESTROY)
+        for policy in policies:
+            index.add_resource_dependency(policy)
+
+    def _access(self, kind: str, name: str, principal: str, permissions: tuple[str, ...]) -> aoss.CfnAccessPolicy:
+        rule = {
+            "ResourceType": "index",
+            "Resource": [f"index/{self._names.collection}/{INDEX_NAME}"],
+            "Permission": list(permissions),
+        }
+        policy = Stack.of(self).to_json_string([{"Rules": [rule], "Principal": [principal]}])
+        return aoss.CfnAccessPolicy(self, kind, name=name, type="data", policy=policy)
+
+
+def managed_schema(generation: str) -> str:
+    """JSON of the settings and mappings.
+
+    Metadata are filtered only where the engine is Faiss: classic collections have to be told, next-generation ones have
+    no other and refuse to be told. Attributes that are filtered by have a type, so that none is guessed from a value:
+    text with a keyword, as Bedrock's filters expect of OpenSearch.
+    """
+    vector: dict[str, Any] = {"type": "knn_vector", "dimension": DIMENSION}
+    if generation == "classic":
+        vector["method"] = {"name": "hnsw", "engine": "faiss", "space_type": "l2"}
+    else:
+        vector["space_type"] = "l2"
+    properties: dict[str, Any] = {
+        VECTOR_FIELD: vector,
+        TEXT_FIELD: {"type": "text"},
+        METADATA_FIELD: {"type": "text", "index": False},
+        CHUNK_ATTRIBUTE: {"type": "text", "index": False},
+    }
+    filtered = {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
+    properties |= dict.fromkeys((*FILTER_ATTRIBUTES.values(), TAGS_ATTRIBUTE), filtered)
+    body = {"settings": {"index": {"knn": True}}, "mappings": {"properties": properties}}
+    return json.dumps(body, separators=(",", ":"), sort_keys=True)

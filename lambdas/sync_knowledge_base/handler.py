@@ -1,0 +1,43 @@
+"""Has the knowledge base index the copies that were written since it last did: requests from a queue, in batches."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+from opx.bootstrap import AwsServices, bootstrap
+from opx.ingestion.syncing import sync_batch
+from opx.operations.functions import observed
+from opx.operations.metrics import SERVICE, Report
+from opx.ports import IndexSync
+from opx.settings import Settings
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+
+
+def start() -> IndexSync:
+    """The knowledge base that the environment names."""
+    settings = Settings.from_environ(os.environ)
+    logging.getLogger(SERVICE).setLevel(settings.log_level)
+    return cast("AwsServices", bootstrap(settings)).index_sync
+
+
+def make_handler(start: Callable[[], IndexSync] = start) -> Callable[[Any, Any], PartialItemFailureResponse]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse:  # noqa: ARG001
+        records = event["Records"]
+        done = sync_batch((record["body"] for record in records), started())
+        again = [] if done else records
+        return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in again]}
+
+    return handler
+
+
+handler = make_handler()
