@@ -1,4 +1,5 @@
-"""Answers an agent's tool calls: from Bedrock action groups of both kinds, and from AgentCore Gateway."""
+"""Answers an agent's tool calls, from Bedrock action groups of both kinds and from AgentCore Gateway, and requests of
+the HTTP API that read."""
 
 from __future__ import annotations
 
@@ -8,10 +9,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from opx.api.calls import respond as respond_http
+from opx.api.http_events import is_http
+from opx.api.reading import ReadingApi
+from opx.api.routes import Function
 from opx.bootstrap import Services, bootstrap
 from opx.domain.scopes import Identity
 from opx.operations.functions import observed
 from opx.operations.metrics import SERVICE, Report
+from opx.operations.snapshots import around_snapshot
 from opx.settings import Settings
 from opx.tools.knowledge_tools import KnowledgeTools
 from opx.tools.runtimes import respond
@@ -25,11 +31,15 @@ def start() -> Services:
 
 
 def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:
-    """The function's handler; `start` is called at the first event, once a cold start."""
+    """The function's handler; `start` is called once: before a snapshot, or at the first event of a cold start."""
     started = cache(start)
+    around_snapshot(started)
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
+        if is_http(event, context):
+            return respond_http(event, Function.RETRIEVE, started, ReadingApi, report)
+
         def tools(identity: Identity | None) -> KnowledgeTools:
             services = started()
             configured = Identity(services.settings.client_id, services.settings.project_id)

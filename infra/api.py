@@ -1,0 +1,203 @@
+"""The HTTP API: one gateway, no route of which is open, before the function that reads and the one that may write."""
+
+from __future__ import annotations
+
+import json
+
+from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.configuration import Deployment
+from infra.constructs import rights
+from infra.constructs.acknowledgements import acknowledge_wildcard
+from infra.constructs.code import LayerSource
+from infra.constructs.hybrid_index import SearchEngine
+from infra.constructs.keeping import removal_policy
+from infra.constructs.use_case_function import LOG_RETENTION, FunctionSpec, UseCaseFunction, common_settings
+from infra.names import Names
+from infra.retrieval import configured_identity
+from opx.api.routes import ROUTES, Function
+from opx.tables import DOCUMENTS, FAILURES, KEYS, PROJECTS
+
+RATE, BURST = 50, 100
+"""Requests a second, and at once. The function that reads has 50 instances by default, which answer about 100 questions
+a second: half of that leaves agents, which don't come this way, the other half."""
+
+MANAGE_CONCURRENCY = 5
+"""Its work is short, and what it puts into the corpus is worked on elsewhere. Small, as it comes off what the account
+has for everything else."""
+
+MANAGE_KNOWLEDGE = FunctionSpec(
+    use_case=Function.MANAGE.value,
+    dependencies="ingest",  # whether a file is taken in as it would be now is a question to the pipeline
+    description="Takes documents in and out of the corpus, for the HTTP API",
+    memory=512,
+    timeout=29,  # a second less than the API waits
+)
+
+_DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
+_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents"
+_LOGGED = {
+    "requestId": "$context.requestId",
+    "time": "$context.requestTimeEpoch",
+    "route": "$context.routeKey",
+    "status": "$context.status",
+    "milliseconds": "$context.responseLatency",
+    "bytes": "$context.responseLength",
+    "error": "$context.error.message",
+    "authorizerError": "$context.authorizer.error",
+    "integrationStatus": "$context.integration.status",
+    "integrationError": "$context.integrationErrorMessage",
+}
+"""Enough to see what fails and how long it takes. Nothing of what was asked, and nothing of who did: ids in a path and
+addresses of callers stay out; the request id leads to the function's own lines."""
+
+
+class ApiStack(Stack):
+    """API Gateway with an authorizer on every route, and the function that may write.
+
+    The function that reads is the retrieval stack's, named and not imported: `retrieve_arn`.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        stack_id: str,
+        *,
+        names: Names,
+        collection: SearchEngine,
+        source: LayerSource,
+        retrieve_arn: str,
+        env: Environment,
+    ) -> None:
+        super().__init__(scope, stack_id, env=env, description="OPX Knowledge: HTTP API")
+        deployment = names.deployment
+        self.manage = _manage_function(self, names, collection, source)
+        self.api = gateway.CfnApi(
+            self,
+            "HttpApi",
+            name=names.stack("api"),
+            description="Questions and documents of OPX Knowledge",
+            protocol_type="HTTP",
+            disable_execute_api_endpoint=False,
+        )
+        called = {Function.RETRIEVE: retrieve_arn, Function.MANAGE: self.manage.target.function_arn}
+        targets = {function: self._integration(function, arn) for function, arn in called.items()}
+        tokens = self._token_authorizer(deployment) if deployment.api_auth == "jwt" else None
+        for route in ROUTES.values():
+            gateway.CfnRoute(
+                self,
+                f"Route{_construct_id(route.name)}",
+                api_id=self.api.ref,
+                route_key=route.key,
+                target=f"integrations/{targets[route.function].ref}",
+                authorization_type="JWT" if tokens else "AWS_IAM",
+                authorizer_id=tokens.ref if tokens else None,
+                # With IAM, a caller's own policy says which routes it may call.
+                authorization_scopes=[scope.value for scope in route.scopes] or None if tokens else None,
+            )
+        self._stage(names)
+        CfnOutput(self, "ApiUrl", value=self.api.attr_api_endpoint)
+
+    def _integration(self, function: Function, arn: str) -> gateway.CfnIntegration:
+        """The way to a function, and this API's permission to take it: on every route, as all are from one list."""
+        name = _construct_id(function.value)
+        lambda_.CfnPermission(
+            self,
+            f"Call{name}",
+            action="lambda:InvokeFunction",
+            function_name=arn,
+            principal="apigateway.amazonaws.com",
+            source_account=self.account,
+            source_arn=self.format_arn(service="execute-api", resource=self.api.ref, resource_name="*"),
+        )
+        return gateway.CfnIntegration(
+            self,
+            f"To{name}",
+            api_id=self.api.ref,
+            integration_type="AWS_PROXY",
+            integration_uri=arn,
+            payload_format_version="2.0",
+        )
+
+    def _token_authorizer(self, deployment: Deployment) -> gateway.CfnAuthorizer:
+        audience = [name.strip() for name in deployment.jwt_audience.split(",") if name.strip()]
+        return gateway.CfnAuthorizer(
+            self,
+            "TokenAuthorizer",
+            api_id=self.api.ref,
+            name="tokens",
+            authorizer_type="JWT",
+            identity_source=["$request.header.Authorization"],
+            jwt_configuration=gateway.CfnAuthorizer.JWTConfigurationProperty(
+                audience=audience, issuer=deployment.jwt_issuer
+            ),
+        )
+
+    def _stage(self, names: Names) -> None:
+        log_group = logs.LogGroup(
+            self,
+            "AccessLogs",
+            # Names that begin so need no statement each in CloudWatch's resource policy, whose size is limited.
+            log_group_name=f"/aws/vendedlogs/{names.stack('api')}",
+            retention=LOG_RETENTION,
+            removal_policy=removal_policy(ephemeral=names.deployment.ephemeral),
+        )
+        gateway.CfnStage(
+            self,
+            "Stage",
+            api_id=self.api.ref,
+            stage_name="$default",
+            auto_deploy=True,
+            default_route_settings=gateway.CfnStage.RouteSettingsProperty(
+                throttling_rate_limit=RATE, throttling_burst_limit=BURST
+            ),
+            access_log_settings=gateway.CfnStage.AccessLogSettingsProperty(
+                destination_arn=log_group.log_group_arn, format=json.dumps(_LOGGED)
+            ),
+        )
+
+
+def _construct_id(name: str) -> str:
+    """`delete_objects` -> `DeleteObjects`: logical ids follow from names alone, not from the order of the routes."""
+    return name.title().replace("_", "")
+
+
+def _manage_function(scope: Construct, names: Names, collection: SearchEngine, source: LayerSource) -> UseCaseFunction:
+    """The settings name the index and the model, which tell how files were taken in; there are no rights on them."""
+    found = UseCaseFunction(
+        scope,
+        "ManageKnowledge",
+        spec=MANAGE_KNOWLEDGE,
+        names=names,
+        source=source,
+        settings={
+            **common_settings(names, collection.endpoint),
+            **configured_identity(names),
+            "corpus_bucket": names.corpus_bucket,
+            "ingest_queue_url": names.queue_url("ingest"),
+        },
+        rights=_manage_rights(names),
+        concurrency=MANAGE_CONCURRENCY if names.deployment.query_concurrency else 0,
+    )
+    for folder in _DOCUMENT_FOLDERS:
+        acknowledge_wildcard(found.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+    return found
+
+
+def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
+    """Who puts with a signed address does so with this role's rights. Listing is for telling a missing object (404)
+    from a forbidden one (403)."""
+    bucket = names.corpus_arn
+    objects = [f"{bucket}/{folder}" for folder in _DOCUMENT_FOLDERS]
+    return [
+        rights.allow(["s3:ListBucket"], bucket),
+        rights.allow(["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *objects),
+        rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
+        rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:DeleteItem", "dynamodb:PutItem")),
+        rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),
+    ]

@@ -1,0 +1,42 @@
+"""Takes documents in and out of the corpus for callers of the HTTP API."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from opx.api.calls import respond
+from opx.api.http_events import is_http
+from opx.api.routes import Function
+from opx.api.writing import WritingApi
+from opx.bootstrap import Services, bootstrap
+from opx.errors import InvalidInputError
+from opx.operations.functions import observed
+from opx.operations.metrics import SERVICE, Report
+from opx.settings import Settings
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    settings = Settings.from_environ(os.environ)
+    logging.getLogger(SERVICE).setLevel(settings.log_level)
+    return bootstrap(settings)
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
+        if not is_http(event, context):
+            raise InvalidInputError("this function answers requests of the HTTP API alone")
+        return respond(event, Function.MANAGE, started, WritingApi, report)
+
+    return handler
+
+
+handler = make_handler()

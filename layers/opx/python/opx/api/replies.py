@@ -1,0 +1,187 @@
+"""JSON Schemas of what the HTTP API replies, by route. Readers must expect more fields than are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opx.api.fields import Json
+from opx.tools.schemas import DOCUMENT as DOCUMENT_FOR_AGENTS
+
+_TEXT: Json = {"type": "string"}
+_COUNT: Json = {"type": "integer", "minimum": 0}
+_NUMBER: Json = {"type": "number"}
+_FLAG: Json = {"type": "boolean"}
+_OPEN: Json = {"type": "object"}
+
+
+def _object(properties: Json, optional: Sequence[str] = ()) -> Json:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _list(items: Json) -> Json:
+    return {"type": "array", "items": items}
+
+
+def _named(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_RESULT = _object(
+    {
+        "content": {**_TEXT, "description": "The passage that was found."},
+        "score": {**_NUMBER, "description": "Confidence times trust; gives the order."},
+        "tier": _TEXT,
+        "category": _TEXT,
+        "source": {**_TEXT, "description": "Where a person would open it."},
+        "timestamp": {**_TEXT, "description": "When it was last updated."},
+        "trustScore": _NUMBER,
+        "metadata": {**_OPEN, "description": "What is needed to cite it: documentId, title, section and more."},
+        "scores": {**_OPEN, "description": "The parts of the score: ranks, fused, confidence, trust, final."},
+        "section": {**_TEXT, "description": "The headings above the passage, as `A > B`."},
+        "relevance": {**_TEXT, "description": "The confidence as a percentage, such as `87%`."},
+    },
+    optional=("section", "relevance"),
+)
+
+_PUT = _object(
+    {
+        "url": {**_TEXT, "description": "Where to send it, with the method PUT, within 15 minutes."},
+        "headers": {"type": "object", "additionalProperties": _TEXT, "description": "What to send with it: all of it."},
+    }
+)
+
+SCHEMAS: Json = {
+    "Answer": _object(
+        {
+            "query": _TEXT,
+            "results": _list(_named("Result")),
+            "nearest": _named("Result"),
+            "partial": {**_FLAG, "description": "True if something could not be searched."},
+            "notes": {**_list(_TEXT), "description": "What the answer lacks, and why."},
+            "timingsMs": {"type": "object", "additionalProperties": _NUMBER},
+        },
+        optional=("nearest",),
+    ),
+    "Result": _RESULT,
+    "Document": _object(
+        {
+            **DOCUMENT_FOR_AGENTS["properties"],
+            "scope": _object({"clientId": _TEXT, "groupId": _TEXT, "projectId": _TEXT}),
+            "key": {**_TEXT, "description": "Its name in the corpus, in its scope."},
+            "trust": _NUMBER,
+            "supersededAt": _TEXT,
+            "tokenCount": _COUNT,
+            "contentHash": _TEXT,
+        }
+    ),
+    "Chunk": _object(
+        {
+            "chunkId": _TEXT,
+            "documentId": _TEXT,
+            "chunkIndex": _COUNT,
+            "content": _TEXT,
+            "tokenCount": _COUNT,
+            "section": _list(_TEXT),
+            "start": {**_COUNT, "description": "Where it begins in the document's text, in characters."},
+            "end": _COUNT,
+            "metadata": _OPEN,
+        }
+    ),
+    "Category": _object(
+        {
+            "path": _TEXT,
+            "tier": _TEXT,
+            "trust": _NUMBER,
+            "retention": _TEXT,
+            "description": _TEXT,
+            "schedule": {"type": ["string", "null"]},
+            "folders": _list(_TEXT),
+            "schema": _OPEN,
+            "embed": _list(_TEXT),
+            "jsonMapping": _OPEN,
+        }
+    ),
+    "Failure": _object(
+        {
+            "failureId": _TEXT,
+            "objectKey": _TEXT,
+            "reason": _TEXT,
+            "error": _TEXT,
+            "attempts": _COUNT,
+            "failedAt": _TEXT,
+            "mark": {**_TEXT, "description": "Another one each time that the object fails."},
+        }
+    ),
+    "ObjectState": _object(
+        {
+            "objectKey": _TEXT,
+            "state": {**_TEXT, "enum": ["waiting", "ingested", "deleted", "failed"]},
+            "documentId": _TEXT,
+            "title": _TEXT,
+            "chunks": _COUNT,
+            "reason": _TEXT,
+            "mark": _TEXT,
+        },
+        optional=("documentId", "title", "chunks", "reason", "mark"),
+    ),
+    "Project": _object(
+        {"groupId": _TEXT, "visible": {**_list(_TEXT), "description": "The scopes whose documents it sees."}}
+    ),
+    "SignedPut": _PUT,
+    "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT})}),
+}
+
+_NEXT: Json = {**_TEXT, "description": "What to give as `after` for the next page; absent on the last."}
+
+
+def _page(name: str, items: Json, following: Json = _NEXT) -> Json:
+    return _object({name: _list(items), "next": following}, optional=("next",))
+
+
+REPLIES: dict[str, Json] = {
+    "search": _named("Answer"),
+    "query": _named("Answer"),
+    "documents": _page("documents", _named("Document")),
+    "document": _object({"document": _named("Document"), "versions": _list(_named("Document"))}),
+    "chunks": _page("chunks", _named("Chunk"), {**_COUNT, "description": _NEXT["description"]}),
+    "categories": _object({"categories": _list(_named("Category")), "defaultCategory": _TEXT}),
+    "status": _object(
+        {
+            "scope": _TEXT,
+            "documents": _COUNT,
+            "waiting": _COUNT,
+            "failed": _COUNT,
+            "index": {**_TEXT, "description": "`ok`, or what is wrong with it."},
+            "chunks": {"type": ["integer", "null"]},
+            "embeddingModel": _TEXT,
+            "categories": {"type": "object", "additionalProperties": _COUNT},
+            "apiVersion": _COUNT,
+        }
+    ),
+    "failures": _page("failures", _named("Failure")),
+    "objects": _page("objectKeys", _TEXT),
+    "ingest": _object(
+        {
+            "accepted": _list(_object({"objectKey": _TEXT})),
+            "refused": _list(_object({"index": _COUNT, "reason": _TEXT})),
+        }
+    ),
+    "upload": _object(
+        {
+            "state": {**_TEXT, "enum": ["unchanged", "upload"]},
+            "objectKey": _TEXT,
+            "documentId": _TEXT,
+            "put": _named("SignedPut"),
+            "sidecarPut": _named("SignedPut"),
+        },
+        optional=("documentId", "put", "sidecarPut"),
+    ),
+    "object_states": _object({"states": _list(_named("ObjectState"))}),
+    "delete_objects": _object({"deleted": _COUNT}),
+    "delete_document": _object({"deleted": _list(_named("Document"))}),
+    "retry_failures": _object({"sent": _COUNT, "objectKeys": _list(_TEXT)}),
+    "project": _named("Project"),
+    "assign_project": _named("Project"),
+}
+"""What a request that succeeds is answered with, by the route's name."""

@@ -1,0 +1,14 @@
+"""The HTTP API's routes: address, function, who may call, what is taken. Everything about them is made from here: the
+routes of API Gateway, the check of a request, and the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+from opx.api.declarations import Function, Route, TokenScope
+from opx.api.reading_routes import READING
+from opx.api.writing_routes import WRITING
+
+__all__ = ["READING", "ROUTES", "WRITING", "Function", "Route", "TokenScope"]
+
+ROUTES = {route.key: route for route in (*READING, *WRITING)}
+"""By their keys, as API Gateway names them."""

@@ -1,0 +1,200 @@
+"""The HTTP API: who gets in, by which way, and what the function behind it may do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from opx.api.routes import ROUTES, Function
+from opx.settings import Settings
+from opx.tables import DOCUMENTS, FAILURES, KEYS, PROJECTS
+from tests.infra.templates import STACKS, Assembly, Resource, lint_findings
+from tests.infra.test_functions import environment
+from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
+
+ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
+RETRIEVE = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:dev-opx-retrieve-knowledge"
+
+
+@pytest.fixture(scope="module")
+def tokens(make: Callable[..., Assembly]) -> Assembly:
+    """The other choices, all in one: synthesising takes seconds."""
+    audience = {"api_auth": "jwt", "jwt_issuer": ISSUER, "jwt_audience": "cli, console"}
+    return make(**audience, query_concurrency="0", snapstart="false", client_id="acme", project_id="shop")
+
+
+@pytest.fixture(scope="module")
+def without(make: Callable[..., Assembly]) -> Assembly:
+    return make(api_auth="none")
+
+
+def routes(assembly: Assembly) -> dict[str, Resource]:
+    return {route["RouteKey"]: route for route in assembly.resources("api", "ApiGatewayV2::Route").values()}
+
+
+def called(assembly: Assembly, route: Resource) -> str:
+    """The function that a route leads to."""
+    integration = route["Target"].removeprefix("integrations/").strip("<>")
+    found: Resource = assembly.resources("api", "ApiGatewayV2::Integration")[integration]
+    assert (found["IntegrationType"], found["PayloadFormatVersion"]) == ("AWS_PROXY", "2.0")
+    uri: str = found["IntegrationUri"]
+    return uri
+
+
+class TestRoutes:
+    def test_they_are_the_librarys_and_no_others(self, default: Assembly, tokens: Assembly) -> None:
+        for assembly in (default, tokens):
+            assert set(routes(assembly)) == set(ROUTES)
+
+    def test_each_leads_to_its_function(self, default: Assembly) -> None:
+        (manage,) = default.resources("api", "Lambda::Function")
+        arns = {Function.RETRIEVE: f"{RETRIEVE}:live", Function.MANAGE: f"<{manage}.Arn>"}
+        for key, route in routes(default).items():
+            assert called(default, route) == arns[ROUTES[key].function]
+
+    def test_the_function_that_reads_is_the_retrieval_stacks(self, default: Assembly) -> None:
+        function = default.only("retrieval", "Lambda::Function")["FunctionName"]
+        alias = default.only("retrieval", "Lambda::Alias")["Name"]
+        assert f"{RETRIEVE}:live".endswith(f":{function}:{alias}")
+        (stack,) = (
+            s
+            for s in json.loads((default.folder / "manifest.json").read_text())["artifacts"].items()
+            if s[0] == "opx-knowledge-dev-api"
+        )
+        assert "opx-knowledge-dev-retrieval" in stack[1]["dependencies"]
+
+    def test_without_snapstart_it_is_the_function_itself(self, tokens: Assembly) -> None:
+        assert called(tokens, routes(tokens)["GET /status"]) == RETRIEVE
+
+    def test_no_route_is_open(self, default: Assembly, tokens: Assembly, ephemeral: Assembly) -> None:
+        for assembly in (default, ephemeral):
+            assert {route["AuthorizationType"] for route in routes(assembly).values()} == {"AWS_IAM"}
+        (authorizer,) = tokens.resources("api", "ApiGatewayV2::Authorizer")
+        for route in routes(tokens).values():
+            assert (route["AuthorizationType"], route["AuthorizerId"]) == ("JWT", f"<{authorizer}>")
+
+    def test_tokens_need_a_routes_scopes(self, tokens: Assembly, default: Assembly) -> None:
+        for key, route in routes(tokens).items():
+            assert route.get("AuthorizationScopes", []) == [scope.value for scope in ROUTES[key].scopes]
+        assert routes(tokens)["POST /uploads"]["AuthorizationScopes"] == ["opx/write", "opx/admin"]
+        assert not [route for route in routes(default).values() if "AuthorizationScopes" in route]
+
+    def test_tokens_are_those_of_the_issuer_for_the_audience(self, tokens: Assembly) -> None:
+        authorizer = tokens.only("api", "ApiGatewayV2::Authorizer")
+        assert authorizer["JwtConfiguration"] == {"Issuer": ISSUER, "Audience": ["cli", "console"]}
+        assert authorizer["AuthorizerType"] == "JWT"
+        assert authorizer["IdentitySource"] == ["$request.header.Authorization"]
+
+    def test_no_other_site_may_send_a_browsers_requests(self, default: Assembly, tokens: Assembly) -> None:
+        for assembly in (default, tokens):
+            api = assembly.only("api", "ApiGatewayV2::Api")
+            assert "CorsConfiguration" not in api
+            assert (api["ProtocolType"], api["DisableExecuteApiEndpoint"]) == ("HTTP", False)
+
+
+def test_this_api_alone_may_call_the_functions(default: Assembly) -> None:
+    (api,) = default.resources("api", "ApiGatewayV2::Api")
+    (manage,) = default.resources("api", "Lambda::Function")
+    permissions = list(default.resources("api", "Lambda::Permission").values())
+    assert {permission["FunctionName"] for permission in permissions} == {f"{RETRIEVE}:live", f"<{manage}.Arn>"}
+    for permission in permissions:
+        assert permission["Action"] == "lambda:InvokeFunction"
+        assert permission["Principal"] == "apigateway.amazonaws.com"
+        assert permission["SourceAccount"] == "<AWS::AccountId>"
+        assert permission["SourceArn"] == f"arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:<{api}>/*"
+
+
+class TestStage:
+    def test_requests_are_limited(self, default: Assembly) -> None:
+        stage = default.only("api", "ApiGatewayV2::Stage")
+        assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": 50, "ThrottlingBurstLimit": 100}
+        assert (stage["StageName"], stage["AutoDeploy"]) == ("$default", True)
+
+    def test_each_is_logged_without_what_was_asked_and_who_asked(self, default: Assembly) -> None:
+        written = default.only("api", "ApiGatewayV2::Stage")["AccessLogSettings"]["Format"]
+        assert json.loads(written)["requestId"] == "$context.requestId"
+        told = {value.removeprefix("$context.") for value in json.loads(written).values()}
+        assert not {name for name in told if name.startswith(("path", "identity", "authorizer.claims", "query"))}
+        assert {"routeKey", "status", "responseLatency"} < told
+
+    def test_the_log_is_kept_for_ninety_days(self, default: Assembly, ephemeral: Assembly) -> None:
+        for assembly, policy in ((default, "Retain"), (ephemeral, "Delete")):
+            stage = assembly.only("api", "ApiGatewayV2::Stage")
+            name = stage["AccessLogSettings"]["DestinationArn"].strip("<>").removesuffix(".Arn")
+            group = assembly.templates["api"]["Resources"][name]
+            assert group["DeletionPolicy"] == policy
+            assert group["Properties"]["RetentionInDays"] == 90
+            assert group["Properties"]["LogGroupName"].startswith("/aws/vendedlogs/opx-knowledge-")
+
+
+class TestManageKnowledge:
+    def test_the_function_may_do_exactly_this(self, default: Assembly) -> None:
+        function = default.only("api", "Lambda::Function")
+        logs = f"<{function['LoggingConfig']['LogGroup'].strip('<>')}.Arn>"
+        documents = {f"{BUCKET}/documents/*", f"{BUCKET}/clients/*/documents/*"}
+        queue = f"arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:{QUEUE}"
+        assert rights(default, "api") == (
+            pairs("logs:CreateLogStream PutLogEvents", {logs})
+            | pairs("s3:ListBucket", {BUCKET})
+            | pairs("s3:DeleteObject GetObject PutObject", documents)
+            | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(DOCUMENTS, KEYS, FAILURES))
+            | pairs("dynamodb:BatchGetItem DeleteItem GetItem PutItem Query", table_arns(PROJECTS))
+            | pairs("sqs:SendMessage", {queue})
+            | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
+        )
+
+    def test_it_knows_the_bucket_and_the_queue_that_are_created(self, default: Assembly) -> None:
+        for stack in ("api", "retrieval"):
+            settings = Settings.from_environ(environment(default, stack))
+            buckets = {bucket.get("BucketName") for bucket in default.resources("storage", "S3::Bucket").values()}
+            assert settings.corpus_bucket in buckets
+            url = "https://sqs.<AWS::Region>.<AWS::URLSuffix>/<AWS::AccountId>/"
+            queues = {queue["QueueName"] for queue in default.resources("ingestion", "SQS::Queue").values()}
+            assert settings.ingest_queue_url.removeprefix(url) in queues
+            assert settings.environment == "dev"
+
+    def test_it_asks_about_files_by_the_rules_that_ingestion_works_by(self, default: Assembly) -> None:
+        """Else files would be sent again that are taken in already."""
+        own, ingestion = (Settings.from_environ(environment(default, stack)) for stack in ("api", "ingestion"))
+        rules = ("chunk_tokens", "chunk_overlap", "embedding_model", "search_index", "max_document_bytes")
+        assert [getattr(own, name) for name in rules] == [getattr(ingestion, name) for name in rules]
+
+    def test_it_answers_before_the_api_gives_up(self, default: Assembly) -> None:
+        assert default.only("api", "Lambda::Function")["Timeout"] < 30
+
+    def test_few_run_at_once_and_nothing_is_reserved_where_nothing_is_to_be(
+        self, default: Assembly, tokens: Assembly
+    ) -> None:
+        assert default.only("api", "Lambda::Function")["ReservedConcurrentExecutions"] == 5
+        assert "ReservedConcurrentExecutions" not in tokens.only("api", "Lambda::Function")
+
+    def test_it_acts_for_whom_the_installation_is_configured(self, tokens: Assembly) -> None:
+        for stack in ("api", "retrieval"):
+            settings = Settings.from_environ(environment(tokens, stack))
+            assert (settings.client_id, settings.project_id) == ("acme", "shop")
+
+
+def test_its_address_is_an_output(default: Assembly) -> None:
+    (api,) = default.resources("api", "ApiGatewayV2::Api")
+    assert default.templates["api"]["Outputs"]["ApiUrl"]["Value"] == f"<{api}.ApiEndpoint>"
+
+
+def test_without_authorisation_there_is_no_api_at_all(without: Assembly) -> None:
+    assert "api" not in without.templates
+    assert not [r for _, _, r in without.all_resources() if "ApiGateway" in r["Type"]]
+    assert without.findings == []
+
+
+def test_without_the_api_the_function_that_reads_may_read_what_agents_ask_for_alone(without: Assembly) -> None:
+    found = rights(without, "retrieval")
+    assert {action.split(":")[0] for action, _ in found} == {"logs", "dynamodb", "aoss", "bedrock", "xray"}
+    tables = {resource for action, resource in found if action.startswith("dynamodb:")}
+    assert tables == table_arns(DOCUMENTS, PROJECTS)
+
+
+def test_cdk_nag_and_cfn_lint_find_nothing_with_tokens(tokens: Assembly) -> None:
+    assert tokens.findings == []
+    assert lint_findings(tokens, "api") == []
+    assert "api" in STACKS
