@@ -10,7 +10,7 @@ CDK := aws-cdk@2.1148.1
 CONTEXT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test test-deploy lint format bench bench-deploy eval synth deploy requirements schemas clean
+.PHONY: help setup dev demo test test-opensearch test-deploy lint format bench bench-deploy eval synth deploy requirements schemas clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine 
 
 test-layers: $(VENV)/.ready-dev ## fill the layers as a deployment does, measure them and run functions with them alone
 	$(BIN)/python -m pytest -m packaging -s tests/packaging
+
+test-opensearch: $(VENV)/.ready-dev ## the index on a real OpenSearch node (Java, Maven); EVAL_SET=path compares quality too
+	$(BIN)/python -m pytest -m opensearch --timeout 600 tests/opensearch
+	$(if $(EVAL_SET),$(BIN)/python -m tests.opensearch.compare $(EVAL_SET))
 
 lint: $(VENV)/.ready-dev ## ruff and mypy
 	$(BIN)/ruff check .

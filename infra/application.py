@@ -23,6 +23,7 @@ from infra.ingestion import IngestionStack
 from infra.knowledge_base import KnowledgeBaseStack
 from infra.learning import LearningStack
 from infra.names import Names
+from infra.observability import ObservabilityStack
 from infra.retrieval import RetrievalStack
 from infra.search import SearchStack
 from infra.sources import SourcesStack
@@ -57,6 +58,7 @@ class Stacks:
     """None where there is no HTTP API."""
     foundation: FoundationStack | None
     """None without a key and without a network of its own."""
+    observability: ObservabilityStack
 
 
 def new_app(context: Mapping[str, Any] | None = None, outdir: str | None = None) -> cdk.App:
@@ -101,11 +103,12 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     api = None
     if deployment.api_auth != "none":
         api = add("api", ApiStack, retrieval, retrieve_arn=retrieval.target_arn, **code)
+    observability = add("observability", ObservabilityStack, storage, sources, source=source)
     _apply(app, deployment.kms_key, foundation)
     cdk.Tags.of(app).add("application", "opx-knowledge")
     cdk.Tags.of(app).add("environment", deployment.environment)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    return Stacks(storage, search, ingestion, retrieval, sources, learning, agent, api, foundation)
+    return Stacks(storage, search, ingestion, retrieval, sources, learning, agent, api, foundation, observability)
 
 
 def _apply(app: cdk.App, key: str, foundation: FoundationStack | None) -> None:

@@ -67,12 +67,15 @@ QUEUES_POLLED = 1
 POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
 """Lambda asks a queue five times in parallel, for 20 seconds each, whether there is anything or not."""
 
-ALARMS, DASHBOARDS = 15, 3
+ALARM_METRICS, DASHBOARDS = 19, 3
 METRICS_OF_QUERIES = 40
 """Metrics that are paid for in an hour with questions or documents, and only then."""
 
-METRICS_OF_COVERAGE, COVERAGE_REPORTS = 62, 30
+METRICS_OF_COVERAGE, COVERAGE_REPORTS = 44, 30
 """Gauges by category, and the hours of a month in which they are reported."""
+
+HOURLY_METRICS = 2
+"""Failed items and what is overdue; up to 18 when every category with a schedule has documents."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,11 @@ def monthly(month: Scenario) -> dict[str, float]:
         "SQS": (QUEUES_POLLED * POLLS_A_MONTH + 3 * month.new_documents) / 1e6 * price["SQS, million requests"],
         "HTTP API and gateway": month.questions
         * (price["HTTP API, million requests"] / 1e6 + price["AgentCore Gateway, 1,000 calls"] / 1e3),
-        "CloudWatch": ALARMS * price["CloudWatch alarm"]
+        "CloudWatch and the alarms' key": price["KMS key"]
+        + ALARM_METRICS * price["CloudWatch alarm"]
         + DASHBOARDS * price["CloudWatch dashboard"]
         + METRICS_OF_COVERAGE * price["CloudWatch metric"] * COVERAGE_REPORTS / HOURS
+        + HOURLY_METRICS * price["CloudWatch metric"]
         + METRICS_OF_QUERIES * price["CloudWatch metric"] * active_hours / HOURS
         + calls * LOG_BYTES_A_CALL / GB * price["CloudWatch Logs, GB"],
     }
@@ -138,7 +143,7 @@ def options() -> dict[str, float]:
     """Dollars a month that a choice at deployment adds while nothing happens."""
     price = PRICES
     return {
-        "`-c kms_key=own`": price["KMS key"],
+        "`-c kms_key=own` (in place of the alarms' key)": 0.0,
         "`-c vpc=true` (3 endpoints in 2 zones)": 3 * 2 * HOURS * price["Interface endpoint, zone-hour"],
         "`-c search_generation=classic` (2 OCUs, always)": 2 * HOURS * price["OpenSearch Serverless, OCU-hour"],
         "the same with `-c ephemeral=true` (1 OCU)": HOURS * price["OpenSearch Serverless, OCU-hour"],

@@ -17,6 +17,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, ProfileNotFound
 
+from infra.api import MANAGE_CONCURRENCY
 from infra.configuration import ContextError, Deployment
 from infra.constructs.hybrid_index import index_schema
 from infra.names import Names
@@ -29,7 +30,6 @@ BOOTSTRAP_VERSION = 6
 ALWAYS_FREE = 100
 """Concurrent executions that Lambda keeps unreserved in every account."""
 
-MANAGE_CONCURRENCY = 10
 _MISSING = ("UnknownOperationException", "UnrecognizedClientException", "AccessDeniedException", "ValidationException")
 
 

@@ -62,12 +62,14 @@ class FakeContext:
 
 @dataclass
 class Measured:
-    """A `Report` that keeps what it is told."""
+    """A `Report` that keeps what it is told: values, and with which labels each came."""
 
     values: dict[Metric, list[float]] = field(default_factory=dict)
+    labels: dict[Metric, list[dict[str, str]]] = field(default_factory=dict)
 
-    def __call__(self, metric: Metric, value: float = 1.0) -> None:
+    def __call__(self, metric: Metric, value: float = 1.0, /, **labels: str) -> None:
         self.values.setdefault(metric, []).append(value)
+        self.labels.setdefault(metric, []).append(labels)
 
     @property
     def counts(self) -> Counter[Metric]:

@@ -21,6 +21,7 @@ from constructs import Construct, IConstruct
 
 from infra.constructs import rights
 from infra.constructs.keeping import removal_policy
+from infra.constructs.knowledge_base_role import KnowledgeBaseRole
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import UseCaseFunction
 from infra.names import Names
@@ -81,6 +82,8 @@ class EncryptWith:
     def visit(self, node: IConstruct) -> None:
         if isinstance(node, UseCaseFunction | Schedules):
             node.role.add_to_policy(rights.allow(USE_KEY, self._arn))
+        elif isinstance(node, KnowledgeBaseRole):
+            node.role.add_to_policy(rights.allow(["kms:Decrypt"], self._arn))
         elif isinstance(node, s3.CfnBucket | dynamodb.CfnTable | aoss.CfnSecurityPolicy):
             self._encrypt_store(node)
         else:

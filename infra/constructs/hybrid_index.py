@@ -133,9 +133,11 @@ class HybridIndex(Construct):
 
     def _network_policy(self, vpc_endpoint: str) -> CfnResource:
         """Signed requests of the principals below are answered from everywhere, or through the endpoint alone."""
-        access = (
-            {"AllowFromPublic": False, "SourceVPCEs": [vpc_endpoint]} if vpc_endpoint else {"AllowFromPublic": True}
-        )
+        access: dict[str, Any] = {"AllowFromPublic": True}
+        if vpc_endpoint:
+            access = {"AllowFromPublic": False, "SourceVPCEs": [vpc_endpoint]}
+            if self._names.deployment.knowledge_base == "bedrock":
+                access["SourceServices"] = ["bedrock.amazonaws.com"]
         policy = Stack.of(self).to_json_string([{"Rules": [self._collection_rule()], **access}])
         return aoss.CfnSecurityPolicy(self, "Network", name=self._names.collection, type="network", policy=policy)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from opx.bootstrap import Services, bootstrap
 from opx.ingestion.batches import Delivery, HandledEvents, process_batch
 from opx.operations.functions import observed
+from opx.operations.ingestion import reported_cache
 from opx.operations.metrics import SERVICE, Report
 from opx.settings import Settings
 
@@ -44,7 +45,8 @@ def make_handler(
     def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse:  # noqa: ARG001
         services, handled = started()
         deliveries = [_delivery(record) for record in event["Records"]]
-        unfinished = process_batch(deliveries, services.worker, services.queue, handled, report)
+        with reported_cache(services.document_embedder, report):
+            unfinished = process_batch(deliveries, services.worker, services.queue, handled, report)
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
 
     return handler

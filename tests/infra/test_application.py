@@ -68,6 +68,34 @@ def test_what_is_handed_over_asynchronously_has_somewhere_to_go_when_it_fails(
     assert edges > 10
 
 
+def test_two_environments_share_no_name(default: Assembly, ephemeral: Assembly) -> None:
+    dev, prod = physical_names(default), physical_names(ephemeral)
+    assert len(dev) > 40
+    assert dev & prod == set()
+
+
+def physical_names(assembly: Assembly) -> set[tuple[str, str]]:
+    """What may be taken only once in an account and region: type and name."""
+    found = set()
+    for _, _, resource in assembly.all_resources():
+        for key, value in resource.get("Properties", {}).items():
+            if key in _NAMING and isinstance(value, str) and resource["Type"] not in _NAMED_WITHIN:
+                found.add((resource["Type"], value))
+    return found
+
+
+_NAMING = {"AgentName", "AlarmName", "ArchiveName", "BucketName", "DashboardName", "FunctionName", "LogGroupName"}
+_NAMING |= {"Name", "QueueName", "RoleName", "TableName", "TopicName"}
+_NAMED_WITHIN = (  # names within something that has the environment's name, or references
+    "AWS::BedrockAgentCore::GatewayTarget",
+    "AWS::Lambda::Alias",
+    "AWS::Lambda::EventSourceMapping",
+    "AWS::Lambda::Permission",
+    "AWS::Lambda::Version",
+    "AWS::Scheduler::Schedule",
+)
+
+
 @pytest.mark.parametrize("environment", ["default", "ephemeral"])
 def test_every_taggable_resource_names_its_environment(environment: str, request: pytest.FixtureRequest) -> None:
     assembly: Assembly = request.getfixturevalue(environment)

@@ -42,7 +42,9 @@ def test_what_is_counted_is_what_is_deployed(default: Assembly) -> None:
 
     kinds = [resource["Type"] for _, _, resource in default.all_resources()]
     assert kinds.count("AWS::CloudWatch::Dashboard") == costs.DASHBOARDS
-    assert kinds.count("AWS::CloudWatch::Alarm") <= costs.ALARMS
+    alarms = [r["Properties"] for _, _, r in default.all_resources() if r["Type"] == "AWS::CloudWatch::Alarm"]
+    metrics = [sum("MetricStat" in metric for metric in alarm.get("Metrics", [])) or 1 for alarm in alarms]
+    assert sum(metrics) == costs.ALARM_METRICS
     assert kinds.count("AWS::Lambda::EventSourceMapping") == costs.QUEUES_POLLED
 
 

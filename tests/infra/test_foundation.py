@@ -26,8 +26,9 @@ def with_key(make: Callable[..., Assembly]) -> Assembly:
 
 def test_by_default_there_is_neither_key_nor_network(default: Assembly) -> None:
     assert "foundation" not in default.templates
-    kinds = {resource["Type"] for _, _, resource in default.all_resources()}
-    assert not {kind for kind in kinds if kind.startswith(("AWS::KMS", "AWS::EC2"))}
+    kinds = {(resource["Type"], stack) for stack, _, resource in default.all_resources()}
+    found = {stack for kind, stack in kinds if kind.startswith(("AWS::KMS", "AWS::EC2"))}
+    assert found == {"observability"}, "alarms can't be sent to a topic that is encrypted with a key of AWS"
 
 
 def test_whatever_keeps_data_is_encrypted_with_the_key(with_key: Assembly) -> None:

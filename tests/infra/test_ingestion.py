@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from opx.ingestion.worker import RetryRules
 from opx.settings import Settings
 from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, IDEMPOTENCY, KEYS, TableSpec
 from tests.infra.templates import Assembly, Resource, listed
@@ -90,7 +91,18 @@ def test_a_message_that_keeps_failing_is_set_aside_after_the_library_gave_up(def
     _, found = queue(default, QUEUE)
     failed, _ = queue(default, QUEUE + "-failed")
     assert found["RedrivePolicy"]["deadLetterTargetArn"] == f"<{failed}.Arn>"
-    assert found["RedrivePolicy"]["maxReceiveCount"] == 8 > Settings().max_attempts
+    assert found["RedrivePolicy"]["maxReceiveCount"] == 8 > _deployed(default).max_attempts
+
+
+def test_a_document_waits_ten_minutes_for_a_store_that_is_away_before_it_counts_as_failed(default: Assembly) -> None:
+    chosen = _deployed(default)
+    rules = RetryRules(chosen.max_attempts, chosen.retry_base_seconds)
+    assert 600 <= sum(rules.delay(attempt) for attempt in range(1, chosen.max_attempts)) <= 900
+
+
+def _deployed(assembly: Assembly) -> Settings:
+    """The settings of the deployed function."""
+    return Settings.from_environ(assembly.only("ingestion", "Lambda::Function")["Environment"]["Variables"])
 
 
 @pytest.mark.parametrize("name", [QUEUE + "-failed", QUEUE + "-undelivered"])
@@ -141,6 +153,7 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
         | pairs("dynamodb:GetItem UpdateItem", table_arns(IDEMPOTENCY))
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("bedrock:InvokeModel", {model})
+        | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
         | pairs(
             "sqs:ChangeMessageVisibility DeleteMessage GetQueueAttributes GetQueueUrl ReceiveMessage",
             {f"<{queue(default, QUEUE)[0]}.Arn>"},

@@ -78,7 +78,7 @@ def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each function do whatever it can report."""
     _ingest(cloud, monkeypatch)
     _answer(cloud, monkeypatch)
-    make_coverage_handler(lambda: cloud.services)({}, FakeContext())
+    make_coverage_handler(lambda: cloud.services)({"holdings": True}, FakeContext())
 
 
 def _ingest(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,11 @@ class TestAlarms:
 
     def test_every_function_has_one(self, default: Assembly, alarms: dict[str, Resource]) -> None:
         for function in everywhere(default, "Lambda::Function"):
-            assert f"function-{function['FunctionName']}" in alarms
+            alarm = alarms[f"function-{function['FunctionName'].removeprefix('dev-opx-')}"]
+            watched = [query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query]
+            assert {metric["MetricName"] for metric in watched} == {"Errors", "Throttles"}
+            names = {part["Value"] for metric in watched for part in metric["Dimensions"]}
+            assert names == {function["FunctionName"]}
 
     def test_all_tell_the_topic_when_they_begin_and_end(self, default: Assembly, alarms: dict[str, Resource]) -> None:
         (topic,) = default.resources(STACK, "SNS::Topic")
@@ -284,11 +288,12 @@ class TestDashboards:
 
 
 class TestReporter:
-    def test_it_is_called_every_hour(self, default: Assembly) -> None:
+    def test_it_is_called_every_hour_and_counts_once_a_day(self, default: Assembly) -> None:
         (function,) = default.resources(STACK, "Lambda::Function")
-        schedule = default.only(STACK, "Scheduler::Schedule")
-        assert schedule["ScheduleExpression"] == "rate(1 hour)"
-        assert schedule["Target"]["Arn"] == f"<{function}.Arn>"
+        schedules = list(default.resources(STACK, "Scheduler::Schedule").values())
+        assert {schedule["Target"]["Arn"] for schedule in schedules} == {f"<{function}.Arn>"}
+        said = {schedule["ScheduleExpression"]: json.loads(schedule["Target"]["Input"]) for schedule in schedules}
+        assert said == {"rate(1 hour)": {}, "cron(40 0 * * ? *)": {"holdings": True}}
 
     def test_it_may_only_query_two_tables(self, default: Assembly) -> None:
         statements = [

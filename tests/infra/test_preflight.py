@@ -86,7 +86,7 @@ def test_an_account_that_has_all_is_told_nothing() -> None:
             "get_account_settings",
             {"AccountLimit": {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}},
             {},
-            "70 concurrent executions are to be reserved, and 0 can be .* -c ingest_concurrency=0",
+            "65 concurrent executions are to be reserved, and 0 can be .* -c ingest_concurrency=0",
             True,
         ),
         ("list_collection_groups", "UnknownOperationException", {}, "-c search_generation=classic", True),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opx.tables import DOCUMENTS, PROJECTS
+from opx.tables import DOCUMENTS, FAILURES, PROJECTS
 from tests.infra.templates import Assembly
-from tests.infra.test_ingestion import pairs, rights, table_arns
+from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
+
+FOLDERS = ("documents", "clients/*/documents", "chunks", "clients/*/chunks")
+QUEUE_ARN = f"arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:{QUEUE}"
 
 
 def test_the_function_may_read_and_do_nothing_else(default: Assembly) -> None:
@@ -15,9 +18,13 @@ def test_the_function_may_read_and_do_nothing_else(default: Assembly) -> None:
     model = "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model/amazon.titan-embed-text-v2:0"
     assert rights(default, "retrieval") == (
         pairs("logs:CreateLogStream PutLogEvents", {logs})
-        | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(DOCUMENTS, PROJECTS))
+        | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(DOCUMENTS, PROJECTS, FAILURES))
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("bedrock:InvokeModel", {model})
+        | pairs("s3:ListBucket", {BUCKET})
+        | pairs("s3:GetObject", {f"{BUCKET}/{folder}/*" for folder in FOLDERS})
+        | pairs("sqs:GetQueueAttributes", {QUEUE_ARN})
+        | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
     )
 
 

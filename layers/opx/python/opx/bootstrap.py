@@ -16,18 +16,34 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Identity, Scope
 from opx.knowledge_file import load_knowledge
-from opx.ports import Clock, Embedder, ObjectInfo, ObjectStore, Queue, SearchIndex, Table
+from opx.operations.metrics import Report, unreported
+from opx.operations.queries import MeasuredQuery, counted_as_unavailable
+from opx.ports import (
+    ChunkCopies,
+    Clock,
+    Embedder,
+    IndexSync,
+    ObjectInfo,
+    ObjectStore,
+    Queue,
+    SearchEngine,
+    SearchIndex,
+    Table,
+    UploadSigner,
+)
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
-from opx.settings import Settings
+from opx.settings import MANAGED_ENGINE, Settings
 from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS, TableSpec
 
 if TYPE_CHECKING:
     from opx.ingestion.catalog import Catalog
+    from opx.ingestion.embedding_cache import CachedEmbedder
     from opx.ingestion.failures import FailureLog
     from opx.ingestion.manager import IngestionManager
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.worker import IngestionWorker, QueueDrain
+    from opx.knowledge_base import DeployedKnowledgeBase
 
 QUEUE_NAME = "ingest"
 
@@ -59,6 +75,31 @@ class Services:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def load(self) -> None:
+        """Read the code and files that questions need. Opens no connection and asks for no credentials, so that a
+        snapshot may be made afterwards."""
+        assert self.knowledge
+
+    def open(self) -> None:
+        """Make what questions need, so that the first one doesn't wait for it."""
+        _ = (self.search_engine, self.query_embedder, self.projects, self.catalog)
+
+    copies: ChunkCopies | None = None
+    """Also get what the index gets, where a managed service makes an index of its own."""
+
+    upload_signer: UploadSigner | None = None
+    """For uploads past this process; None where there are none."""
+
+    @property
+    def search_engine(self) -> SearchEngine:
+        """What answers questions."""
+        return self.index
+
+    @property
+    def query_embedder(self) -> Embedder | None:
+        """For questions; None if the engine embeds them itself."""
+        return self.embedder
+
     # -- capabilities
 
     @cached_property
@@ -84,7 +125,7 @@ class Services:
         return FailureLog(self.table(FAILURES), self.clock)
 
     @cached_property
-    def document_embedder(self) -> Embedder:
+    def document_embedder(self) -> CachedEmbedder:
         """The embedder with its cache; questions don't go through it."""
         from opx.ingestion.embedding_cache import CachedEmbedder
 
@@ -107,6 +148,7 @@ class Services:
             unit_of_work=self.unit_of_work,
             read_threads=self.read_threads,
             index_identity=self.index_identity,
+            copies=self.copies,
         )
 
     read_threads = 1
@@ -136,6 +178,10 @@ class Services:
 
     @cached_property
     def manager(self) -> IngestionManager:
+        return self.manager_of(self.scope)
+
+    def manager_of(self, scope: Scope) -> IngestionManager:
+        """Takes documents in for this scope."""
         from opx.ingestion.manager import IngestionManager
 
         return IngestionManager(
@@ -144,20 +190,23 @@ class Services:
             knowledge=self.knowledge,
             drain=self.drain,
             fingerprint=self._fingerprint,
-            scope=self.scope,
+            scope=scope,
         )
 
     def _fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
         return self.pipeline.fingerprint(info, sidecar)
 
-    def query_service(self, identity: Identity | None = None) -> KnowledgeQuery:
-        """Questions of this identity, or of the one that the installation is configured for."""
+    def query_service(self, identity: Identity | None = None, report: Report = unreported) -> KnowledgeQuery:
+        """Questions of this identity, or of the one that the installation is configured for. Answers are reported."""
         asked = identity or Identity(self.settings.client_id, self.settings.project_id)
-        return KnowledgeQuery(
-            index=self.index,
-            embedder=self.embedder,
+        with counted_as_unavailable(report):
+            reader = self.projects.reader(asked)
+        return MeasuredQuery(
+            index=self.search_engine,
+            embedder=self.query_embedder,
             knowledge=self.knowledge,
-            reader=self.projects.reader(asked),
+            reader=reader,
+            report=report,
         )
 
 
@@ -251,10 +300,24 @@ class AwsServices(Services):
 
     read_threads = 8
 
+    def load(self) -> None:
+        from opx.adapters.aws import bedrock_embedder, opensearch, table  # noqa: F401 - loaded, not used
+        from opx.adapters.aws.clients import load_descriptions
+
+        super().load()
+        load_descriptions(self._session, "bedrock-runtime", "dynamodb")
+
+    @cached_property
+    def _session(self) -> Any:
+        """One for all clients, which keeps what it has read about services."""
+        from opx.adapters.aws.clients import new_session
+
+        return new_session()
+
     def _client(self, service: str, **options: Any) -> Any:
         from opx.adapters.aws.clients import client
 
-        return client(service, **options)
+        return client(service, session=self._session, **options)
 
     @cached_property
     def _dynamodb(self) -> Any:
@@ -270,6 +333,12 @@ class AwsServices(Services):
         from opx.adapters.aws.object_store import S3ObjectStore
 
         return S3ObjectStore(self.settings.corpus_bucket, self._client("s3"))
+
+    @cached_property
+    def upload_signer(self) -> UploadSigner | None:  # type: ignore[override]
+        from opx.adapters.aws.upload_signer import S3UploadSigner
+
+        return S3UploadSigner(self.settings.corpus_bucket, self._client("s3", addressing="virtual"))
 
     @cached_property
     def queue(self) -> Queue:  # type: ignore[override]
@@ -294,11 +363,69 @@ class AwsServices(Services):
 
         settings = self.settings
         return OpenSearchIndex(
-            serverless_client(settings.search_endpoint, timeout=settings.search_timeout),
+            serverless_client(settings.search_endpoint, timeout=settings.search_timeout, session=self._session),
             settings.search_index,
             generation=settings.search_generation,
             timeout=settings.search_timeout,
+            vectors_of=self.embedder,
         )
+
+    @cached_property
+    def search_engine(self) -> SearchEngine:
+        if self.settings.search_engine != MANAGED_ENGINE:
+            return self.index
+        from opx.adapters.aws.bedrock_knowledge_base import BedrockKnowledgeBase
+
+        client = self._client("bedrock-agent-runtime", read_seconds=self.settings.search_timeout, attempts=2)
+        return BedrockKnowledgeBase(client, self.settings.knowledge_base_id)
+
+    @property
+    def query_embedder(self) -> Embedder | None:
+        return None if self.settings.search_engine == MANAGED_ENGINE else self.embedder
+
+    @cached_property
+    def copies(self) -> ChunkCopies | None:  # type: ignore[override]
+        if not self.settings.sync_queue_url:
+            return None
+        from opx.adapters.aws.knowledge_base_copies import KnowledgeBaseCopies
+        from opx.adapters.aws.queue import SqsQueue
+
+        requests = SqsQueue(self._client("sqs"), self.settings.sync_queue_url)
+        return KnowledgeBaseCopies(self.store, requests, self.clock)
+
+    @property
+    def index_identity(self) -> str:  # type: ignore[override]
+        """A new index has another name and lacks every document; so do copies, where there were none before."""
+        return self.settings.search_index + (" with copies" if self.settings.sync_queue_url else "")
+
+    @cached_property
+    def index_sync(self) -> IndexSync:
+        """Has the knowledge base index what the copies are."""
+        from opx.adapters.aws.knowledge_base_sync import KnowledgeBaseSync
+
+        client = self._client("bedrock-agent", attempts=1)  # requests to sync come again by themselves
+        return KnowledgeBaseSync(client, self.settings.knowledge_base_id, self.settings.data_source_id)
+
+
+def open_remote(settings: Settings) -> DeployedKnowledgeBase:
+    """The deployed system that the settings mean. The caller closes it.
+
+    Its address is `api_url`, or what its stack says in the AWS account of the profile; the caller is whom the token
+    or the profile's credentials are of. Raises `InvalidInputError`, `AccessDeniedError`, and `OpxError` if there is no
+    such system.
+    """
+    from opx.adapters.remote.connections import Connections
+    from opx.adapters.remote.http import bearer
+    from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
+
+    if settings.api_url and settings.api_token:  # nothing of AWS is needed
+        return RemoteKnowledgeBase(settings.api_url, bearer(settings.api_token), Connections())
+    from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
+
+    account = AwsAccount(settings.aws_profile, settings.aws_region)
+    endpoint = settings.api_url or account.api_url(settings.environment or DEFAULT_ENVIRONMENT)
+    authorize = bearer(settings.api_token) if settings.api_token else account.signed
+    return RemoteKnowledgeBase(endpoint, authorize, Connections(certificates=account.certificates))
 
 
 def bootstrap(settings: Settings, *, clock: Clock = time.time, **overrides: object) -> Services:

@@ -27,6 +27,10 @@ class DocumentNotFoundError(OpxError):
     """No document with this id is visible to the reader."""
 
 
+class AccessDeniedError(OpxError):
+    """The caller's credentials are missing, have expired, or don't allow what was asked."""
+
+
 class UnparsableDocumentError(OpxError):
     """The bytes are not a document that any parser takes; trying again with the same bytes is pointless."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from opx.errors import InvalidInputError
@@ -12,12 +13,17 @@ ENV_PREFIX = "OPX_"
 MIN_CHUNK_TOKENS = 8
 """A character has up to four tokens; a window must hold more than that."""
 
+MANAGED_ENGINE = "bedrock_knowledge_base"
+SEARCH_ENGINES = ("own", MANAGED_ENGINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Names and limits. Each field is set by `OPX_` and its name in capitals, e.g. `OPX_HOME`.
 
     `backend` is `embedded` (one folder, no network) or `aws`. Times are in seconds, sizes in bytes.
+    The last five say which deployed system the `opx` command talks to, if any, and as whom: `environment` is the name
+    that the system was deployed under.
     """
 
     backend: str = "embedded"
@@ -32,6 +38,10 @@ class Settings:
     search_endpoint: str = ""
     search_index: str = "opx-knowledge"
     search_generation: str = "nextgen"
+    search_engine: str = "own"
+    knowledge_base_id: str = ""
+    data_source_id: str = ""
+    sync_queue_url: str = ""
     embedding_model: str = ""
     embedding_requests_per_minute: int = 600
     embedding_threads: int = 2
@@ -44,6 +54,11 @@ class Settings:
     lease_seconds: int = 900
     search_timeout: float = 5.0
     log_level: str = "INFO"
+    api_url: str = ""
+    api_token: str = field(default="", repr=False)
+    aws_profile: str = ""
+    aws_region: str = ""
+    environment: str = ""
 
     def __post_init__(self) -> None:
         if self.backend not in ("embedded", "aws"):
@@ -52,23 +67,33 @@ class Settings:
             raise InvalidInputError(
                 f"OPX_SEARCH_GENERATION must be 'nextgen' or 'classic', not {self.search_generation!r}"
             )
-        for field in fields(self):
-            value = getattr(self, field.name)
+        self._check_search_engine()
+        for each in fields(self):
+            value = getattr(self, each.name)
             if isinstance(value, int | float) and not value >= 0:
-                raise InvalidInputError(f"{env_name(field.name)} must be at least 0, not {value}")
+                raise InvalidInputError(f"{env_name(each.name)} must be at least 0, not {value}")
         if self.chunk_tokens < MIN_CHUNK_TOKENS:
             raise InvalidInputError(f"OPX_CHUNK_TOKENS must be at least {MIN_CHUNK_TOKENS}, not {self.chunk_tokens}")
         if not 0 <= self.chunk_overlap < self.chunk_tokens:
             raise InvalidInputError("OPX_CHUNK_OVERLAP must be at least 0 and below OPX_CHUNK_TOKENS")
 
+    def _check_search_engine(self) -> None:
+        if self.search_engine not in SEARCH_ENGINES:
+            allowed = " or ".join(map(repr, SEARCH_ENGINES))
+            raise InvalidInputError(f"OPX_SEARCH_ENGINE must be {allowed}, not {self.search_engine!r}")
+        if self.search_engine == MANAGED_ENGINE and not (self.knowledge_base_id and self.backend == "aws"):
+            raise InvalidInputError(
+                f"OPX_SEARCH_ENGINE={MANAGED_ENGINE} needs OPX_BACKEND=aws and OPX_KNOWLEDGE_BASE_ID"
+            )
+
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], **overrides: object) -> Settings:
         """Read `OPX_*` variables; `overrides` win. Raises `InvalidInputError` for a value of the wrong type."""
         values: dict[str, object] = {}
-        for field in fields(cls):
-            raw = environ.get(env_name(field.name))
+        for each in fields(cls):
+            raw = environ.get(env_name(each.name))
             if raw is not None:
-                values[field.name] = _convert(field.name, str(field.type), raw)
+                values[each.name] = _convert(each.name, str(each.type), raw)
         return cls(**{**values, **overrides})  # type: ignore[arg-type]
 
     @property
@@ -79,6 +104,11 @@ class Settings:
 def env_name(field_name: str) -> str:
     """The environment variable of a settings field."""
     return ENV_PREFIX + field_name.upper()
+
+
+def environment_name() -> str:
+    """`OPX_ENVIRONMENT` of this process, `local` without one: for what is measured before there are settings."""
+    return os.environ.get(env_name("environment")) or "local"
 
 
 def _convert(name: str, kind: str, raw: str) -> object:

@@ -11,11 +11,19 @@ from typing import Protocol
 from opx.errors import StoreUnavailableError
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.worker import IngestionWorker
-from opx.operations.metrics import BY_RESULT, Metric, Report
+from opx.operations.metrics import Metric, Report
 from opx.ports import Queue
 
 log = logging.getLogger(__name__)
 
+_METRICS = {
+    Result.INGESTED: Metric.DOCUMENTS_INGESTED,
+    Result.UNCHANGED: Metric.DOCUMENTS_UNCHANGED,
+    Result.DELETED: Metric.DOCUMENTS_DELETED,
+    Result.SKIPPED: Metric.EVENTS_SKIPPED,
+    Result.FAILED: Metric.INGESTION_FAILURES,
+    Result.RETRY: Metric.INGESTION_RETRIES,
+}
 _REMEMBERED = (Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.SKIPPED)
 """Results after which the same event has nothing more to say. A failed item may be sent again, once it can succeed."""
 
@@ -84,7 +92,8 @@ def _outcomes(deliveries: Sequence[Delivery], worker: IngestionWorker) -> list[O
 
 def _postpone(queue: Queue, delivery: Delivery, outcome: Outcome) -> None:
     """Let the message come again when the outcome says, not only when the queue's long visibility timeout is over."""
-    log.info("to be retried in %.0f s: %s: %s", outcome.delay_seconds, outcome.object_key, outcome.reason)
+    about = delivery.message_id, outcome.delay_seconds, outcome.object_key, outcome.reason
+    log.info("message %s is to be retried in %.0f s: %s: %s", *about)
     try:
         queue.retry(delivery.receipt, delay_seconds=math.ceil(outcome.delay_seconds))
     except StoreUnavailableError:
@@ -92,6 +101,6 @@ def _postpone(queue: Queue, delivery: Delivery, outcome: Outcome) -> None:
 
 
 def _measure(outcome: Outcome, report: Report) -> None:
-    report(BY_RESULT[outcome.result])
+    report(_METRICS[outcome.result])
     if outcome.chunks:
         report(Metric.CHUNKS_INGESTED, outcome.chunks)

@@ -152,9 +152,10 @@ class Catalog:
         for item in self._documents.query(document_id, where=KeyRange(begins_with="document#")):
             yield document_from_item(item)
 
-    def in_category(self, category: str, *, current_only: bool = True) -> Iterator[KnowledgeDocument]:
-        """Documents of a category, the last updated first."""
-        for item in self._documents.query(category, index="category-lastUpdated-index", reverse=True):
+    def in_category(self, category: str, *, current_only: bool = True, until: str = "") -> Iterator[KnowledgeDocument]:
+        """Documents of a category, the last updated first; those updated after `until` are left out."""
+        where = KeyRange(high=until) if until else None
+        for item in self._documents.query(category, index="category-lastUpdated-index", where=where, reverse=True):
             document = document_from_item(item)
             if not current_only or document.state is DocumentState.CURRENT:
                 yield document

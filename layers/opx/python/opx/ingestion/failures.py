@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,7 +16,10 @@ _STATUS = "failed"
 
 @dataclass(frozen=True, slots=True)
 class FailedItem:
-    """`reason` is for people; `event` is what to send again. `attempts` counts how often it was tried."""
+    """`reason` is for people; `event` is what to send again. `attempts` counts how often it was tried.
+
+    `mark` is another one each time that the object fails: who waits for a new attempt knows its failure by it.
+    """
 
     failure_id: str
     object_key: str
@@ -24,6 +28,7 @@ class FailedItem:
     attempts: int
     failed_at: str
     event: str
+    mark: str = ""
 
     def to_json(self) -> dict[str, str | int]:
         return {
@@ -52,8 +57,9 @@ class FailureLog:
             attempts=attempts,
             failed_at=iso_time(self._clock()),
             event=event.to_json(),
+            mark=secrets.token_hex(8),
         )
-        self._table.put({**item.to_json(), "event": item.event, "status": _STATUS})
+        self._table.put({**item.to_json(), "event": item.event, "mark": item.mark, "status": _STATUS})
         return item
 
     def resolve(self, document_key: str) -> None:
@@ -86,4 +92,5 @@ def _from_item(item: Item) -> FailedItem:
         attempts=int(item["attempts"]),
         failed_at=item["failedAt"],
         event=item["event"],
+        mark=item.get("mark", ""),
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +16,13 @@ from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
 from opx.ingestion.catalog import Catalog
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.files import FileToIngest, described, file_digest, plan_files, sidecar_of, unreadable
 from opx.ingestion.outcomes import IngestionResult, Outcome, Result
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
 from opx.ports import ObjectInfo, ObjectStore
 
 _DOCUMENT_SUFFIXES = (".md", ".markdown", ".txt", ".text", ".html", ".htm", ".xhtml", ".json", ".log")
-_HASH_BLOCK = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class FileToIngest:
-    """A file on disk and the source name that its document keeps."""
-
-    path: Path
-    source: str
 
 
 class IngestionManager:
@@ -68,7 +58,7 @@ class IngestionManager:
         document changes (else a hash of the document). Raises `InvalidInputError` for a category that is not of the
         tier, and `UnparsableDocumentError` for what can't be read.
         """
-        key = self.put_document(self._category_of_tier(tier, category), document, dict(metadata or {}))
+        key = self.put_document(self.category_of_tier(tier, category), document, dict(metadata or {}))
         outcomes = [outcome for outcome in self.work() if outcome.object_key == key]
         if outcomes and outcomes[-1].result is Result.FAILED:
             raise outcomes[-1].error or OpxError(outcomes[-1].reason)
@@ -80,23 +70,34 @@ class IngestionManager:
     ) -> IngestionResult:
         """Take in several documents; with `dedupe`, equal ones of the batch once, without, each under a name of its own
         (the same one the next time). Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
-        path = self._category_of_tier(tier, category)
+        put = self.put_batch(self.category_of_tier(tier, category), documents, dedupe=dedupe)
+        refused = [Outcome(Result.FAILED, "", str(one), error=one) for one in put if not isinstance(one, str)]
+        return IngestionResult((*refused, *(outcome for outcome in self.work() if outcome.object_key in put)))
+
+    def put_batch(
+        self, category: str, documents: Iterable[str | Mapping[str, Any]], *, dedupe: bool = True
+    ) -> list[str | InvalidInputError]:
+        """Put several documents, as `ingest_batch` does, and leave the rest to the pipeline. For each, in order, its
+        object key (equal ones may share it), or why it is refused. Raises `UnknownCategoryError`."""
+        path = self._knowledge.category(category).path
         copies: Counter[str] = Counter()
-        keys: set[str] = set()
-        refused: list[Outcome] = []
+        put: list[str | InvalidInputError] = []
+        keys: dict[str, str] = {}
         for document in documents:
             try:
                 digest = stable_hash(_text(document))
                 if not (dedupe and copies[digest]):
                     named = {} if dedupe else {"source": f"batch/{digest}-{copies[digest]}"}
-                    keys.add(self.put_document(path, document, named))
+                    keys[digest] = self.put_document(path, document, named)
             except InvalidInputError as exc:
-                refused.append(Outcome(Result.FAILED, "", str(exc), error=exc))
+                put.append(exc)
             else:
                 copies[digest] += 1
-        return IngestionResult((*refused, *(outcome for outcome in self.work() if outcome.object_key in keys)))
+                put.append(keys[digest])
+        return put
 
-    def _category_of_tier(self, tier: str, category: str) -> str:
+    def category_of_tier(self, tier: str, category: str) -> str:
+        """The path of a category. Raises `UnknownCategoryError`, and `InvalidInputError` if it is of another tier."""
         known = self._knowledge.category(category)
         if known.tier.value != tier:
             raise InvalidInputError(f"category {known.path} is of tier {known.tier.value}, not {tier!r}")
@@ -109,57 +110,48 @@ class IngestionManager:
         can't be written as JSON, for text that isn't Unicode, and for a name that no document can have.
         """
         known = self._knowledge.category(category)
-        described = dict(metadata)
+        facts = dict(metadata)
         text = _text(document)
-        name = str(described.pop("source", "") or stable_hash(text))
+        name = str(facts.pop("source", "") or stable_hash(text))
         if name.endswith(SIDECAR_SUFFIX):
             raise InvalidInputError(f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another")
         suffixes, suffix = (_DOCUMENT_SUFFIXES, ".md") if isinstance(document, str) else ((".json",), ".json")
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{name if name.endswith(suffixes) else name + suffix}"
-        metadata_text = _metadata_text({**described, "category": known.path})
-        self._store.put(key, text.encode("utf-8"), metadata={OBJECT_METADATA: metadata_text})
+        said = metadata_text({**facts, "category": known.path})
+        self._store.put(key, text.encode("utf-8"), metadata={OBJECT_METADATA: said})
         return key
 
     # -- files
 
     def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | Outcome]:
-        """The files under `paths` in a stable order. Sources are relative to `base` where possible, so that they stay
-        the same wherever the command runs. A path that doesn't exist is a failed outcome."""
-        for path in paths:
-            if not path.exists():
-                reason = f"no such file or folder: {path}"
-                yield Outcome(Result.FAILED, str(path), reason, error=InvalidInputError(reason))
-                continue
-            files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if _is_document(p, path))
-            for file in files:
-                yield FileToIngest(file, source_name(file, base))
+        """The files under `paths`, as `plan_files` gives them."""
+        return plan_files(paths, base)
 
     def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
         """Copy a file and its sidecar into the corpus store. An outcome only if there is nothing more to do: it is
         `UNCHANGED`, or `FAILED` because the file can't be read."""
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
-        described = {"name": file.path.name, "source_uri": file.source, **metadata}
+        text = metadata_text(described(file.source, metadata))
         try:
-            digest = _digest(file.path)
-            current = self._current_if_same(key, digest, described, file.path)
+            digest = file_digest(file.path)
+            current = self.current_if(key, text, lambda info, stored: _same(info, digest, stored, file.path))
             if current:
                 return Outcome(Result.UNCHANGED, key, document_id=current)
             self._put_sidecar(key, file.path)
             with file.path.open("rb") as stream:
-                self._store.put(key, stream, metadata={OBJECT_METADATA: _metadata_text(described)})
+                self._store.put(key, stream, metadata={OBJECT_METADATA: text})
         except OSError as exc:
-            reason = f"can't read {file.path}: {exc.strerror}"
-            return Outcome(Result.FAILED, key, reason, error=InvalidInputError(reason))
+            return unreadable(key, file.path, exc)
         return None
 
-    def _current_if_same(self, key: str, digest: str, described: Mapping[str, Any], path: Path) -> str:
-        """The document id if the stored object is this very file and it is indexed as it would be now; else ""."""
+    def current_if(self, key: str, text: str, same: Callable[[ObjectInfo, ObjectInfo | None], bool]) -> str:
+        """The document id if the stored object has this metadata, `same` says that it and its sidecar are what is to be
+        put, and it is indexed as it would be now; else ""."""
         info = self._store.head(key)
-        if info is None or info.etag != digest or info.metadata.get(OBJECT_METADATA) != _metadata_text(described):
+        if info is None or info.metadata.get(OBJECT_METADATA) != text:
             return ""
         stored = self._store.head(key + SIDECAR_SUFFIX)
-        sidecar = _sidecar(path)
-        if (stored.etag if stored else "") != (_digest(sidecar) if sidecar else ""):
+        if not same(info, stored):
             return ""
         head = self._catalog.head(self._key(key))
         if head is None or head.get("writing") or head.get("fingerprint") != self._fingerprint(info, stored):
@@ -170,7 +162,7 @@ class IngestionManager:
         return DocumentKey(self._scope, object_key.removeprefix(self._scope.prefix))
 
     def _put_sidecar(self, key: str, path: Path) -> None:
-        sidecar = _sidecar(path)
+        sidecar = sidecar_of(path)
         if sidecar:
             self._store.put(key + SIDECAR_SUFFIX, sidecar.read_bytes())
         elif self._store.head(key + SIDECAR_SUFFIX):
@@ -205,25 +197,6 @@ class IngestionManager:
             self._store.delete(key + SIDECAR_SUFFIX)
 
 
-def source_name(path: Path, base: Path) -> str:
-    """The path relative to `base`, with `/`; absolute if it is elsewhere."""
-    absolute = path.absolute()
-    try:
-        return absolute.relative_to(base).as_posix()
-    except ValueError:
-        return absolute.as_posix()
-
-
-def _is_document(path: Path, root: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-    return path.is_file() and not hidden and not path.name.endswith(SIDECAR_SUFFIX)
-
-
-def _sidecar(path: Path) -> Path | None:
-    sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
-    return sidecar if sidecar.is_file() else None
-
-
 def _text(document: str | Mapping[str, Any]) -> str:
     """The document as it is stored. Raises `InvalidInputError` if it can't be."""
     try:
@@ -236,13 +209,14 @@ def _text(document: str | Mapping[str, Any]) -> str:
     return text
 
 
-def _metadata_text(described: Mapping[str, Any]) -> str:
-    return json.dumps(described, ensure_ascii=False, sort_keys=True)
+def _same(info: ObjectInfo, digest: str, stored: ObjectInfo | None, path: Path) -> bool:
+    """Whether a file and its sidecar are stored already, by etags that are digests."""
+    if info.etag != digest:
+        return False
+    sidecar = sidecar_of(path)
+    return (stored.etag if stored else "") == (file_digest(sidecar) if sidecar else "")
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(_HASH_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+def metadata_text(facts: Mapping[str, Any]) -> str:
+    """What is known about a document, as its object's metadata have it: equal facts, equal texts."""
+    return json.dumps(facts, ensure_ascii=False, sort_keys=True)

@@ -25,7 +25,7 @@ from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.prepared import ChunkingRules, Chunks, Prepared
 from opx.ingestion.publishing import Publisher, Step, claim_of
 from opx.ingestion.reading import DocumentReader
-from opx.ports import Embedder, ObjectInfo, ObjectStore, SearchIndex
+from opx.ports import ChunkCopies, Embedder, ObjectInfo, ObjectStore, SearchIndex
 
 __all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipeline", "Progress"]
 
@@ -62,6 +62,7 @@ class IngestionPipeline:
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
         read_threads: int = 1,
         index_identity: str = "",
+        copies: ChunkCopies | None = None,
     ) -> None:
         self._store = store
         self._reader = reader
@@ -71,7 +72,12 @@ class IngestionPipeline:
         self._index_identity = index_identity
         self._chunks = Chunks(store, rules)
         self._publisher = Publisher(
-            catalog=catalog, index=index, chunks=self._chunks, layout=self._layout, unit_of_work=unit_of_work
+            catalog=catalog,
+            index=index,
+            chunks=self._chunks,
+            layout=self._layout,
+            unit_of_work=unit_of_work,
+            copies=copies,
         )
         self._unit_of_work = unit_of_work
         self._read_threads = read_threads

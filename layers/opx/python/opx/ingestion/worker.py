@@ -90,7 +90,9 @@ class IngestionWorker:
         if outcome.result is Result.FAILED:
             assert outcome.error is not None
             self._failures.record(event, outcome.error, receives)
-            log.warning("failed: %s: %s", event.document_key, outcome.reason)
+            # The reason may quote the document: it is in the list of failed items, and not in the log.
+            log.warning("failed: %s: %s", event.document_key, type(outcome.error).__name__)
+            log.debug("%s", outcome.reason)
         elif not outcome.stale:
             self._failures.resolve(event.document_key)
         return outcome

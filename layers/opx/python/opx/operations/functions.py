@@ -1,4 +1,4 @@
-"""What every Lambda function has around its work: JSON log lines with the request's id, and metrics.
+"""What every Lambda function has around its work: JSON log lines with the call's ids, and metrics.
 
 There is no Tracer: it would load the X-Ray SDK into every cold start, and the functions' active tracing needs none.
 """
@@ -9,9 +9,13 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any, Protocol, TypeVar
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Logger
 
-from opx.operations.metrics import NAMESPACE, SERVICE, UNITS, Metric, Report
+from opx.errors import OpxError
+from opx.operations.logs import TextlessFormatter, call_ids
+from opx.operations.metrics import ENVIRONMENT, SERVICE, Report
+from opx.operations.recording import Recorder
+from opx.settings import environment_name
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 
@@ -22,22 +26,36 @@ class Work(Protocol[Answer_co]):
     def __call__(self, event: Any, context: Any, report: Report) -> Answer_co: ...
 
 
+class FunctionFailedError(OpxError):
+    """A function's work raised what it should not have; its log has the traceback."""
+
+
 def observed(work: Work[Answer_co]) -> Callable[[Any, Any], Answer_co]:
-    """A Lambda handler that does `work`. Log lines of `opx.*` are JSON; a call's metrics are one line (EMF)."""
+    """A Lambda handler that does `work`. Log lines of `opx.*` are JSON; a call's metrics are lines of their own (EMF).
+
+    What `work` raises is logged here, and `FunctionFailedError` raised in its place: Lambda logs errors as they are,
+    with what they quote.
+    """
 
     @cache
     def prepared() -> Callable[[Any, Any], Answer_co]:
-        # The library's loggers are all below `opx`, so that they inherit this logger's handler and the request's id.
-        logger = Logger(service=SERVICE)
-        metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
-
-        def report(metric: Metric, value: float = 1.0) -> None:
-            metrics.add_metric(name=metric.value, unit=UNITS.get(metric, "Count"), value=value)
+        # The library's loggers are all below `opx`, so that they inherit this logger's handler and the call's ids.
+        logger = Logger(service=SERVICE, logger_formatter=TextlessFormatter())
+        environment = environment_name()
+        report = Recorder(environment)
 
         def reporting(event: Any, context: Any) -> Answer_co:
-            return work(event, context, report)
+            ids = call_ids(event, context)
+            logger.append_keys(**{ENVIRONMENT: environment}, **ids)
+            try:
+                return work(event, context, report)
+            except Exception as exc:
+                logger.exception("the function failed")
+                raise FunctionFailedError(f"{type(exc).__name__}: see the function's log") from None
+            finally:
+                report.flush({"function_request_id": str(getattr(context, "aws_request_id", "")), **ids})
 
-        handler: Callable[[Any, Any], Answer_co] = logger.inject_lambda_context(metrics.log_metrics(reporting))
+        handler: Callable[[Any, Any], Answer_co] = logger.inject_lambda_context(reporting, clear_state=True)
         return handler
 
     @wraps(work)

@@ -1,15 +1,18 @@
-"""What is measured: the names that functions report under and that alarms and dashboards look for, once."""
+"""What is measured: name, unit and dimensions of every metric, once, for the code, the dashboards and the alarms."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Protocol
 
-from opx.ingestion.outcomes import Result
-
 NAMESPACE = "OpxKnowledge"
 SERVICE = "opx"
-"""The `service` of log lines and the dimension of every metric. Also the parent of the library's loggers."""
+"""The `service` of log lines, and the parent of the library's loggers."""
+
+ENVIRONMENT = "environment"
+"""A dimension of every metric: several environments live side by side in one account."""
+
+MODE, LEG, STAGE, TIER, CATEGORY = "mode", "leg", "stage", "tier", "category"
 
 
 class Metric(StrEnum):
@@ -17,9 +20,13 @@ class Metric(StrEnum):
 
     QUERIES = "Queries"
     QUERY_LATENCY = "QueryLatency"
-    RELEVANCE = "Relevance"
-    """Of a query's best candidate, in [0, 1], whether it was confirmed or not; 0 if there was none."""
-    UNANSWERED_QUERIES = "UnansweredQueries"
+    LEG_LATENCY = "LegLatency"
+    """What the engine says that one leg took; both run at once, within the stage `search`."""
+    STAGE_LATENCY = "StageLatency"
+    CONFIDENCE = "Confidence"
+    """Of a query's best candidate, in [0, 1], whether it was good enough or not; 0 if there was none."""
+    ZERO_RESULTS = "ZeroResults"
+    """1 for a query without results, 0 for others, so that the average is the rate. So are the next two."""
     PARTIAL_ANSWERS = "PartialAnswers"
     SEARCH_UNAVAILABLE = "SearchUnavailable"
     TOOL_CALLS = "ToolCalls"
@@ -29,6 +36,11 @@ class Metric(StrEnum):
     TOOL_UNAVAILABLE = "ToolUnavailable"
     """Calls that a store failed for now."""
     INVALID_CALLS = "InvalidToolCalls"
+    API_REQUESTS = "ApiRequests"
+    """Of the HTTP API, as far as they reached a function, whatever became of them. The next three are as with tools."""
+    API_ERRORS = "ApiErrors"
+    API_UNAVAILABLE = "ApiUnavailable"
+    API_REFUSED = "ApiRefused"
 
     EVENTS = "IngestionEvents"
     DUPLICATE_EVENTS = "DuplicateEvents"
@@ -41,26 +53,65 @@ class Metric(StrEnum):
     INGESTION_RETRIES = "IngestionRetries"
     INGESTION_ERRORS = "IngestionErrors"
     """Messages that could not be handled for a reason that nobody foresaw."""
+    CACHE_HITS = "EmbeddingCacheHits"
+    """Texts whose vector was known already. Misses are those that the model was asked for."""
+    CACHE_MISSES = "EmbeddingCacheMisses"
+
+    DOCUMENTS = "Documents"
+    """Current ones. This and the next are reported once a day: a metric is paid for by the hours that have it."""
+    CHUNKS = "Chunks"
+    FAILED_ITEMS = "FailedItems"
+    """How many there are. This and those that follow are reported every hour."""
+    SOURCE_AGE = "SourceAge"
+    """Time since a category that is pulled was last synchronised, or since its newest document was updated."""
+    SYNC_OVERDUE = "SyncOverdue"
+    """Time since that should have happened again by the category's schedule; 0 if it is not due."""
 
 
-UNITS = {Metric.QUERY_LATENCY: "Milliseconds", Metric.RELEVANCE: "None"}
+UNITS = {
+    Metric.QUERY_LATENCY: "Milliseconds",
+    Metric.LEG_LATENCY: "Milliseconds",
+    Metric.STAGE_LATENCY: "Milliseconds",
+    Metric.CONFIDENCE: "None",
+    Metric.SOURCE_AGE: "Seconds",
+    Metric.SYNC_OVERDUE: "Seconds",
+}
 """CloudWatch's names of units; `Count` for the rest. A ratio has none there."""
 
-BY_RESULT = {
-    Result.INGESTED: Metric.DOCUMENTS_INGESTED,
-    Result.UNCHANGED: Metric.DOCUMENTS_UNCHANGED,
-    Result.DELETED: Metric.DOCUMENTS_DELETED,
-    Result.SKIPPED: Metric.EVENTS_SKIPPED,
-    Result.FAILED: Metric.INGESTION_FAILURES,
-    Result.RETRY: Metric.INGESTION_RETRIES,
+_ALONE: tuple[tuple[str, ...], ...] = ((),)
+
+_LABELS: dict[Metric, tuple[tuple[str, ...], ...]] = {
+    Metric.QUERIES: ((), (MODE,)),
+    Metric.QUERY_LATENCY: ((), (MODE,)),
+    Metric.LEG_LATENCY: ((MODE, LEG),),
+    Metric.STAGE_LATENCY: ((MODE, STAGE),),
+    Metric.DOCUMENTS: ((TIER, CATEGORY),),
+    Metric.CHUNKS: ((TIER, CATEGORY),),
+    Metric.SOURCE_AGE: ((CATEGORY,),),
+    Metric.SYNC_OVERDUE: ((), (CATEGORY,)),
 }
+"""What a metric is broken down by, besides the environment. Each combination of values is a metric that is paid for."""
+
+
+def unit_of(metric: Metric) -> str:
+    return UNITS.get(metric, "Count")
+
+
+def dimension_sets(metric: Metric) -> tuple[tuple[str, ...], ...]:
+    """The sets of dimensions under which CloudWatch keeps the metric, each with the environment first."""
+    return tuple((ENVIRONMENT, *labels) for labels in _LABELS.get(metric, _ALONE))
+
+
+def labels_of(metric: Metric) -> frozenset[str]:
+    """What has to be said with every measurement: all its dimensions but the environment."""
+    return frozenset(label for labels in _LABELS.get(metric, _ALONE) for label in labels)
 
 
 class Report(Protocol):
-    """Takes a measurement. Reporting the same metric again adds a value to it."""
+    """Takes a measurement with the values of its labels (`labels_of`). Another of the same metric is one more value."""
 
-    def __call__(self, metric: Metric, value: float = 1.0) -> None: ...
+    def __call__(self, metric: Metric, value: float = 1.0, /, **labels: str) -> None: ...
 
 
-def unreported(metric: Metric, value: float = 1.0) -> None:
+def unreported(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
     """A `Report` for where nobody collects metrics."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 from opx.errors import InvalidInputError
 
@@ -31,11 +32,13 @@ def scheduler_cron(text: str) -> str:
         )
     day = _ANY_DAY if not every_weekday else _listed(days, whole=31)
     weekday = _ANY_DAY if every_weekday else ",".join(_WEEKDAYS[n] for n in sorted({n % 7 for n in weekdays}))
-    return f"cron({_listed(minutes, whole=60)} {_listed(hours, whole=24)} {day} {_listed(months, whole=12)} {weekday} *)"
+    return (
+        f"cron({_listed(minutes, whole=60)} {_listed(hours, whole=24)} {day} {_listed(months, whole=12)} {weekday} *)"
+    )
 
 
-def _fields(text: str) -> tuple[set[int], ...]:
-    """The values of minute, hour, day of month, month and weekday (Sunday is 0 and 7)."""
+def _fields(text: str) -> tuple[set[int], set[int], set[int], set[int], set[Any]]:
+    """The values of minute, hour, day of month, month and weekday (Sunday is 0 and 7, `1#2` is a pair)."""
     from cronsim import CronSim, CronSimError
 
     if len(text.split()) != 5:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH
 from opx.domain.queries import QueryConfig
-from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError
-from opx.operations.metrics import Metric, Report, unreported
-from opx.retrieval.query import INDEX_DOWN, KnowledgeQuery
+from opx.operations.metrics import Report, unreported
+from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
 from opx.tools.declarations import DEFAULT_RESULTS, Tool
 from opx.tools.replies import DocumentReply, Reply, SearchReply
@@ -35,7 +33,7 @@ class Knowledge(Protocol):
     @property
     def projects(self) -> ProjectRegistry: ...
 
-    def query_service(self, identity: Identity | None = None) -> KnowledgeQuery: ...
+    def query_service(self, identity: Identity | None = None, report: Report = unreported) -> KnowledgeQuery: ...
 
 
 class KnowledgeTools:
@@ -82,24 +80,8 @@ class KnowledgeTools:
         return DocumentReply(newest)
 
     def _search(self, category: str, query: str, max_results: int) -> SearchReply:
-        started = time.perf_counter()
         config = QueryConfig(categories=(category,), min_confidence=self._min_confidence, max_results=max_results)
-        answer = self._knowledge.query_service(self._identity).answer(query, config)
-        self._report(Metric.QUERY_LATENCY, 1000 * (time.perf_counter() - started))
-        self._measure(answer)
-        return SearchReply(answer)
-
-    def _measure(self, answer: Answer) -> None:
-        self._report(Metric.QUERIES)
-        if answer.partial:
-            self._report(Metric.PARTIAL_ANSWERS)
-        if INDEX_DOWN in answer.notes:
-            self._report(Metric.SEARCH_UNAVAILABLE)
-            return
-        best = answer.results[0] if answer.results else answer.best_rejected
-        self._report(Metric.RELEVANCE, best.score if best else 0.0)
-        if not answer.results:
-            self._report(Metric.UNANSWERED_QUERIES)
+        return SearchReply(self._knowledge.query_service(self._identity, self._report).answer(query, config))
 
     def _visible(self, document_id: str) -> Iterator[KnowledgeDocument]:
         reader = self._knowledge.projects.reader(self._identity)

@@ -95,14 +95,22 @@ def respond(event: Any, context: Any, tools: Callable[[Identity | None], Knowled
         return runtime.answer(tools(call.identity).call(call.tool, call.arguments))
     except tuple(_FAILURES) as exc:
         failure = next(found for kind, found in _FAILURES.items() if isinstance(exc, kind))
-        level = logging.ERROR if failure.metric is Metric.TOOL_UNAVAILABLE else logging.WARNING
-        log.log(level, "call refused: %s", exc, exc_info=level >= logging.ERROR)
+        _log_failure(failure, exc)
         report(failure.metric)
         return runtime.fail(failure, failure.message or str(exc))
     except Exception:  # the outermost edge: whatever it is, the agent must get an answer in its form
         log.exception("tool call failed")
         report(_UNEXPECTED.metric)
         return runtime.fail(_UNEXPECTED, _UNEXPECTED.message)
+
+
+def _log_failure(failure: Failure, exc: Exception) -> None:
+    """Messages about a call's arguments quote them, so that they are for the agent alone."""
+    if failure.metric is Metric.TOOL_UNAVAILABLE:
+        log.error("a store is unavailable", exc_info=exc)
+        return
+    log.warning("call refused as %s: %s", failure.code, type(exc).__name__)
+    log.debug("%s", exc)
 
 
 def runtime_of(event: Any, context: Any) -> Runtime:

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from opx.adapters.aws.backoff import Backoff
 from opx.adapters.aws.bedrock_models import DOCUMENT, QUERY, embedding_model
 from opx.adapters.aws.rate_limit import RateLimit
-from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, error_code
+from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, error_code, told
 from opx.errors import EmbeddingError
 from opx.ports import Vector
 
@@ -123,7 +123,7 @@ class BedrockEmbedder:
                     continue
                 pause = next(pauses, None) if _is_busy(exc) else None
                 if pause is None:
-                    raise EmbeddingError(f"{self._called} could not embed {len(texts)} texts: {exc}") from exc
+                    raise EmbeddingError(f"{self._called} could not embed {len(texts)} texts: {told(exc)}") from exc
             except BotoCoreError as exc:
                 raise EmbeddingError(f"{self._called} could not be called: {exc}") from exc
             self._sleep(pause)

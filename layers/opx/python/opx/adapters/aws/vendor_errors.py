@@ -64,6 +64,14 @@ def error_code(error: ClientError) -> str:
     return error.response.get("Error", {}).get("Code", "").rpartition(".")[2]
 
 
+def told(error: Exception) -> str:
+    """What went wrong, for an error message. What is wrong with a request is told by its code alone: the rest may quote
+    the text in it."""
+    if isinstance(error, ClientError) and error_code(error) == "ValidationException":
+        return "ValidationException"
+    return str(error)
+
+
 @contextmanager
 def translated_errors(action: str) -> Iterator[None]:
     """Raise `StoreUnavailableError` if the service can't be reached, fails, throttles, or refuses the caller.

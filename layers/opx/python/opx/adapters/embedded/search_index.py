@@ -8,10 +8,11 @@ SQLite snapshot, so that a crash at any moment leaves the state before or after,
 from __future__ import annotations
 
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, takewhile
 from pathlib import Path
 
@@ -116,10 +117,18 @@ class EmbeddedIndex:
         terms = Counter(query_terms(request.text or "")[:MAX_QUERY_TERMS])
         with self._snapshot() as view:
             allowed = view.segments.allowed(request.filter)
+            started = time.perf_counter()
             lexical = _with_ties(_lexical_leg(view, terms, request, allowed), request.depth)
+            between = time.perf_counter()
             vector = _with_ties(_vector_leg(view, request, allowed), request.depth)
+            taken = between - started, time.perf_counter() - between
             found = self._read(view, {place for place, _ in (*lexical, *vector)})
         legs = [_leg(scored, found, request.depth) for scored in (lexical, vector)]
+        searched = bool(terms), request.vector is not None
+        legs = [
+            replace(leg, took_ms=1000 * seconds) if asked else leg
+            for leg, asked, seconds in zip(legs, searched, taken, strict=True)
+        ]
         named = {entry for leg in legs for entry, _ in leg.hits}
         return SearchResponse(
             lexical=legs[0],

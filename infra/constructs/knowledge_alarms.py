@@ -1,0 +1,167 @@
+"""What somebody should be told about, each with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from infra.constructs.measurements import FIVE_MINUTES, Measurements, of_function, of_queue
+from infra.names import Names
+from opx.operations.metrics import Metric
+
+RUNBOOK = "docs/deploy.md#alarms"
+
+SLOW_MS = 2000
+UNSURE = 0.5
+FEW_QUERIES = 10
+"""In an hour: below, one odd question would decide the average."""
+MOSTLY_UNAVAILABLE = 0.5
+WAITED_TOO_LONG_SECONDS = 3600
+
+_HOUR = Duration.hours(1)
+
+
+class KnowledgeAlarms(Construct):
+    """Alarms that send to a topic when they begin and when they end.
+
+    No data is no alarm: nobody asked, and nothing was to be done. `alarms` has them in the order of a dashboard.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        names: Names,
+        measurements: Measurements,
+        topic: sns.ITopic,
+        functions: Sequence[str],
+        dead_letters: Sequence[str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._prefix = f"{names.prefix}opx-knowledge"
+        self._function_prefix = names.function("")
+        self._measured = measurements
+        self._action = actions.SnsAction(topic)
+        self.alarms: list[cloudwatch.Alarm] = []
+        self._about_queries()
+        self._about_sources(names.queue("ingest"))
+        for queue in dead_letters:
+            self._about_dead_letters(queue)
+        for function in functions:
+            self._about_function(function)
+
+    def _about_queries(self) -> None:
+        self._add(
+            "query-latency",
+            self._measured.of(Metric.QUERY_LATENCY, "p95"),
+            f"95 % of questions should be answered in {SLOW_MS} ms. See which stage and which leg is slow.",
+            threshold=SLOW_MS,
+            periods=3,
+            datapoints=2,
+        )
+        self._add(
+            "query-confidence",
+            self._confidence(),
+            "The best results are unlikely to answer what is asked. See what is asked for and missing, and whether "
+            "ingestion or the embedding model fails.",
+            threshold=UNSURE,
+            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+        )
+        self._add(
+            "unavailable",
+            self._measured.of(Metric.SEARCH_UNAVAILABLE, "Average"),
+            "At least half of the questions were not searched for, twice within an hour. See the log of the function "
+            "that answers for what can't be reached: search index, or tables.",
+            threshold=MOSTLY_UNAVAILABLE,
+            comparison=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            periods=12,
+            datapoints=2,
+        )
+
+    def _confidence(self) -> cloudwatch.MathExpression:
+        """The average, or 1 where there were too few questions."""
+        measured = {
+            "confidence": self._measured.of(Metric.CONFIDENCE, "Average", period=_HOUR),
+            "queries": self._measured.of(Metric.CONFIDENCE, "SampleCount", period=_HOUR),
+        }
+        expression = f"IF(queries >= {FEW_QUERIES}, confidence, 1)"
+        return cloudwatch.MathExpression(
+            expression=expression, using_metrics=measured, period=_HOUR, label="Average confidence"
+        )
+
+    def _about_sources(self, queue: str) -> None:
+        self._add(
+            "sync-overdue",
+            self._measured.of(Metric.SYNC_OVERDUE, "Maximum", period=_HOUR),
+            "A source was not synchronised when its schedule wanted it. The coverage function's log names it; see "
+            "whether its pull failed or was never started.",
+            threshold=0,
+            periods=3,  # reports come hourly, but not to the minute: an hour without one must not end the alarm
+        )
+        self._add(
+            "ingestion-behind",
+            of_queue("ApproximateAgeOfOldestMessage", queue, "Maximum"),
+            "Changed documents wait for more than an hour to be taken in. See the ingestion function's errors, "
+            "retries and concurrency.",
+            threshold=WAITED_TOO_LONG_SECONDS,
+            periods=3,
+            datapoints=3,
+        )
+
+    def _about_dead_letters(self, queue: str) -> None:
+        self._add(
+            f"dead-letters-{queue.removeprefix(self._prefix + '-')}",
+            of_queue("ApproximateNumberOfMessagesVisible", queue, "Maximum"),
+            f"Queue {queue} has messages that could not be handled. Read one, remove the cause, and redrive the "
+            "queue; they are kept for 14 days.",
+            threshold=0,
+        )
+
+    def _about_function(self, function: str) -> None:
+        failed = {
+            "errors": of_function("Errors", function, "Sum"),
+            "throttles": of_function("Throttles", function, "Sum"),
+        }
+        expression = cloudwatch.MathExpression(
+            expression="errors + throttles", using_metrics=failed, period=FIVE_MINUTES, label="Errors and throttles"
+        )
+        self._add(
+            f"function-{function.removeprefix(self._function_prefix)}",
+            expression,
+            f"Function {function} failed, ran out of time or memory, or was throttled. See its log group "
+            f"/aws/lambda/{function}, and its concurrency.",
+            threshold=0,
+        )
+
+    def _add(
+        self,
+        kind: str,
+        metric: cloudwatch.IMetric,
+        about: str,
+        *,
+        threshold: float,
+        comparison: cloudwatch.ComparisonOperator = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+        periods: int = 1,
+        datapoints: int = 1,
+    ) -> None:
+        alarm = cloudwatch.Alarm(
+            self,
+            "".join(part.title() for part in kind.split("-")),
+            alarm_name=f"{self._prefix}-{kind}",
+            alarm_description=f"{about} {RUNBOOK}",
+            metric=metric,
+            threshold=threshold,
+            comparison_operator=comparison,
+            evaluation_periods=periods,
+            datapoints_to_alarm=datapoints,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+        alarm.add_alarm_action(self._action)
+        alarm.add_ok_action(self._action)
+        self.alarms.append(alarm)

@@ -1,0 +1,112 @@
+"""What is watched, and who is told."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct, IConstruct
+
+from infra.constructs import rights
+from infra.constructs.alarm_topic import AlarmTopic
+from infra.constructs.code import LayerSource
+from infra.constructs.knowledge_alarms import KnowledgeAlarms
+from infra.constructs.knowledge_dashboards import KnowledgeDashboards
+from infra.constructs.measurements import Measurements
+from infra.constructs.queues import dead_letter_queue
+from infra.constructs.schedules import Schedules
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.names import Names
+from opx.knowledge_file import load_knowledge
+from opx.tables import DOCUMENTS, FAILURES
+
+READ_TABLES = (DOCUMENTS, FAILURES)
+
+REPORT_COVERAGE = FunctionSpec(
+    use_case="report_coverage",
+    dependencies="ingest",  # it reads schedules
+    description="Reports what the knowledge base holds and which sources are overdue",
+    memory=1024,
+    timeout=900,
+)
+
+EVERY_HOUR, EVERY_DAY = "rate(1 hour)", "cron(40 0 * * ? *)"
+
+C = TypeVar("C")
+
+
+class ObservabilityStack(Stack):
+    """Dashboards, alarms, their topic, and the function that reports what can only be counted.
+
+    Every function and every queue that is in the app by now is watched: this stack comes last.
+    """
+
+    def __init__(self, scope: Construct, stack_id: str, *, names: Names, source: LayerSource, env: Environment) -> None:
+        super().__init__(scope, stack_id, env=env, description="OPX Knowledge: dashboards and alarms")
+        self._report_coverage(names, source)
+        functions = [function.function_name or "" for function in _all(scope, lambda_.CfnFunction)]
+        queues = _all(scope, sqs.CfnQueue)
+        # A queue that hands nothing on is where messages end that could not be handled.
+        dead_letters = [queue.queue_name or "" for queue in queues if queue.redrive_policy is None]
+        working = [queue.queue_name or "" for queue in queues if queue.redrive_policy is not None]
+        measurements = Measurements(names.deployment.environment)
+        self.alarm_topic = AlarmTopic(self, "AlarmTopic", names=names)
+        alarms = KnowledgeAlarms(
+            self,
+            "Alarms",
+            names=names,
+            measurements=measurements,
+            topic=self.alarm_topic.topic,
+            functions=functions,
+            dead_letters=dead_letters,
+        )
+        KnowledgeDashboards(
+            self,
+            "Dashboards",
+            names=names,
+            measurements=measurements,
+            knowledge=load_knowledge(),
+            alarms=alarms.alarms,
+            functions=functions,
+            queues=working,
+            dead_letters=dead_letters,
+        )
+        CfnOutput(self, "AlarmTopicArn", value=self.alarm_topic.topic.topic_arn)
+
+    def _report_coverage(self, names: Names, source: LayerSource) -> None:
+        """It never asks the index: that would keep a collection awake that sleeps when nobody asks."""
+        reporter = UseCaseFunction(
+            self,
+            "ReportCoverage",
+            spec=REPORT_COVERAGE,
+            names=names,
+            source=source,
+            settings={
+                "backend": "aws",
+                "environment": names.deployment.environment,
+                "table_prefix": names.prefix,
+            },
+            rights=[rights.on_tables(names, READ_TABLES, ["dynamodb:Query"])],
+        )
+        failed = dead_letter_queue(self, "Failed", names.queue("coverage-failed"), of="the scheduler")
+        schedules = Schedules(
+            self,
+            "Schedules",
+            names=names,
+            target=reporter.function.function_arn,
+            action="lambda:InvokeFunction",
+            dead_letters=failed,
+        )
+        schedules.add("report-freshness", EVERY_HOUR, description="Report what failed and which sources are overdue")
+        schedules.add(
+            "report-holdings",
+            EVERY_DAY,
+            description="Count documents and chunks",
+            payload={"holdings": True},
+        )
+
+
+def _all(scope: IConstruct, kind: type[C]) -> list[C]:
+    return [construct for construct in scope.node.find_all() if isinstance(construct, kind)]

@@ -1,0 +1,45 @@
+"""Reports what failed and which sources are overdue, and with `holdings` in the event what the knowledge base holds."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from opx.bootstrap import Services, bootstrap
+from opx.operations.coverage import CoverageReport
+from opx.operations.functions import observed
+from opx.operations.metrics import SERVICE, Report
+from opx.settings import Settings
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    settings = Settings.from_environ(os.environ)
+    logging.getLogger(SERVICE).setLevel(settings.log_level)
+    return bootstrap(settings)
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, int]]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> dict[str, int]:  # noqa: ARG001
+        """The result is for people who call the function by hand."""
+        services = started()
+        coverage = CoverageReport(
+            knowledge=services.knowledge,
+            catalog=services.catalog,
+            failures=services.failures,
+            clock=services.clock,
+        )
+        found = coverage.freshness(report)
+        return {**found, **coverage.holdings(report)} if event.get("holdings") else found
+
+    return handler
+
+
+handler = make_handler()

@@ -1,0 +1,196 @@
+"""The knowledge base of a deployed system, over its HTTP API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import opx
+from opx import wire
+from opx.adapters.remote.connections import Connections
+from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.queries import QueryConfig
+from opx.domain.results import Answer
+from opx.domain.scopes import Scope
+from opx.errors import InvalidInputError, InvalidScopeError, OpxError
+from opx.knowledge_base import (
+    MAX_PAGE,
+    DocumentVersions,
+    Failure,
+    ObjectState,
+    Page,
+    Progress,
+    ProjectView,
+    PutFile,
+    Status,
+    checked_id,
+    every_failure,
+)
+
+if TYPE_CHECKING:
+    from opx.ingestion.files import FileToIngest
+    from opx.ingestion.outcomes import Outcome
+
+T = TypeVar("T")
+_KNOWLEDGE_BASE = "default"
+_MANY = 100
+"""Keys or ids that one request may have."""
+
+_MAX_QUESTION = 100_000
+"""Characters that the API takes; it searches for far fewer, and says so."""
+
+
+class RemoteKnowledgeBase:
+    """A `KnowledgeBase` that asks the API at `endpoint`. Who the caller is follows from what `authorize` proves."""
+
+    def __init__(
+        self, endpoint: str, authorize: Authorizer, connections: Connections, *, pause: Pause = time.sleep
+    ) -> None:
+        self._connections = connections
+        self._pause = pause
+        self._api = ApiClient(endpoint, authorize, connections, pause=pause)
+        self._known_failures: dict[str, str] = {}
+
+    @property
+    def endpoint(self) -> str:
+        return self._api.endpoint
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connections.close()
+
+    # -- reading
+
+    @cached_property
+    def knowledge(self) -> KnowledgeModel:
+        return self._read(wire.categories_from_json, self._api.call("GET", "categories"))
+
+    def search(self, query: str, config: QueryConfig) -> Answer:
+        body = {"query": query[:_MAX_QUESTION], "config": wire.config_to_json(config)}
+        return self._read(
+            wire.answer_from_json, self._api.call("POST", "knowledge", _KNOWLEDGE_BASE, "query", body=body)
+        )
+
+    def documents(
+        self, *, category: str = "", all_versions: bool = False, limit: int = MAX_PAGE, after: str = ""
+    ) -> Page[KnowledgeDocument]:
+        query: dict[str, str | int] = {"limit": limit}
+        if category:
+            query["category"] = category
+        if all_versions:
+            query["allVersions"] = "true"
+        return self._page("documents", query, after, wire.document_from_json)
+
+    def document(self, wanted: str) -> DocumentVersions:
+        found = self._api.call("GET", "documents", checked_id(wanted))
+        return self._read(
+            lambda data: DocumentVersions(
+                wire.document_from_json(data["document"]), tuple(map(wire.document_from_json, data["versions"]))
+            ),
+            found,
+        )
+
+    def chunks(self, document_id: str, *, after: int = 0) -> Iterator[DocumentChunk]:
+        following: int | None = after
+        while following is not None:
+            found = self._api.call("GET", "documents", document_id, "chunks", query={"after": following})
+            yield from self._read(lambda data: list(map(wire.chunk_from_json, data["chunks"])), found)
+            following = found.get("next")
+
+    def status(self) -> Status:
+        return self._read(wire.status_from_json, self._api.call("GET", "status"))
+
+    # -- writing
+
+    def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
+        from opx.adapters.remote.uploads import Uploads
+
+        if not files:
+            return
+        self._note_failures()
+        yield from Uploads(self._api, self._connections, pause=self._pause).put_files(files, metadata)
+
+    def stored_under(self, source: str) -> Iterator[str]:
+        after = ""
+        while True:
+            page = self._page("objects", {"under": source}, after, str, name="objectKeys")
+            yield from page.items
+            after = page.next
+            if not after:
+                return
+
+    def delete_objects(self, object_keys: Sequence[str]) -> None:
+        self._note_failures()
+        for some in _portions(object_keys):
+            self._api.call("POST", "objects", "delete", body={"objectKeys": some})
+
+    def delete(self, document_id: str) -> tuple[KnowledgeDocument, ...]:
+        self._note_failures()
+        found = self._api.call("DELETE", "documents", checked_id(document_id))
+        return self._read(lambda data: tuple(map(wire.document_from_json, data["deleted"])), found)
+
+    def work(self, sent: Collection[str], progress: Progress) -> Iterator[Outcome]:  # noqa: ARG002 - workers don't tell
+        """Waits for the system's workers."""
+        from opx.adapters.remote.waiting import Waiting
+
+        yield from Waiting(self._states, pause=self._pause).outcomes(sent, self._known_failures)
+
+    def _states(self, object_keys: Sequence[str]) -> list[ObjectState]:
+        found = self._api.call("POST", "objects", "states", body={"objectKeys": list(object_keys)})
+        return self._read(lambda data: list(map(wire.state_from_json, data["states"])), found)
+
+    def failures(self, *, limit: int = MAX_PAGE, after: str = "") -> Page[Failure]:
+        return self._page("failures", {"limit": limit}, after, wire.failure_from_json)
+
+    def retry(self, failure_ids: Sequence[str]) -> tuple[str, ...]:
+        self._note_failures()
+        keys: list[str] = []
+        for some in _portions(failure_ids):
+            keys += self._api.call("POST", "failures", "retry", body={"failureIds": some})["objectKeys"]
+        return tuple(keys)
+
+    def _note_failures(self) -> None:
+        """Remember what failed before something is sent, to tell it from what fails afterwards."""
+        self._known_failures = {failure.object_key: failure.mark for failure in every_failure(self)}
+
+    # -- projects
+
+    def project(self, client_id: str, project_id: str) -> ProjectView:
+        return self._read(wire.project_from_json, self._api.call("GET", *_project_path(client_id, project_id)))
+
+    def assign_project(self, client_id: str, project_id: str, group_id: str) -> None:
+        Scope(client_id, group_id=group_id)
+        self._api.call("PUT", *_project_path(client_id, project_id), body={"groupId": group_id})
+
+    # -- pages and JSON
+
+    def _page(self, route: str, query: Query, after: str, read: Callable[[Any], T], *, name: str = "") -> Page[T]:
+        found = self._api.call("GET", route, query={**query, **({"after": after} if after else {})})
+        return self._read(lambda data: Page(tuple(map(read, data[name or route])), data.get("next", "")), found)
+
+    def _read(self, read: Callable[[Any], T], data: Any) -> T:
+        """What an answer says. Raises `OpxError` for one that this version doesn't understand."""
+        try:
+            return read(data)
+        except (InvalidInputError, KeyError, TypeError, AttributeError) as exc:
+            raise OpxError(
+                f"{self.endpoint} answered in a way that opx {opx.__version__} doesn't understand ({exc}): "
+                "one of the two is newer, bring both to the same version"
+            ) from exc
+
+
+def _portions(values: Sequence[str]) -> Iterator[list[str]]:
+    for at in range(0, len(values), _MANY):
+        yield list(values[at : at + _MANY])
+
+
+def _project_path(client_id: str, project_id: str) -> tuple[str, str, str]:
+    """Raises `InvalidScopeError` for ids that no project has."""
+    Scope(client_id, project_id=project_id)
+    if not project_id:
+        raise InvalidScopeError("the id of a project is not empty")
+    return "projects", client_id, project_id

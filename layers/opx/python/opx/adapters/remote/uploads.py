@@ -1,0 +1,146 @@
+"""Files on their way into the corpus of a deployed system: past the API, straight into its bucket."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from opx.adapters.remote.connections import Connections
+from opx.adapters.remote.http import AGAIN, ATTEMPTS, ApiClient, Pause, pause_before
+from opx.errors import InvalidInputError, OpxError, StoreUnavailableError
+from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
+from opx.ingestion.outcomes import Outcome, Result
+from opx.knowledge_base import PutFile
+
+FILES_AT_ONCE = 4
+_CHANGED = ("BadDigest", "XAmzContentSHA256Mismatch", "InvalidDigest", "IncompleteBody", "EntityTooLarge")
+"""What S3 says when the bytes are not those that the address was made for."""
+
+_CODE = re.compile(rb"<Code>([A-Za-z0-9]+)</Code>")
+
+
+class _StoppedError(Exception):
+    """The caller has gone: the rest is not sent."""
+
+
+class Uploads:
+    """Puts files, a few at a time."""
+
+    def __init__(self, api: ApiClient, connections: Connections, *, pause: Pause) -> None:
+        self._api = api
+        self._connections = connections
+        self._pause = pause
+
+    def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
+        """One result a file, as they are done. A caller that stops leaves files unsent, none in part."""
+        stopped = threading.Event()
+        pool = ThreadPoolExecutor(FILES_AT_ONCE, thread_name_prefix="opx-upload")
+        try:
+            tasks = [pool.submit(_Upload(self, stopped).put, file, metadata) for file in files]
+            for task in as_completed(tasks):
+                yield task.result()
+        finally:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+
+    def ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = self._api.call("POST", "uploads", body=request)
+        return answer
+
+    def send(self, address: Mapping[str, Any], path: Path, open_file: Callable[[Path], BinaryIO]) -> None:
+        """Put a file where the API said. Raises `InvalidInputError` if it changed meanwhile, and
+        `StoreUnavailableError`."""
+        attempt = 1
+        while True:
+            problem, headers = self._once(address, path, open_file)
+            if not problem:
+                return
+            if attempt == ATTEMPTS:
+                raise StoreUnavailableError(f"can't send {path}: {problem}; what was sent is kept, try again")
+            self._pause(pause_before(attempt, headers))
+            attempt += 1
+
+    def _once(
+        self, address: Mapping[str, Any], path: Path, open_file: Callable[[Path], BinaryIO]
+    ) -> tuple[str, Mapping[str, str]]:
+        """What was in the way for now and the answer's headers; "" once the file is stored."""
+        size = path.stat().st_size
+        headers = {"content-length": str(size), **{name.lower(): value for name, value in address["headers"].items()}}
+        if headers["content-length"] != str(size):
+            raise _changed(path, "another size")
+        with open_file(path) as stream:
+            try:
+                answer = self._connections.request("PUT", address["url"], headers, stream if size else b"")
+            except StoreUnavailableError as exc:
+                return str(exc), {}
+        if answer.status == 200:
+            return "", {}
+        code = _CODE.search(answer.data)
+        reason = code[1].decode("ascii") if code else f"status {answer.status}"
+        if reason in _CHANGED:
+            raise _changed(path, reason)
+        if answer.status in (*AGAIN, 500) or reason == "RequestTimeout":
+            return reason, answer.headers
+        raise OpxError(f"the corpus bucket refused {path} ({answer.status}, {reason})")
+
+
+class _Upload:
+    """One file. `stopped` ends it between two blocks."""
+
+    def __init__(self, uploads: Uploads, stopped: threading.Event) -> None:
+        self._uploads = uploads
+        self._stopped = stopped
+
+    def put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> PutFile:
+        try:
+            return self._put(file, metadata)
+        except OSError as exc:
+            return PutFile(file.source, unreadable(file.source, file.path, exc))
+        except InvalidInputError as exc:  # the other files are fine
+            return PutFile(file.source, Outcome(Result.FAILED, file.source, f"{file.source}: {exc}", error=exc))
+
+    def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> PutFile:
+        sidecar = sidecar_of(file.path)
+        request = {"source": file.source, **_facts(file.path), "metadata": dict(metadata)}
+        answer = self._uploads.ask({**request, **({"sidecar": _facts(sidecar)} if sidecar else {})})
+        key = str(answer["objectKey"])
+        if answer["state"] == "unchanged":
+            return PutFile(key, Outcome(Result.UNCHANGED, key, document_id=str(answer["documentId"])))
+        if sidecar:
+            self._uploads.send(answer["sidecarPut"], sidecar, self._open)
+        self._uploads.send(answer["put"], file.path, self._open)
+        return PutFile(key)
+
+    def _open(self, path: Path) -> BinaryIO:
+        return cast("BinaryIO", _StoppableFile(path, self._stopped))
+
+
+class _StoppableFile(io.FileIO):
+    """A file as long as it was when it was opened, that can be read until somebody says stop."""
+
+    def __init__(self, path: Path, stopped: threading.Event) -> None:
+        super().__init__(path, "rb")
+        self._stopped = stopped
+        self._left = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self._stopped.is_set():
+            raise _StoppedError
+        wanted = self._left if size is None or size < 0 else min(size, self._left)
+        data = super().read(wanted) or b""
+        self._left -= len(data)
+        return data
+
+
+def _changed(path: Path, what: str) -> InvalidInputError:
+    return InvalidInputError(f"{path} changed while it was sent ({what}): take it in again")
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    return {"sha256": file_digest(path), "size": path.stat().st_size}

@@ -1,0 +1,87 @@
+"""What the knowledge base holds and how fresh it is, as metrics that say how things are at the moment."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from opx.domain.knowledge import KnowledgeModel
+from opx.operations.freshness import MISSED_TIMES, LastSync, moment, overdue, unrecorded
+from opx.operations.metrics import Metric, Report
+from opx.ports import Clock
+
+if TYPE_CHECKING:
+    from opx.ingestion.catalog import Catalog
+    from opx.ingestion.failures import FailureLog
+
+log = logging.getLogger(__name__)
+
+
+class CoverageReport:
+    """Reports on the categories of `knowledge`, from the catalog. Raises `StoreUnavailableError`.
+
+    What changes slowly and has to be counted is apart from what somebody should soon be told: a metric is paid for by
+    the hours in which it is reported.
+    """
+
+    def __init__(
+        self,
+        *,
+        knowledge: KnowledgeModel,
+        catalog: Catalog,
+        failures: FailureLog,
+        clock: Clock,
+        last_sync: LastSync = unrecorded,
+    ) -> None:
+        self._categories = list(knowledge.categories.values())
+        self._catalog = catalog
+        self._failures = failures
+        self._clock = clock
+        self._last_sync = last_sync
+
+    def holdings(self, report: Report) -> dict[str, int]:
+        """Report documents and chunks of every category, of an empty one too, and return the totals.
+
+        Reads all items of the catalog, page by page.
+        """
+        totals = {"documents": 0, "chunks": 0}
+        for category in self._categories:
+            documents = chunks = 0
+            for document in self._catalog.in_category(category.path):
+                documents += 1
+                chunks += document.chunk_count
+            labels = {"tier": category.tier.value, "category": category.path}
+            report(Metric.DOCUMENTS, float(documents), **labels)
+            report(Metric.CHUNKS, float(chunks), **labels)
+            totals = {"documents": totals["documents"] + documents, "chunks": totals["chunks"] + chunks}
+        return totals
+
+    def freshness(self, report: Report) -> dict[str, int]:
+        """Report what failed, and age and delay of each category that is pulled; return how many are overdue.
+
+        Reads one page of each such category, and the list of failed items.
+        """
+        failed = sum(1 for _ in self._failures.items())
+        report(Metric.FAILED_ITEMS, float(failed))
+        pulled = [(category.path, category.schedule) for category in self._categories if category.schedule]
+        late = [self._delay(path, schedule, report) for path, schedule in pulled]
+        return {"failed": failed, "overdue": sum(1 for delay in late if delay)}
+
+    def _delay(self, category: str, schedule: str, report: Report) -> timedelta:
+        """By how much a category is overdue. One that was never filled is not, and has no age."""
+        synced = self._last_sync(category)
+        last = synced or self._newest(category)
+        if last is None:
+            return timedelta()
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        late = overdue(schedule, last, now, missed=0 if synced else MISSED_TIMES)
+        report(Metric.SOURCE_AGE, max(0.0, (now - last).total_seconds()), category=category)
+        report(Metric.SYNC_OVERDUE, late.total_seconds(), category=category)
+        if late:
+            log.warning("%s is overdue by %s; it was last updated at %s", category, late, last.isoformat())
+        return late
+
+    def _newest(self, category: str) -> datetime | None:
+        newest = next(iter(self._catalog.in_category(category)), None)
+        return moment(newest.last_updated) if newest else None

@@ -1,0 +1,81 @@
+"""The function that reports on the corpus, on DynamoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import boto3
+import pytest
+
+from lambdas.report_coverage.handler import make_handler
+from opx.errors import StoreUnavailableError
+from opx.operations.functions import FunctionFailedError
+from tests.aws.cloud import PREFIX, Cloud, a_cloud
+from tests.emf import Named, measured, metric_lines
+from tests.fakes import FakeContext, function_logs
+
+EVERYTHING = {"holdings": True}
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def cloud(aws: boto3.Session) -> Iterator[Cloud]:
+    with function_logs(), a_cloud(aws) as deployed:
+        yield deployed
+
+
+def of_category(name: str, category: str, **more: str) -> Named:
+    dimensions = {"environment": "local", "category": category, **more}
+    return Named("OpxKnowledge", name, frozenset(dimensions.items()))
+
+
+def test_totals_are_returned(cloud: Cloud) -> None:
+    for number in range(3):
+        cloud.put(f"documents/runbooks/{number}.md", f"# Runbook {number}\n\nDo step {number}.")
+    cloud.put("documents/runbooks/empty.md", "")
+    cloud.deliver()
+    found = make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
+    assert found == {"documents": 3, "chunks": 3, "failed": 1, "overdue": 0}
+
+
+def test_nothing_is_counted_unless_asked_for(cloud: Cloud, capsys: Captured) -> None:
+    cloud.put("documents/security/cve/b.md", "# CVE-2026-1\n\nIt overflows.")
+    cloud.deliver()
+    capsys.readouterr()
+    assert make_handler(lambda: cloud.services)({}, FakeContext()) == {"failed": 0, "overdue": 0}
+    names = {named.name for named in measured(capsys.readouterr().out)}
+    assert names == {"FailedItems", "SourceAge", "SyncOverdue"}
+
+
+def test_categories_are_reported_apart(cloud: Cloud, capsys: Captured) -> None:
+    cloud.put("documents/runbooks/a.md", "# A\n\nDo a.")
+    cloud.put("documents/security/cve/b.md", "# CVE-2026-1\n\nIt overflows.")
+    cloud.deliver()
+    capsys.readouterr()
+    make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
+    found = measured(capsys.readouterr().out)
+    assert found[of_category("Documents", "runbooks/procedures", tier="internal")] == [1.0]
+    assert found[of_category("Documents", "security/cve", tier="specialized")] == [1.0]
+    assert found[of_category("Documents", "postmortems", tier="internal")] == [0.0]
+    assert found[of_category("SyncOverdue", "security/cve")] == [0.0]
+
+
+def test_the_index_is_left_asleep(cloud: Cloud) -> None:
+    cloud.put("documents/runbooks/a.md", "# A\n\nDo a.")
+    cloud.deliver()
+    cloud.search.reset()
+    make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
+    assert cloud.search.requests == []
+
+
+def test_every_line_has_the_id_of_the_call(cloud: Cloud, capsys: Captured) -> None:
+    make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
+    lines = metric_lines(capsys.readouterr().out)
+    assert {line["correlation_id"] for line in lines} == {FakeContext().aws_request_id}
+
+
+def test_table_that_is_missing_fails_the_call(cloud: Cloud, capsys: Captured) -> None:
+    cloud.dynamodb.delete_table(TableName=f"{PREFIX}opx-knowledge-documents")
+    with pytest.raises(FunctionFailedError, match=StoreUnavailableError.__name__):
+        make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
+    assert "StoreUnavailableError: can't query table" in capsys.readouterr().out
