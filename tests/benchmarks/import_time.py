@@ -1,7 +1,7 @@
 """How long each function's handler takes to import: `python -m tests.benchmarks.import_time`.
 
 A fresh interpreter a run, the median of five, in milliseconds, as JSON. What the first event loads on top (boto3, the
-OpenSearch client) is listed beside it.
+OpenSearch client), which a snapshot has loaded already, is listed beside it. Exits with 1 if a handler is over budget.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RUNS = 5
-BUDGET_MS = 350.0
-"""Of the retrieval function, the one that somebody waits for."""
+BUDGETS_MS = {"retrieve_knowledge": 350.0, "manage_knowledge": 350.0}
+"""Of the functions that somebody waits for; a quiet machine is assumed."""
+
+BUDGET_MS = 900.0
+"""Of all others."""
 
 FIRST_EVENT = ("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder", "opx.adapters.aws.table")
 _PROGRAM = """
@@ -37,19 +40,22 @@ def import_ms(*modules: str) -> float:
     return round(statistics.median(times[1:]), 1)  # the first run may have compiled the modules
 
 
-def main() -> None:
+def main() -> int:
     names = sorted(path.parent.name for path in (ROOT / "lambdas").glob("*/handler.py"))
     handlers = {name: import_ms(f"lambdas.{name}.handler") for name in names}
     with_first_event = import_ms("lambdas.retrieve_knowledge.handler", *FIRST_EVENT)
+    over = [name for name, taken in handlers.items() if taken > BUDGETS_MS.get(name, BUDGET_MS)]
     report = {
         "python": sys.version.split()[0],
         "runs": RUNS,
         "handlers_ms": handlers,
-        "retrieve_knowledge_budget_ms": BUDGET_MS,
+        "budgets_ms": {name: BUDGETS_MS.get(name, BUDGET_MS) for name in names},
+        "over_budget": over,
         "retrieve_knowledge_first_event_modules_ms": round(with_first_event - handlers["retrieve_knowledge"], 1),
     }
     print(json.dumps(report, indent=2))
+    return int(bool(over))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from opx.bootstrap import Services, bootstrap
-from opx.ingestion.manager import FileToIngest
+from opx.ingestion.files import FileToIngest
 from opx.settings import Settings
 from opx.text.tokenizer import cl100k
 from tests.fakes import WordsEmbedder

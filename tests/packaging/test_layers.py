@@ -27,6 +27,10 @@ LEAN = 25 * 1024 * 1024
 FUNCTIONS = {
     "retrieve_knowledge": ("api", ("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder")),
     "ingest_documents": ("ingest", ("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer")),
+    "manage_knowledge": (
+        "ingest",
+        ("opx.adapters.aws.opensearch", "opx.adapters.aws.upload_signer", "opx.text.tokenizer"),
+    ),
 }
 """By use case: its dependency layer, and what its first event loads on top of the handler."""
 
@@ -75,6 +79,10 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in SDK:
         (folder / name).symlink_to(packages / name)
     return folder
+
+
+def test_every_function_is_started_here() -> None:
+    assert set(FUNCTIONS) == {handler.parent.name for handler in (ROOT / "lambdas").glob("*/handler.py")}
 
 
 @pytest.mark.skipif(not THIS_MACHINE, reason=f"no wheels are chosen for {platform.machine()}")
