@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
+from opx.services import Services
 from opx.settings import Settings
 from tests.fakes import FakeContext, WordsEmbedder
 

@@ -2,8 +2,7 @@
 
 A batch goes through the pipeline together, as the index commits once a batch. Powertools' batch processors call a
 function a record, which would commit once a record, so only their form of answer is used. Its idempotency records
-skip exact duplicates; what keeps order and consistency is the catalog, by sequencer and claim. An event that is to be
-retried is reported as failed and isn't recorded, so that it comes again.
+skip exact duplicates; the catalog keeps order, by sequencer and claim. An event to be retried isn't recorded.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.ingestion.batches import Delivery, HandledEvents, process_batch
 from opx.operations.functions import observed
 from opx.operations.ingestion import reported_cache
 from opx.operations.metrics import SERVICE, Report
+from opx.services import Services
 from opx.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def make_handler(
 
 
 def _delivery(record: Mapping[str, Any]) -> Delivery:
-    receives = int(record["attributes"]["ApproximateReceiveCount"])
-    return Delivery(record["messageId"], record["body"], record["receiptHandle"], receives)
+    receives = record["attributes"]["ApproximateReceiveCount"]
+    return Delivery(record["messageId"], record["body"], record["receiptHandle"], int(receives))
 
 
 handler = make_handler()

@@ -12,10 +12,11 @@ from opx.api.calls import respond
 from opx.api.http_events import is_http
 from opx.api.routes import Function
 from opx.api.writing import WritingApi
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.errors import InvalidInputError
 from opx.operations.functions import observed
 from opx.operations.metrics import SERVICE, Report
+from opx.services import Services
 from opx.settings import Settings
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.operations.coverage import CoverageReport
 from opx.operations.functions import observed
 from opx.operations.metrics import SERVICE, Report
+from opx.services import Services
 from opx.settings import Settings
 
 

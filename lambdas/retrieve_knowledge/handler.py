@@ -13,11 +13,12 @@ from opx.api.calls import respond as respond_http
 from opx.api.http_events import is_http
 from opx.api.reading import ReadingApi
 from opx.api.routes import Function
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.domain.scopes import Identity
 from opx.operations.functions import observed
 from opx.operations.metrics import SERVICE, Report
 from opx.operations.snapshots import around_snapshot
+from opx.services import Services
 from opx.settings import Settings
 from opx.tools.knowledge_tools import KnowledgeTools
 from opx.tools.runtimes import respond

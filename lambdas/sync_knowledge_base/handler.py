@@ -6,9 +6,8 @@ import logging
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from opx.bootstrap import AwsServices, bootstrap
 from opx.ingestion.syncing import sync_batch
 from opx.operations.functions import observed
 from opx.operations.metrics import SERVICE, Report
@@ -21,9 +20,11 @@ if TYPE_CHECKING:
 
 def start() -> IndexSync:
     """The knowledge base that the environment names."""
+    from opx.adapters.aws.services import AwsServices
+
     settings = Settings.from_environ(os.environ)
     logging.getLogger(SERVICE).setLevel(settings.log_level)
-    return cast("AwsServices", bootstrap(settings)).index_sync
+    return AwsServices(settings).index_sync
 
 
 def make_handler(start: Callable[[], IndexSync] = start) -> Callable[[Any, Any], PartialItemFailureResponse]:

@@ -17,8 +17,9 @@ from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.aws.handled_events import DynamoHandledEvents
 from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
 from opx.adapters.aws.opensearch_indices import ensure_index
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.ports import Embedder, SearchIndex
+from opx.services import Services
 from opx.settings import Settings
 from opx.tables import ALL_TABLES
 from tests.agent_calls import ask

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from opx.bootstrap import Services
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
@@ -15,6 +14,7 @@ from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidScopeErr
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Outcome, Result
 from opx.knowledge_base import KnowledgeBase, PutFile, every_document, every_failure, no_progress
+from opx.services import Services
 from opx.settings import Settings
 from tests.unit.cli_support import word_services
 

@@ -9,8 +9,8 @@ import pytest
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import bearer
 from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
-from opx.bootstrap import Services
 from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.services import Services
 from tests.contract.knowledge_base_contract import CALLER, KnowledgeBaseContract
 from tests.doubles.api_gateway import DeployedSystem
 

@@ -10,8 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.ingestion.files import FileToIngest
+from opx.services import Services
 from opx.settings import Settings
 from opx.text.tokenizer import cl100k
 from tests.fakes import WordsEmbedder

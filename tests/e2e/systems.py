@@ -18,7 +18,7 @@ from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.adapters.aws.opensearch_indices import ensure_index
 from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.embedded.object_store import FolderObjectStore
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import scope_of_object
@@ -31,6 +31,7 @@ from opx.ingestion.outcomes import Outcome
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
 from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest
+from opx.services import Services
 from opx.settings import Settings
 from opx.tables import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
 from tests.aws.tables import create_table

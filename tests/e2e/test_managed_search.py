@@ -14,7 +14,8 @@ from botocore.config import Config
 
 from lambdas.sync_knowledge_base.handler import make_handler
 from opx.adapters.aws.queue import SqsQueue
-from opx.bootstrap import AwsServices, bootstrap
+from opx.adapters.aws.services import AwsServices
+from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity

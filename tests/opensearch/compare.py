@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import fmean
 
 from opx.adapters.embedded.embedder import MiniLmEmbedder, default_model
-from opx.bootstrap import Services
 from opx.domain.queries import SearchMode
 from opx.evaluation.datasets import Dataset, load_dataset
 from opx.evaluation.runner import Evaluation
 from opx.ports import SearchResponse
 from opx.retrieval.hybrid import DEPTH
+from opx.services import Services
 from tests.opensearch.engines import LEGS, Overlap, RememberingEmbedder, both_engines, overlaps, summary
 from tests.opensearch.indices import node_client
 from tests.opensearch.jars import NodeUnavailableError

@@ -10,8 +10,9 @@ from statistics import fmean
 
 from opensearchpy import OpenSearch
 
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.ports import Embedder, Leg, SearchResponse, Vector
+from opx.services import Services
 from opx.settings import Settings
 from tests.opensearch.indices import RefreshedIndex, create_node_index
 

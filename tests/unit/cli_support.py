@@ -19,9 +19,10 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.cli.main import Launch, cli, run
 from opx.ports import Vector
+from opx.services import Services
 from opx.settings import Settings
 from opx.text.analyzer import analyze
 

@@ -19,12 +19,12 @@ from opx import wire
 from opx.api import pages
 from opx.api.replies import REPLIES, SCHEMAS
 from opx.api.routes import READING
-from opx.bootstrap import Services
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.retrieval.query import INDEX_DOWN
+from opx.services import Services
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, answered, call, refusal
 from tests.fakes import FakeContext, function_logs

@@ -14,10 +14,10 @@ import pytest
 
 from lambdas.manage_knowledge.handler import make_handler
 from opx.api.replies import REPLIES, SCHEMAS
-from opx.bootstrap import Services
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.functions import FunctionFailedError
 from opx.ports import SignedPut
+from opx.services import Services
 from tests.agent_calls import CORPUS, DISK, a_system, id_of
 from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, call, refusal
 from tests.fakes import FakeContext, function_logs

@@ -1,19 +1,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli_support import Opx
+from tests.unit.remote_support import KINDS, opx_at
 
 LONG = "# Long runbook\n\n" + "".join(
     f"## Step {step}\n\n" + f"Überprüfe the *queue* number {step} and wait for it. " * 60 + "\n\n" for step in range(4)
 )
 
 
+@pytest.fixture(params=KINDS)
+def opx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opx]:
+    with opx_at(request.param, tmp_path, monkeypatch) as opx:
+        yield opx
+
+
 @pytest.fixture
-def opx(tmp_path: Path) -> Opx:
+def folder(tmp_path: Path) -> Opx:
     return Opx(tmp_path)
 
 
@@ -82,11 +90,11 @@ def test_chunks_cover_the_text(opx: Opx) -> None:
     assert "--- chunk 1, characters" in opx("show", found["documentId"], "--chunks").stdout
 
 
-def test_documents_of_other_clients_are_not_shown(opx: Opx) -> None:
-    opx("--client", "acme", "ingest", opx.write("x.md", "# X\n\ntext\n"))
-    document_id = json.loads(opx("--client", "acme", "list", "--json").stdout)[0]["documentId"]
-    assert opx("show", document_id).exit_code == 2
-    assert opx("--client", "acme", "show", document_id).exit_code == 0
+def test_documents_of_other_clients_are_not_shown(folder: Opx) -> None:
+    folder("--client", "acme", "ingest", folder.write("x.md", "# X\n\ntext\n"))
+    document_id = json.loads(folder("--client", "acme", "list", "--json").stdout)[0]["documentId"]
+    assert folder("show", document_id).exit_code == 2
+    assert folder("--client", "acme", "show", document_id).exit_code == 0
 
 
 def test_list_is_a_table_with_short_ids(opx: Opx) -> None:

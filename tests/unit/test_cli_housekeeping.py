@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,20 @@ import pytest
 import opx as library
 from opx.cli.output import aligned, readable_size
 from tests.unit.cli_support import Opx
+from tests.unit.remote_support import KINDS, opx_at
 
 COMMANDS = ("ingest", "search", "show", "list", "delete", "failed", "status", "watch")
 MORE_COMMANDS = ("categories", "project", "eval", "demo")
 
 
+@pytest.fixture(params=KINDS)
+def opx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opx]:
+    with opx_at(request.param, tmp_path, monkeypatch) as opx:
+        yield opx
+
+
 @pytest.fixture
-def opx(tmp_path: Path) -> Opx:
+def folder(tmp_path: Path) -> Opx:
     return Opx(tmp_path)
 
 
@@ -73,10 +81,10 @@ def test_retry_wants_to_know_what(opx: Opx, arguments: tuple[str, ...]) -> None:
     assert opx("failed", "retry", *arguments).exit_code == 2
 
 
-def test_status_counts_what_there_is(opx: Opx) -> None:
-    with_a_failure(opx)
-    facts = json.loads(opx("status", "--json").stdout)
-    assert facts["home"] == str(opx.home)
+def test_status_counts_what_there_is(folder: Opx) -> None:
+    with_a_failure(folder)
+    facts = json.loads(folder("status", "--json").stdout)
+    assert facts["home"] == str(folder.home)
     assert facts["bytes"] > 0
     counted = {name: facts[name] for name in ("documents", "chunks", "waiting", "failed", "categories")}
     assert counted == {
@@ -96,18 +104,18 @@ def test_status_is_readable(opx: Opx) -> None:
     assert any(line.split() == ["failed", "1", "(see", "`opx", "failed`)"] for line in lines)
 
 
-def test_status_without_knowledge_is_no_error_and_makes_no_folder(opx: Opx) -> None:
-    result = opx("status")
+def test_status_without_knowledge_is_no_error_and_makes_no_folder(folder: Opx) -> None:
+    result = folder("status")
     assert result.exit_code == 0
     assert "run `opx ingest PATH...`" in result.stdout
-    assert not opx.home.exists()
+    assert not folder.home.exists()
 
 
-def test_status_tells_of_an_index_of_another_model(opx: Opx) -> None:
-    with_a_failure(opx)
-    with opx.services() as services:
+def test_status_tells_of_an_index_of_another_model(folder: Opx) -> None:
+    with_a_failure(folder)
+    with folder.services() as services:
         services.index._database.set_meta("identity", "another/1")  # type: ignore[attr-defined]
-    facts = json.loads(opx("status", "--json").stdout)
+    facts = json.loads(folder("status", "--json").stdout)
     assert "was built for another/1" in facts["index"]
     assert facts["documents"] == 1
 
@@ -126,13 +134,13 @@ def test_a_project_joins_and_leaves_a_group(opx: Opx) -> None:
     assert opx("project", "show", "acme", "shop").stdout.startswith("group  -\n")
 
 
-def test_projects_of_a_group_find_each_others_documents(opx: Opx) -> None:
-    opx("--client", "acme", "--project", "shop", "ingest", opx.write("x.md", "# X\n\nfrobnicator\n"))
+def test_projects_of_a_group_find_each_others_documents(folder: Opx) -> None:
+    folder("--client", "acme", "--project", "shop", "ingest", folder.write("x.md", "# X\n\nfrobnicator\n"))
     ask = ("--client", "acme", "--project", "depot", "search", "frobnicator", "--min-confidence", "0")
-    assert opx(*ask).exit_code == 1
-    opx("project", "assign", "acme", "shop", "retail")
-    opx("project", "assign", "acme", "depot", "retail")
-    assert opx(*ask).exit_code == 0
+    assert folder(*ask).exit_code == 1
+    folder("project", "assign", "acme", "shop", "retail")
+    folder("project", "assign", "acme", "depot", "retail")
+    assert folder(*ask).exit_code == 0
 
 
 def test_a_malformed_client_is_refused(opx: Opx) -> None:
@@ -141,24 +149,24 @@ def test_a_malformed_client_is_refused(opx: Opx) -> None:
     assert "'ac*me'" in result.stderr
 
 
-def test_version(opx: Opx) -> None:
-    assert opx("--version").stdout == f"opx, version {library.__version__}\n"
+def test_version(folder: Opx) -> None:
+    assert folder("--version").stdout == f"opx, version {library.__version__}\n"
 
 
-def test_help_lists_every_command_with_a_line(opx: Opx) -> None:
-    text = opx("--help").stdout
+def test_help_lists_every_command_with_a_line(folder: Opx) -> None:
+    text = folder("--help").stdout
     assert all(f"\n  {name} " in text for name in COMMANDS + MORE_COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS + MORE_COMMANDS)
-def test_every_command_has_help(opx: Opx, name: str) -> None:
-    result = opx(name, "--help")
+def test_every_command_has_help(folder: Opx, name: str) -> None:
+    result = folder(name, "--help")
     assert result.exit_code == 0
     assert result.stdout.startswith(f"Usage: opx {name}")
 
 
-def test_a_wrong_setting_is_one_line(opx: Opx) -> None:
-    result = opx("status", OPX_CHUNK_TOKENS="many")
+def test_a_wrong_setting_is_one_line(folder: Opx) -> None:
+    result = folder("status", OPX_CHUNK_TOKENS="many")
     assert (result.exit_code, result.stderr) == (2, "opx: OPX_CHUNK_TOKENS must be of type int, not 'many'\n")
 
 

@@ -1,17 +1,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli_support import Opx
+from tests.unit.remote_support import KINDS, opx_at
 
 RUNBOOK = "# Disk full\n\nDelete old logs, then restart the service.\n"
 
 
+@pytest.fixture(params=KINDS)
+def opx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opx]:
+    with opx_at(request.param, tmp_path, monkeypatch) as opx:
+        yield opx
+
+
 @pytest.fixture
-def opx(tmp_path: Path) -> Opx:
+def folder(tmp_path: Path) -> Opx:
     return Opx(tmp_path)
 
 
@@ -174,6 +182,14 @@ def test_force_removes_however_many_are_gone(opx: Opx) -> None:
     assert len(documents(opx)) == 7
 
 
+def test_delete_missing_of_the_folder_that_names_begin_at_is_refused(opx: Opx) -> None:
+    ten_files(opx)[0].unlink()
+    result = opx("ingest", opx.folder, "--delete-missing")
+    assert result.exit_code == 2
+    assert "name the folders in it" in result.stderr
+    assert len(documents(opx)) == 10
+
+
 def test_removing_a_file_that_failed_takes_it_off_the_list_of_failures(opx: Opx) -> None:
     ten_files(opx)
     bad = opx.write("bad.md", b"\x00")
@@ -183,10 +199,10 @@ def test_removing_a_file_that_failed_takes_it_off_the_list_of_failures(opx: Opx)
     assert opx("failed").stdout == "nothing failed\n"
 
 
-def test_documents_belong_to_the_given_client(opx: Opx) -> None:
-    opx("--client", "acme", "ingest", opx.write("x.md", RUNBOOK))
-    assert documents(opx) == []
-    assert len(json.loads(opx("--client", "acme", "list", "--json").stdout)) == 1
+def test_documents_belong_to_the_given_client(folder: Opx) -> None:
+    folder("--client", "acme", "ingest", folder.write("x.md", RUNBOOK))
+    assert documents(folder) == []
+    assert len(json.loads(folder("--client", "acme", "list", "--json").stdout)) == 1
 
 
 def test_ingest_without_a_path_is_wrong_usage(opx: Opx) -> None:

@@ -1,26 +1,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli_support import Opx
+from tests.unit.remote_support import KINDS, opx_at
 
 ANY = ("--min-confidence", "0")
 
 
-@pytest.fixture(scope="module")
-def opx(tmp_path_factory: pytest.TempPathFactory) -> Opx:
+@pytest.fixture(scope="module", params=KINDS)
+def opx(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opx]:
     """A few documents; only read."""
-    opx = Opx(tmp_path_factory.mktemp("search"))
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("search")
+        with opx_at(request.param, folder, patch) as opx:
+            take_in(opx)
+            yield opx
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Opx:
+    opx = Opx(tmp_path_factory.mktemp("clients"))
+    take_in(opx)
+    opx("--client", "acme", "ingest", opx.write("acme/secret.md", "# Acme\n\nThe frobnicator needs grease.\n"))
+    return opx
+
+
+def take_in(opx: Opx) -> None:
     opx.write("runbooks/disk.md", "# Disk full\n\n## Symptoms\n\nThe alert `NodeDiskFull` fires and **writes** fail.\n")
     opx.write("runbooks/cpu.md", "# High CPU\n\nThe load average climbs and requests are slow.\n")
     opx.write("postmortems/dns.md", "# DNS outage\n\nThe resolver dropped packets for an hour.\n")
     assert opx("ingest", opx.folder / "docs").exit_code == 0
     opx("ingest", opx.write("forum.md", "# Forum\n\nHow zebras got their stripes.\n"), "--category", "web/forums")
-    opx("--client", "acme", "ingest", opx.write("acme/secret.md", "# Acme\n\nThe frobnicator needs grease.\n"))
-    return opx
 
 
 def test_a_hit_has_title_section_category_score_excerpt_and_source(opx: Opx) -> None:
@@ -140,16 +155,16 @@ def test_the_internet_tier_alone_finds_nothing_internal(opx: Opx) -> None:
     assert "runbooks/" not in opx("search", "disk", "--tier", "internet", *ANY).stdout
 
 
-def test_only_the_client_finds_its_documents(opx: Opx) -> None:
-    found = opx("--client", "acme", "search", "frobnicator", *ANY).stdout
-    hidden = opx("search", "frobnicator", *ANY).stdout
+def test_only_the_client_finds_its_documents(folder: Opx) -> None:
+    found = folder("--client", "acme", "search", "frobnicator", *ANY).stdout
+    hidden = folder("search", "frobnicator", *ANY).stdout
     assert "Acme" in found
     assert "Acme" not in hidden
 
 
-def test_a_document_of_another_client_can_not_be_named(opx: Opx) -> None:
-    secret = json.loads(opx("--client", "acme", "search", "frobnicator", *ANY, "--json").stdout)["results"][0]
-    result = opx("search", "frobnicator", *ANY, "--document", secret["metadata"]["documentId"])
+def test_a_document_of_another_client_can_not_be_named(folder: Opx) -> None:
+    secret = json.loads(folder("--client", "acme", "search", "frobnicator", *ANY, "--json").stdout)["results"][0]
+    result = folder("search", "frobnicator", *ANY, "--document", secret["metadata"]["documentId"])
     assert result.exit_code == 1
 
 

@@ -4,16 +4,26 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from opx.bootstrap import Services
+from opx.adapters.remote.connections import Connections
+from opx.adapters.remote.http import bearer
+from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
+from opx.cli.intake import Place
 from opx.cli.watch_command import Follower
+from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
-from opx.ingestion.manager import IngestionManager
+from opx.ingestion.files import FileToIngest
+from opx.knowledge_base import KnowledgeBase, PutFile
+from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.services import Services
+from tests.doubles.api_gateway import DeployedSystem
 from tests.unit.cli_support import Opx
+from tests.unit.remote_support import KINDS
 
 
 @pytest.fixture
@@ -27,8 +37,26 @@ def services(opx: Opx) -> Iterator[Services]:
         yield services
 
 
-def following(opx: Opx, services: Services, *, delete: bool = True) -> Follower:
-    follower = Follower(services, opx.folder / "docs", {}, delete=delete, sleep=lambda seconds: None)
+@pytest.fixture(params=KINDS)
+def base(request: pytest.FixtureRequest, services: Services) -> Iterator[KnowledgeBase]:
+    """In this process, or asked over HTTP."""
+    if request.param == "folder":
+        yield LocalKnowledgeBase(services, Identity())
+        return
+    with DeployedSystem(services, tokens={"token": {"scope": "opx/admin"}}) as system:
+        base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
+        yield base
+        base.close()
+
+
+def a_follower(
+    opx: Opx, base: KnowledgeBase, *, delete: bool = True, sleep: Callable[[float], None] = lambda seconds: None
+) -> Follower:
+    return Follower(base, Place(opx.folder, opx.home), opx.folder / "docs", {}, delete=delete, sleep=sleep)
+
+
+def following(opx: Opx, base: KnowledgeBase, *, delete: bool = True) -> Follower:
+    follower = a_follower(opx, base, delete=delete)
     follower.folder.mkdir(exist_ok=True)
     follower.take_in()
     return follower
@@ -40,35 +68,37 @@ def titles(services: Services) -> dict[str, str]:
     return {document.source_uri: document.title for document in found}
 
 
-def test_what_is_there_is_taken_in_first(opx: Opx, services: Services) -> None:
+def test_what_is_there_is_taken_in_first(opx: Opx, services: Services, base: KnowledgeBase) -> None:
     opx.write("a.md", "# A\n\ntext\n")
-    following(opx, services)
+    following(opx, base)
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: Services) -> None:
+def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: Services, base: KnowledgeBase) -> None:
     for number in range(6):
         opx.write(f"{number}.md", f"# {number}\n\ntext\n")
-    following(opx, services)
+    following(opx, base)
     (opx.folder / "docs" / "0.md").unlink()
-    following(opx, services)
+    following(opx, base)
     assert "docs/0.md" not in titles(services)
 
 
 def test_a_folder_that_lost_much_is_watched_without_deleting(
-    opx: Opx, services: Services, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: Services, base: KnowledgeBase, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
-    following(opx, services)
+    following(opx, base)
     path.unlink()
-    following(opx, services)
+    following(opx, base)
     assert titles(services) == {"docs/a.md": "A"}
     assert "has lost 1 of 1 documents" in capsys.readouterr().err
 
 
-def test_new_and_changed_files_are_taken_in(opx: Opx, services: Services, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_and_changed_files_are_taken_in(
+    opx: Opx, services: Services, base: KnowledgeBase, capsys: pytest.CaptureFixture[str]
+) -> None:
     changed = opx.write("a.md", "# A\n\ntext\n")
-    follower = following(opx, services)
+    follower = following(opx, base)
     opx.write("a.md", "# A2\n\ntext\n")
     capsys.readouterr()
     follower.react([changed, opx.write("b.md", "# B\n\ntext\n")])
@@ -80,85 +110,102 @@ def test_new_and_changed_files_are_taken_in(opx: Opx, services: Services, capsys
     ]
 
 
-def test_a_rename_moves_the_document(opx: Opx, services: Services) -> None:
+def test_a_rename_moves_the_document(opx: Opx, services: Services, base: KnowledgeBase) -> None:
     old = opx.write("a.md", "# A\n\ntext\n")
-    follower = following(opx, services)
+    follower = following(opx, base)
     new = old.rename(old.with_name("b.md"))
     follower.react([old, new])
     assert titles(services) == {"docs/b.md": "A"}
 
 
-def test_a_renamed_folder_moves_its_documents(opx: Opx, services: Services) -> None:
+def test_a_renamed_folder_moves_its_documents(opx: Opx, services: Services, base: KnowledgeBase) -> None:
     old = opx.write("runbooks/deep/a.md", "# A\n\ntext\n").parents[1]
-    follower = following(opx, services)
+    follower = following(opx, base)
     new = old.rename(old.with_name("postmortems"))
     follower.react([old, new])
     assert titles(services) == {"docs/postmortems/deep/a.md": "A"}
 
 
-def test_deleting_can_be_left_out(opx: Opx, services: Services) -> None:
+def test_deleting_can_be_left_out(opx: Opx, services: Services, base: KnowledgeBase) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
-    follower = following(opx, services, delete=False)
+    follower = following(opx, base, delete=False)
     path.unlink()
     follower.react([path])
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_a_file_that_an_editor_replaces_is_not_deleted(opx: Opx, services: Services) -> None:
+def test_a_file_that_an_editor_replaces_is_not_deleted(opx: Opx, services: Services, base: KnowledgeBase) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
-    following(opx, services)
+    following(opx, base)
     path.unlink()
 
     def the_editor_goes_on(seconds: float) -> None:
         opx.write("a.md", "# A2\n\ntext\n")
 
-    Follower(services, opx.folder / "docs", {}, delete=True, sleep=the_editor_goes_on).react([path])
+    a_follower(opx, base, sleep=the_editor_goes_on).react([path])
     assert titles(services) == {"docs/a.md": "A2"}
     assert len(list(services.catalog.versions(next(services.catalog.in_category("runbooks/procedures")).key))) == 2
 
 
-def test_hidden_files_and_the_home_folder_are_ignored(opx: Opx, services: Services) -> None:
-    follower = following(opx, services)
+def test_hidden_files_and_the_home_folder_are_ignored(opx: Opx, services: Services, base: KnowledgeBase) -> None:
+    follower = following(opx, base)
     follower.react([opx.write(".a.md.swp", "# A\n\ntext\n"), opx.home / "corpus" / "x.md", opx.folder / "outside.md"])
     assert titles(services) == {}
 
 
-def test_a_changed_sidecar_changes_its_document(opx: Opx, services: Services) -> None:
+def test_a_changed_sidecar_changes_its_document(opx: Opx, services: Services, base: KnowledgeBase) -> None:
     opx.write("a.md", "# A\n\ntext\n")
-    follower = following(opx, services)
+    follower = following(opx, base)
     follower.react([opx.write("a.md.metadata.json", '{"metadataAttributes": {"title": "Better"}}')])
     assert titles(services) == {"docs/a.md": "Better"}
 
 
-def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(opx: Opx, services: Services) -> None:
+def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(
+    opx: Opx, services: Services, base: KnowledgeBase
+) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
-    follower = following(opx, services)
+    follower = following(opx, base)
     shutil.rmtree(path.parent)
     follower.react([path, path.parent])
     assert titles(services) == {"docs/a.md": "A"}
 
 
 def test_a_file_that_can_not_be_taken_in_does_not_end_the_watch(
-    opx: Opx, services: Services, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: Services, base: KnowledgeBase, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    follower = following(opx, services)
+    follower = following(opx, base)
     follower.react([opx.write("bad.md", b"\x00"), opx.write("good.md", "# Good\n\ntext\n")])
     assert titles(services) == {"docs/good.md": "Good"}
     assert "failed: bad.md" in capsys.readouterr().err
 
 
-def test_changes_are_handled_later_if_the_store_does_not_answer(
-    opx: Opx, services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def down(*_: object) -> None:
-        raise StoreUnavailableError("busy")
+class Fails:
+    """A knowledge base whose store doesn't answer when files are put."""
 
-    follower = following(opx, services)
+    def __init__(self, base: KnowledgeBase) -> None:
+        self._base = base
+        self.down = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._base, name)
+
+    def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
+        if self.down:
+            raise StoreUnavailableError("busy")
+        return self._base.put_files(files, metadata)
+
+
+def test_changes_are_handled_later_if_the_store_does_not_answer(
+    opx: Opx, services: Services, base: KnowledgeBase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing = Fails(base)
+    follower = following(opx, failing)
     path = opx.write("a.md", "# A\n\ntext\n")
-    with monkeypatch.context() as patch:
-        patch.setattr(IngestionManager, "put_file", down)
-        follower.react([path])
+    failing.down = True
+    follower.react([path])
     assert titles(services) == {}
+    assert "opx: will try again: busy" in capsys.readouterr().err
+    failing.down = False
     follower.react([])
     assert titles(services) == {"docs/a.md": "A"}
 

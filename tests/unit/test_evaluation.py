@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import opx.bootstrap
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.cli.eval_command import eval_command
 from opx.domain.queries import SearchMode
 from opx.errors import InvalidInputError, OpxError
@@ -19,6 +19,7 @@ from opx.evaluation.datasets import Dataset, Question, load_dataset
 from opx.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
 from opx.evaluation.runner import Evaluation
 from opx.ports import Vector
+from opx.services import Services
 from opx.settings import Settings
 from tests.fakes import WordsEmbedder
 

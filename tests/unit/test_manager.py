@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import Services, bootstrap
+from opx.bootstrap import bootstrap
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, UnknownCategoryError, UnparsableDocumentError
-from opx.ingestion.manager import FileToIngest, IngestionManager
+from opx.ingestion.files import FileToIngest
+from opx.ingestion.manager import IngestionManager
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ports import SearchFilter
+from opx.services import Services
 from opx.settings import Settings
 from tests.fakes import WordsEmbedder
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from opx.bootstrap import Services
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.scopes import Identity
 from opx.errors import IndexUnavailableError, StoreUnavailableError, UnknownCategoryError
 from opx.operations.metrics import Metric
 from opx.operations.queries import LEGS, STAGES
 from opx.ports import SearchRequest, SearchResponse
+from opx.services import Services
 from tests.agent_calls import DISK_TITLE, a_system
 from tests.fakes import Measured
 

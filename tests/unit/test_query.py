@@ -400,7 +400,7 @@ class TestDegrading:
 
     def test_times_of_the_parts_are_told(self, index: EmbeddedIndex) -> None:
         answer = a_query(index, a_text("disk full")).answer("disk")
-        assert set(answer.timings_ms) == {"embed", "search", "judge"}
+        assert set(answer.timings_ms) == {"embed", "search", "lexical", "vector", "judge"}
         assert all(value >= 0 for value in answer.timings_ms.values())
 
     def test_whole_answer_has_no_notes(self, index: EmbeddedIndex) -> None:

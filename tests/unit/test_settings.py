@@ -31,6 +31,7 @@ def test_every_field_is_read_from_its_variable() -> None:
     examples = {"int": "100", "float": "2.5", "str": "x"}
     environ = {env_name(f.name): examples[str(f.type)] for f in fields(Settings)}
     chosen = {"OPX_BACKEND": "aws", "OPX_SEARCH_GENERATION": "classic", "OPX_CHUNK_OVERLAP": "7"}
+    chosen |= {"OPX_SEARCH_ENGINE": "bedrock_knowledge_base"}
     settings = Settings.from_environ({**environ, **chosen})
     for field in fields(Settings):
         raw = {**environ, **chosen}[env_name(field.name)]
@@ -47,6 +48,17 @@ def test_overrides_win_over_the_environment() -> None:
 
 def test_other_variables_are_ignored() -> None:
     assert Settings.from_environ({"HOME": "/root", "BACKEND": "aws"}) == Settings()
+
+
+def test_unknown_search_engine_is_refused_with_what_is_known() -> None:
+    with pytest.raises(InvalidInputError, match="'own' or 'bedrock_knowledge_base', not 'solr'"):
+        Settings(search_engine="solr")
+
+
+@pytest.mark.parametrize("settings", [{"backend": "aws"}, {"backend": "embedded", "knowledge_base_id": "KB12345678"}])
+def test_managed_search_needs_aws_and_a_knowledge_base(settings: dict[str, str]) -> None:
+    with pytest.raises(InvalidInputError, match="OPX_KNOWLEDGE_BASE_ID"):
+        Settings(search_engine="bedrock_knowledge_base", **settings)  # type: ignore[arg-type]
 
 
 def test_an_empty_text_is_a_value() -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.bootstrap import AwsServices
+from opx.adapters.aws.services import AwsServices
 from opx.operations.snapshots import around_snapshot
 from opx.settings import Settings
 

@@ -25,7 +25,7 @@ from opx.errors import (
 from opx.operations.metrics import Metric, Report
 
 if TYPE_CHECKING:
-    from opx.bootstrap import Services
+    from opx.services import Services
 
 log = logging.getLogger(__name__)
 

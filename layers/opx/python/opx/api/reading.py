@@ -18,7 +18,7 @@ from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.metrics import Report
 
 if TYPE_CHECKING:
-    from opx.bootstrap import Services
+    from opx.services import Services
 
 KEYS_A_PAGE = 5000
 """A page of keys begins by listing those of the pages before, hence few and long ones."""

@@ -14,8 +14,8 @@ from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import ObjectInfo, SignedPut, UploadSigner
 
 if TYPE_CHECKING:
-    from opx.bootstrap import Services
     from opx.local_knowledge_base import LocalKnowledgeBase
+    from opx.services import Services
 
 
 class Uploads:

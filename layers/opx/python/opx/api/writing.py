@@ -13,7 +13,7 @@ from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.metrics import Report
 
 if TYPE_CHECKING:
-    from opx.bootstrap import Services
+    from opx.services import Services
 
 
 class WritingApi:

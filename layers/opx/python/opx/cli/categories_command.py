@@ -13,7 +13,7 @@ from opx.cli.session import Session, pass_session
 @pass_session
 def categories_command(session: Session, *, as_json: bool) -> None:
     """List the categories of `knowledge.yaml`: tier, trust, retention and when sources are pulled."""
-    model = session.services.knowledge
+    model = session.base.knowledge
     found = [model.categories[path] for path in sorted(model.categories)]
     if as_json:
         names = ("path", "description", "folders")

@@ -6,12 +6,12 @@ import sys
 
 import click
 
-from opx.cli.documents import find_document
 from opx.cli.exits import NO_ANSWER
 from opx.cli.output import plural, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.outcomes import Result
+from opx.knowledge_base import no_progress
 
 
 @click.command("delete")
@@ -23,14 +23,15 @@ def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool
 
     The files that they came from are not touched: taking them in again brings the documents back.
     """
-    services = session.existing_services()
-    documents = {found.document_id: found for found in (find_document(services, wanted) for wanted in document_ids)}
+    base = session.existing_base()
+    documents = {found.document_id: found for found in (base.document(wanted).document for wanted in document_ids)}
     if not yes:
         _confirm([f"{found.document_id}  {found.title}" for found in documents.values()])
+    sent: list[str] = []
     for document_id, document in documents.items():
-        services.manager.delete(document_id)
+        sent.extend(found.key.scope.prefix + found.key.source for found in base.delete(document_id))
         click.echo(f"deleted {document_id}  {document.title}")
-    failures = [outcome for outcome in services.manager.work() if outcome.result is Result.FAILED]
+    failures = [outcome for outcome in base.work(sent, no_progress) if outcome.result is Result.FAILED]
     for failure in failures:
         warn(f"failed: {failure.reason}")
     if failures:

@@ -21,7 +21,7 @@ from opx.errors import InvalidInputError
 from opx.settings import Settings
 
 if TYPE_CHECKING:
-    from opx.bootstrap import Services
+    from opx.knowledge_base import KnowledgeBase
 
 HITS_SHOWN = 3
 
@@ -64,15 +64,16 @@ QUESTIONS = (
 def demo_command(session: Session, documents: Path | None) -> None:
     """Take the example corpus in and ask it five questions, the last of which nothing in it answers."""
     started = time.perf_counter()
+    if session.is_remote:
+        raise InvalidInputError("the demo runs in a folder of this machine: leave --profile and --api out")
     used = session if _home_was_chosen(session.settings) else session.at_home(repository() / Settings().home)
-    services = used.services
     folder = documents or example_documents()
     if not folder.is_dir():
         raise InvalidInputError(f"no folder {folder}: give one with --documents")
     click.echo(f"Taking in {folder}, keeping it in {used.settings.home_path}")
-    _take_in(services, folder)
+    _take_in(used, folder)
     for number, question in enumerate(QUESTIONS, start=1):
-        _ask(services, number, question)
+        _ask(used.base, number, question)
     click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Now yours:")
     click.echo(f'  opx {_home_option(used.settings)}search "pods keep restarting" --explain')
 
@@ -95,11 +96,11 @@ def _home_option(settings: Settings) -> str:
     return "" if settings.home_path == Settings().home_path else f"--home {settings.home_path} "
 
 
-def _take_in(services: Services, folder: Path) -> None:
+def _take_in(session: Session, folder: Path) -> None:
     started = time.perf_counter()
     tally = Tally()
     with reporter_for_stderr() as reporter:
-        intake = Intake(services, reporter)
+        intake = Intake(session.base, session.place, reporter)
         intake.put(intake.plan([folder]), {}, tally)
         intake.work(tally)
     for outcome in tally.failures:
@@ -107,9 +108,9 @@ def _take_in(services: Services, folder: Path) -> None:
     click.echo(summary(tally, started))
 
 
-def _ask(services: Services, number: int, question: DemoQuestion) -> None:
+def _ask(base: KnowledgeBase, number: int, question: DemoQuestion) -> None:
     config = QueryConfig(max_results=HITS_SHOWN, min_confidence=question.min_confidence)
-    answer = services.query_service().answer(question.text, config)
+    answer = base.search(question.text, config)
     click.echo("\n" + click.style(f"=== {number}. {question.shows}", bold=True))
     click.echo(f"    {question.text}\n")
     for line in answer_lines(answer.results, question.text):

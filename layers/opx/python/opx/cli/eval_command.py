@@ -12,7 +12,9 @@ from typing import Any
 
 import click
 
+from opx.cli.target import is_remote
 from opx.domain.ids import stable_hash
+from opx.errors import InvalidInputError
 from opx.settings import Settings
 
 Figures = dict[str, dict[str, dict[str, float]]]
@@ -36,8 +38,11 @@ def eval_command(context: click.Context, dataset: Path, mode: str, as_json: bool
     from opx.evaluation.datasets import load_dataset
     from opx.evaluation.runner import Evaluation
 
+    given = context.find_object(Settings) or Settings()
+    if is_remote(given):
+        raise InvalidInputError("eval measures on this machine: leave --profile and --api out")
     loaded = load_dataset(dataset)
-    settings = evaluation_settings(context.find_object(Settings) or Settings(), dataset)
+    settings = evaluation_settings(given, dataset)
     with bootstrap(settings) as services, _progress() as progress:
         evaluation = Evaluation(services, loaded, progress)
         ingested = evaluation.ingest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +11,8 @@ from opx.cli.output import SHORT_ID, plural, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ingestion.failures import FailedItem
 from opx.ingestion.outcomes import Outcome, Result
-
-if TYPE_CHECKING:
-    from opx.bootstrap import Services
+from opx.knowledge_base import Failure, KnowledgeBase, every_failure, no_progress
 
 
 @click.group("failed", invoke_without_command=True)
@@ -39,7 +35,7 @@ def failed_command(context: click.Context, *, as_json: bool) -> None:
 @pass_session
 def list_failed(session: Session, *, as_json: bool) -> None:
     """List failed items with their reasons."""
-    items = list(session.existing_services().failures.items())
+    items = list(every_failure(session.existing_base()))
     if as_json:
         print_json([item.to_json() for item in items])
     elif not items:
@@ -61,18 +57,16 @@ def retry_failed(session: Session, ids: tuple[str, ...], *, everything: bool, as
     """
     if bool(ids) == everything:
         raise InvalidInputError("name the items to retry (see `opx failed`), or give --all")
-    services = session.existing_services()
-    known = list(services.failures.items())
+    base = session.existing_base()
+    known = list(every_failure(base))
     items = known if everything else [_wanted(known, wanted) for wanted in ids]
-    for item in items:
-        services.queue.send(item.event)
-    outcomes = _settled(services, items)
+    outcomes = _settled(base, base.retry([item.failure_id for item in items]))
     _print_outcomes(outcomes, items, as_json=as_json)
     if any(outcome.result is Result.FAILED for outcome in outcomes):
         click.get_current_context().exit(NO_ANSWER)
 
 
-def _wanted(items: Sequence[FailedItem], wanted: str) -> FailedItem:
+def _wanted(items: Sequence[Failure], wanted: str) -> Failure:
     found = [item for item in items if item.failure_id.startswith(wanted.lower())]
     if len(found) != 1:
         problem = "no failed item has" if not found else f"{len(found)} failed items have"
@@ -80,13 +74,12 @@ def _wanted(items: Sequence[FailedItem], wanted: str) -> FailedItem:
     return found[0]
 
 
-def _settled(services: Services, items: Sequence[FailedItem]) -> list[Outcome]:
-    """Work the queue off, which removes items that are settled; what concerns others is not told."""
-    keys = {item.object_key for item in items}
-    return [o for o in services.manager.work() if o.object_key.removesuffix(SIDECAR_SUFFIX) in keys]
+def _settled(base: KnowledgeBase, keys: Sequence[str]) -> list[Outcome]:
+    """Have the items taken in, which removes those that are settled; what concerns others is not told."""
+    return [o for o in base.work(keys, no_progress) if o.object_key.removesuffix(SIDECAR_SUFFIX) in keys]
 
 
-def _print_outcomes(outcomes: Sequence[Outcome], items: Sequence[FailedItem], *, as_json: bool) -> None:
+def _print_outcomes(outcomes: Sequence[Outcome], items: Sequence[Failure], *, as_json: bool) -> None:
     if as_json:
         print_json([{"objectKey": o.object_key, "result": o.result.value, "reason": o.reason} for o in outcomes])
         return

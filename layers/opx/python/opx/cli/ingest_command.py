@@ -23,6 +23,11 @@ TO_GO_ON = "interrupted: what was finished is kept; run the same command again t
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of all files; may be given several times.")
 @click.option("--delete-missing", is_flag=True, help="Remove documents of these folders whose files are gone.")
 @click.option("--force", is_flag=True, help="With --delete-missing: even if more than a fifth is gone.")
+@click.option(
+    "--wait/--no-wait",
+    default=True,
+    help="Of a deployed system: wait until the documents are found, or leave them to its workers.  [default: wait]",
+)
 @pass_session
 def ingest_command(
     session: Session,
@@ -32,6 +37,7 @@ def ingest_command(
     tags: tuple[str, ...],
     delete_missing: bool,
     force: bool,
+    wait: bool,
 ) -> None:
     """Take files and folders in: Markdown, plain text, HTML and JSON.
 
@@ -42,20 +48,21 @@ def ingest_command(
     Exit codes: 0 all is in, 1 something failed (see `opx failed`), 2 wrong usage, 130 interrupted.
     """
     started = time.perf_counter()
-    services = session.services
+    base = session.base
     metadata: dict[str, Any] = {"tags": list(tags)} if tags else {}
     if category:
-        metadata["category"] = services.knowledge.category(category).path
+        metadata["category"] = base.knowledge.category(category).path
     tally = Tally()
     try:
-        with reporter_for_stderr() as reporter:
-            intake = Intake(services, reporter)
+        with reporter_for_stderr(uploads=session.is_remote) as reporter:
+            intake = Intake(base, session.place, reporter)
             steps = intake.plan(paths)
             folders = [folder for path in paths if (folder := canonical(path)).is_dir()]
             gone = intake.missing(folders, steps, force=force) if delete_missing else []
             intake.put(steps, metadata, tally)
             intake.remove(gone, tally)
-            intake.work(tally)
+            if wait or not session.is_remote:  # a folder has no workers: what isn't done here is not done
+                intake.work(tally)
     except KeyboardInterrupt:
         raise CommandFailed(TO_GO_ON, INTERRUPTED) from None
     finish(tally, started)

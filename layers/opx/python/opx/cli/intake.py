@@ -1,22 +1,23 @@
-"""Files into the corpus store, then the queue worked off: what `ingest`, `watch` and `demo` share."""
+"""Files into the corpus store, then taken in: what `ingest`, `watch` and `demo` share."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.cli.reporting import Reporter
+from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidInputError
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
-from opx.ingestion.manager import FileToIngest, source_name
+from opx.ingestion.files import FileToIngest, plan_files, source_name
 from opx.ingestion.outcomes import Outcome, Result
 
 if TYPE_CHECKING:
-    from opx.bootstrap import Services
+    from opx.knowledge_base import KnowledgeBase
 
 LARGEST_LOSS = 0.2
 """A folder that lost more than this share of its documents is more likely not mounted than cleaned up."""
@@ -53,65 +54,72 @@ class Tally:
         return len(self.sent - self.outcomes.keys())
 
 
-class Intake:
-    """Takes files of this machine in for the configured owner."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Files are named by their path from `base`. What is in `home`, the folder of the knowledge itself, is left out."""
 
-    def __init__(self, services: Services, reporter: Reporter) -> None:
-        self._services = services
+    base: Path
+    home: Path | None = None
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path is in the folder of the knowledge itself."""
+        return self.home is not None and path.is_relative_to(self.home)
+
+
+class Intake:
+    """Takes files of this machine in."""
+
+    def __init__(self, knowledge_base: KnowledgeBase, place: Place, reporter: Reporter) -> None:
+        self._base = knowledge_base
+        self._place = place
         self._reporter = reporter
-        self._home = services.settings.home_path.resolve()
-        self.base = self._home.parent
 
     def plan(self, paths: Iterable[str | Path]) -> list[FileToIngest | Outcome]:
         """The files to take in and what can't be. What is kept in the home folder itself is left out."""
-        found = self._services.manager.plan([canonical(path) for path in paths], self.base)
-        return [step for step in found if isinstance(step, Outcome) or not step.path.is_relative_to(self._home)]
-
-    def object_key(self, path: Path) -> str:
-        """The key under which a file, or a folder's files, are stored."""
-        return f"{self._services.scope.prefix}{DOCUMENTS_FOLDER}{source_name(path, self.base).lstrip('/')}"
+        found = plan_files([canonical(path) for path in paths], self._place.base)
+        return [step for step in found if isinstance(step, Outcome) or not self._place.holds(step.path)]
 
     def put(self, steps: Sequence[FileToIngest | Outcome], metadata: Mapping[str, Any], tally: Tally) -> None:
         """Store the files that are new or changed; `tally.sent` has their keys."""
+        files = [step for step in steps if isinstance(step, FileToIngest)]
         for step in steps:
-            outcome = step if isinstance(step, Outcome) else self._put(step, metadata)
-            if outcome is not None:
-                tally.add(outcome)
-            elif isinstance(step, FileToIngest):
-                tally.sent.add(self.object_key(step.path))
+            if isinstance(step, Outcome):
+                tally.add(step)
+        for done, put in enumerate(self._base.put_files(files, metadata), start=1):
+            if put.outcome is not None:
+                tally.add(put.outcome)
+            else:
+                tally.sent.add(put.object_key)
+            self._reporter.stored(done, len(files))
 
-    def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
-        try:
-            return self._services.manager.put_file(file, metadata)
-        except InvalidInputError as exc:  # a name that no object can have: the other files are fine
-            return Outcome(Result.FAILED, str(file.path), str(exc), error=exc)
-
-    def remove(self, keys: Iterable[str], tally: Tally) -> None:
+    def remove(self, keys: Sequence[str], tally: Tally) -> None:
         """Delete objects."""
-        for key in keys:
-            self._services.manager.delete_object(key)
-            tally.sent.add(key)
+        if keys:
+            self._base.delete_objects(keys)
+        tally.sent.update(keys)
 
     def work(self, tally: Tally) -> None:
-        """Work the queue off, if that is done in this process."""
+        """Have what was sent taken in, and wait for it."""
         self._reporter.expect(len(tally.sent))
-        drain = self._services.drain
-        if drain is None:
-            return
-        for outcome in drain.run(progress=self._reporter.embedding):
+        for outcome in self._base.work(tally.sent, self._reporter.embedding):
             tally.add(outcome)
             self._reporter.settled(outcome)
 
     def missing(self, folders: Iterable[Path], steps: Sequence[FileToIngest | Outcome], *, force: bool) -> list[str]:
         """Keys of stored documents of these folders whose files are gone.
 
-        Raises `InvalidInputError` if that is more than a fifth of a folder's documents, unless forced.
+        Raises `InvalidInputError` if that is more than a fifth of a folder's documents, unless forced, and for the folder
+        that files are named from: documents that came another way look as if they had been in it.
         """
-        present = {self.object_key(step.path) for step in steps if isinstance(step, FileToIngest)}
+        present = {step.source.lstrip("/") for step in steps if isinstance(step, FileToIngest)}
         gone: list[str] = []
         for folder in folders:
-            stored = list(self.stored_under(folder))
-            lost = [key for key in stored if key not in present]
+            if folder == self._place.base:
+                raise InvalidInputError(
+                    f"which documents came from {folder} itself can't be told: name the folders in it"
+                )
+            stored = self.stored_under(folder)
+            lost = [key for key in stored if source_of(key) not in present]
             if len(lost) > LARGEST_LOSS * len(stored) and not force:
                 raise InvalidInputError(
                     f"{folder} has lost {len(lost)} of {len(stored)} documents, so none is removed. If it is complete, "
@@ -120,11 +128,14 @@ class Intake:
             gone.extend(lost)
         return list(dict.fromkeys(gone))
 
-    def stored_under(self, folder: Path) -> Iterator[str]:
-        """Keys of the documents that came from a folder."""
-        for info in self._services.store.list(self.object_key(folder) + "/"):
-            if not info.key.endswith(SIDECAR_SUFFIX):
-                yield info.key
+    def stored_under(self, path: Path) -> list[str]:
+        """Keys of the documents that came from a file or a folder."""
+        return list(self._base.stored_under(source_name(path, self._place.base)))
+
+
+def source_of(object_key: str) -> str:
+    """The name of the file that an object came from, without a `/` before it."""
+    return scope_of_object(object_key)[1].removeprefix(DOCUMENTS_FOLDER)
 
 
 def canonical(path: str | Path) -> Path:

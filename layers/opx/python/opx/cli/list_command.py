@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from opx.cli.documents import visible_documents
 from opx.cli.output import SHORT_ID, print_json, print_table
 from opx.cli.session import Session, pass_session
+from opx.knowledge_base import every_document
 
 
 @click.command("list")
@@ -17,10 +17,10 @@ from opx.cli.session import Session, pass_session
 @pass_session
 def list_command(session: Session, *, category: str, tag: str, all_versions: bool, as_json: bool) -> None:
     """List the documents that you may see, by category."""
-    services = session.existing_services()
+    base = session.existing_base()
     found = [
         document
-        for document in visible_documents(services, category=category, all_versions=all_versions)
+        for document in every_document(base, category=category, all_versions=all_versions)
         if not tag or tag in document.tags
     ]
     if as_json:

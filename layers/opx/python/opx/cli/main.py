@@ -17,6 +17,7 @@ import click
 from opx import __version__
 from opx.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
 from opx.cli.session import SESSION, ServicesFactory, Session, verbose_logging
+from opx.cli.target import check, local_if_home_is_given
 from opx.errors import OpxError
 from opx.settings import Settings
 
@@ -36,6 +37,18 @@ _COMMANDS = {
     "demo": ("demo_command", "Take the example corpus in and ask it five questions."),
 }
 """Name of each command, its module (which holds `<name>_command`) and what the overview says about it."""
+
+
+_SETTINGS = {
+    "home": "home",
+    "profile": "aws_profile",
+    "environment": "environment",
+    "region": "aws_region",
+    "api": "api_url",
+    "client": "client_id",
+    "project": "project_id",
+}
+"""Options of all commands, and the setting that each is."""
 
 
 class LazyGroup(click.Group):
@@ -69,25 +82,33 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--home", metavar="DIR", help="Where the knowledge is kept.  [default: $OPX_HOME or .opx]")
+@click.option(
+    "--profile", metavar="NAME", help="Work on a deployed system, found and signed in to by this AWS profile."
+)
+@click.option("--environment", metavar="NAME", help="Which deployed system.  [default: $OPX_ENVIRONMENT or dev]")
+@click.option("--region", metavar="NAME", help="Where it is deployed.  [default: the profile's region]")
+@click.option("--api", metavar="URL", help="Address of a deployed system's HTTP API, where it isn't to be looked up.")
 @click.option("--client", metavar="ID", help="Client that owns what is ingested, and who asks.")
 @click.option("--project", metavar="ID", help="Project of that client.")
 @click.option("-v", "--verbose", count=True, help="Log to stderr; twice for details.")
 @click.version_option(__version__, prog_name="opx")
 @click.pass_context
-def cli(context: click.Context, home: str | None, client: str | None, project: str | None, verbose: int) -> None:
+def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> None:
     """Institutional memory for operations: runbooks, postmortems and advisories, found by word and by meaning.
 
     \b
     opx ingest docs/runbooks          take a folder in
     opx search "pods keep restarting" ask
     opx show 3f9a                     read the document behind a hit
+    opx --profile work search "..."   ask a system that is deployed on AWS
 
     Exit codes: 0 done, 1 no good answer (search) or something failed (ingest, delete, failed retry), 2 wrong usage or
     any other error. Results go to stdout, progress and errors to stderr.
     """
     launch = context.find_object(Launch) or Launch()
-    given = {"home": home, "client_id": client, "project_id": project}
-    settings = Settings.from_environ(launch.environ, **{name: value for name, value in given.items() if value})
+    given = {_SETTINGS[name]: value for name, value in options.items() if value}
+    settings = Settings.from_environ(launch.environ, **local_if_home_is_given(given))
+    check(settings, given)
     if launch.environ.get("NO_COLOR"):
         context.color = False
     verbose_logging(context, verbose)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from opx.cli.session import Session, pass_session
-from opx.domain.scopes import Identity
 
 
 @click.group("project")
@@ -20,7 +19,7 @@ def project_command() -> None:
 @pass_session
 def assign(session: Session, client: str, project: str, group: str) -> None:
     """Put PROJECT of CLIENT into GROUP; "" takes it out. Takes effect on the next question."""
-    session.services.projects.assign(client, project, group)
+    session.base.assign_project(client, project, group)
     click.echo(f"project {project} of client {client} is in " + (f"group {group}" if group else "no group"))
 
 
@@ -30,8 +29,7 @@ def assign(session: Session, client: str, project: str, group: str) -> None:
 @pass_session
 def show(session: Session, client: str, project: str) -> None:
     """Show the group of PROJECT of CLIENT, and whose documents it may see."""
-    projects = session.existing_services().projects
-    reader = projects.reader(Identity(client, project))
-    click.echo(f"group  {projects.group_of(client, project) or '-'}")
-    for scope in reader.visible:
+    found = session.existing_base().project(client, project)
+    click.echo(f"group  {found.group_id or '-'}")
+    for scope in found.visible:
         click.echo(f"sees   {scope}")

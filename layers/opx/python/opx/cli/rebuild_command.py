@@ -13,6 +13,11 @@ from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.announcing import AnnouncingObjectStore
 
+ON_AWS = (
+    "rebuild works on a folder of this machine. A deployed system gets a new index by a deployment (docs/deploy.md); "
+    "then `opx ingest` of the same files sends again what that index lacks"
+)
+
 
 @click.command("rebuild")
 @pass_session
@@ -26,12 +31,14 @@ def rebuild_command(session: Session) -> None:
     Exit codes: 0 done, 1 something failed, 2 another error.
     """
     started = time.perf_counter()
-    services = session.existing_services()
-    store = services.store
+    if session.is_remote:
+        raise InvalidInputError(ON_AWS)
+    base = session.existing_base()
+    store = session.services.store
     if not isinstance(store, AnnouncingObjectStore):
-        raise InvalidInputError("rebuild works on a folder; on AWS put the objects of the bucket again")
+        raise InvalidInputError(ON_AWS)
     tally = Tally()
     with reporter_for_stderr() as reporter:
         tally.sent.update(store.announce_all())
-        Intake(services, reporter).work(tally)
+        Intake(base, session.place, reporter).work(tally)
     finish(tally, started)

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
+_MANY = 100
 _LONG = 512
 """Chunks after which a document gets a line before it is done."""
 
 
 class Reporter(Protocol):
     """Told about the work as it goes on. Writes to stderr; failures are left to the summary."""
+
+    def stored(self, done: int, files: int, /) -> None:
+        """So many of the files are stored, or needn't be."""
 
     def expect(self, documents: int, /) -> None:
         """So many documents are new or changed."""
@@ -39,7 +43,14 @@ class Reporter(Protocol):
 
 
 class LineReporter:
-    """One line a document."""
+    """One line a document; with `uploads` also one for every hundred files that are stored."""
+
+    def __init__(self, *, uploads: bool = False) -> None:
+        self._uploads = uploads
+
+    def stored(self, done: int, files: int) -> None:
+        if self._uploads and done % _MANY == 0:
+            click.echo(f"stored {done:,} of {files:,} files", err=True)
 
     def expect(self, documents: int) -> None:
         if documents:
@@ -62,9 +73,9 @@ class LineReporter:
 
 
 class BarReporter:
-    """A bar over documents that moves on as each is read and embedded."""
+    """A bar over documents that moves on as each is read and embedded; with `uploads` one over files before."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, uploads: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -72,9 +83,19 @@ class BarReporter:
         console = Console(stderr=True)
         self._progress = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._task: TaskID | None = None
+        self._uploads = uploads
         self._seen: set[str] = set()
 
+    def stored(self, done: int, files: int) -> None:
+        if not self._uploads:
+            return
+        if self._task is None:
+            self._task = self._progress.add_task("storing", total=files)
+        self._progress.update(self._task, completed=done)
+
     def expect(self, documents: int) -> None:
+        if self._task is not None:
+            self._progress.remove_task(self._task)
         self._task = self._progress.add_task("reading and embedding", total=documents)
 
     def embedding(self, object_key: str, chunks: int) -> None:
@@ -99,6 +120,9 @@ class BarReporter:
 class SilentReporter:
     """For single changes, whose lines are printed when they are done."""
 
+    def stored(self, _done: int, _files: int) -> None:
+        return
+
     def expect(self, _documents: int) -> None:
         return
 
@@ -115,8 +139,9 @@ class SilentReporter:
         return
 
 
-def reporter_for_stderr() -> Reporter:
-    return BarReporter() if sys.stderr.isatty() else LineReporter()
+def reporter_for_stderr(*, uploads: bool = False) -> Reporter:
+    """`uploads`: storing files takes a while, and is shown too."""
+    return BarReporter(uploads=uploads) if sys.stderr.isatty() else LineReporter(uploads=uploads)
 
 
 def outcome_line(outcome: Outcome) -> str:

@@ -55,7 +55,7 @@ def search_command(session: Session, /, query: str, *, explain: bool, as_json: b
     """
     text = _question(query)
     config = _config(options)
-    answer = session.existing_services().query_service().answer(text, config)
+    answer = session.existing_base().search(text, config)
     if INDEX_DOWN in answer.notes:
         raise CommandFailed(INDEX_DOWN)
     if as_json:

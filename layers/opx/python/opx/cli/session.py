@@ -1,4 +1,4 @@
-"""What every command shares: settings, and services that are built when first asked for and closed at the end."""
+"""What every command shares: settings, and the knowledge base that is opened when first asked for and closed at the end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 import click
 from click.decorators import pass_meta_key
 
-from opx.errors import OpxError
+from opx.cli.target import is_remote
+from opx.domain.scopes import Identity
+from opx.errors import InvalidInputError, OpxError
 from opx.settings import Settings
 
 if TYPE_CHECKING:
-    from opx.bootstrap import Services
+    from opx.cli.intake import Place
+    from opx.knowledge_base import DeployedKnowledgeBase, KnowledgeBase
+    from opx.services import Services
 
 ServicesFactory = Callable[[Settings], "Services"]
 SESSION = "opx.session"
@@ -25,15 +29,62 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Session:
-    """One run of the command."""
+    """One run of the command, against a folder or against a deployed system."""
 
     def __init__(self, settings: Settings, services_factory: ServicesFactory | None, context: click.Context) -> None:
         self.settings = settings
         self._factory = services_factory
         self._context = context
 
+    @property
+    def is_remote(self) -> bool:
+        return is_remote(self.settings)
+
+    @cached_property
+    def base(self) -> KnowledgeBase:
+        """The knowledge that the command works on, for the configured identity or, where it is deployed, the caller's."""
+        if self.is_remote:
+            return self._remote
+        from opx.local_knowledge_base import LocalKnowledgeBase
+
+        identity = Identity(self.settings.client_id, self.settings.project_id)
+        return LocalKnowledgeBase(self.services, identity, whole_system=True)
+
+    def existing_base(self) -> KnowledgeBase:
+        """For commands that only make sense on something. Raises `OpxError` instead of making a folder."""
+        if not self.has_knowledge:
+            home = self.settings.home_path
+            raise OpxError(f"no knowledge in {home}: run `opx ingest PATH...` first, or give --home or OPX_HOME")
+        return self.base
+
+    @cached_property
+    def _remote(self) -> DeployedKnowledgeBase:
+        from opx.bootstrap import open_remote
+
+        remote = open_remote(self.settings)
+        self._context.call_on_close(remote.close)
+        return remote
+
+    @property
+    def location(self) -> str:
+        """Where the knowledge is: a folder, or the address of an API."""
+        return self._remote.endpoint if self.is_remote else str(self.settings.home_path)
+
+    @property
+    def place(self) -> Place:
+        """What files are named after."""
+        from opx.cli.intake import Place
+
+        if self.is_remote:
+            return Place(Path.cwd().resolve())
+        home = self.settings.home_path.resolve()
+        return Place(home.parent, home)
+
     @cached_property
     def services(self) -> Services:
+        """The parts of the system in this process. Raises `InvalidInputError` for a deployed one."""
+        if self.is_remote:
+            raise InvalidInputError("this command works on a folder of this machine: leave --profile and --api out")
         if self._factory is None:
             from opx.bootstrap import bootstrap as factory
         else:
@@ -49,14 +100,7 @@ class Session:
     @property
     def has_knowledge(self) -> bool:
         """False while nothing was ever taken in here. On AWS the stacks exist before the first document does."""
-        return self.settings.backend != "embedded" or self.settings.home_path.exists()
-
-    def existing_services(self) -> Services:
-        """The services, for commands that only make sense on something. Raises `OpxError` instead of making a folder."""
-        if not self.has_knowledge:
-            home = self.settings.home_path
-            raise OpxError(f"no knowledge in {home}: run `opx ingest PATH...` first, or give --home or OPX_HOME")
-        return self.services
+        return self.is_remote or self.settings.backend != "embedded" or self.settings.home_path.exists()
 
 
 pass_session = pass_meta_key(SESSION)

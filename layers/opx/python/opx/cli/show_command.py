@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from opx.cli.documents import find_document, joined_text, reader_of_installation, stored_chunks
+from opx.cli.documents import joined_text
 from opx.cli.output import SHORT_ID, aligned, print_json
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
@@ -23,11 +23,10 @@ def show_command(session: Session, document_id: str, *, with_chunks: bool, as_js
 
     The beginning of an id is enough for current documents. Old and deleted versions are shown too, by their full id.
     """
-    services = session.existing_services()
-    document = find_document(services, document_id)
-    reader = reader_of_installation(services)
-    versions = [v for v in services.catalog.versions(document.key) if reader.may_see(v.key.scope)]
-    chunks = list(stored_chunks(services, document))
+    base = session.existing_base()
+    found = base.document(document_id)
+    document, versions = found.document, found.versions
+    chunks = list(base.chunks(document.document_id))
     if as_json:
         print_json(_as_json(document, versions, chunks, with_chunks=with_chunks))
         return

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from opx.cli.documents import reader_of_installation, visible_documents
 from opx.cli.output import aligned, print_json, readable_size
 from opx.cli.session import Session, pass_session
-from opx.errors import OpxError
-from opx.ports import SearchFilter
-
-if TYPE_CHECKING:
-    from opx.bootstrap import Services
+from opx.knowledge_base import Status
 
 
 @click.command("status")
@@ -24,14 +19,7 @@ if TYPE_CHECKING:
 @pass_session
 def status_command(session: Session, *, as_json: bool) -> None:
     """Show where the knowledge is kept, how much there is, what waits and what failed."""
-    settings = session.settings
-    facts: dict[str, Any] = {
-        "backend": settings.backend,
-        "home": str(settings.home_path),
-        "exists": session.has_knowledge,
-    }
-    if session.has_knowledge:
-        facts |= _facts(session.services)
+    facts = _remote_facts(session) if session.is_remote else _local_facts(session)
     if as_json:
         print_json(facts)
         return
@@ -42,43 +30,59 @@ def status_command(session: Session, *, as_json: bool) -> None:
         click.echo(line)
 
 
-def _facts(services: Services) -> dict[str, Any]:
-    counts = Counter(document.category for document in visible_documents(services))
+def _remote_facts(session: Session) -> dict[str, Any]:
+    status = session.base.status()
+    return {"backend": "api", "api": session.location, "scope": status.scope, **_facts(status)}
+
+
+def _local_facts(session: Session) -> dict[str, Any]:
+    settings = session.settings
+    facts = {"backend": settings.backend, "home": session.location, "exists": session.has_knowledge}
+    if not session.has_knowledge:
+        return facts
+    size = _size(settings.home_path) if settings.backend == "embedded" else None
+    return {**facts, "bytes": size, **_facts(session.base.status())}
+
+
+def _facts(status: Status) -> dict[str, Any]:
     return {
-        "bytes": _size(services.settings.home_path) if services.settings.backend == "embedded" else None,
-        "documents": sum(counts.values()),
-        "categories": dict(sorted(counts.items())),
-        "waiting": services.queue.waiting(),
-        "failed": sum(1 for _ in services.failures.items()),
-        **_index_facts(services),
+        "documents": status.documents,
+        "categories": dict(status.categories),
+        "waiting": status.waiting,
+        "failed": status.failed,
+        "chunks": status.chunks,
+        "embeddingModel": status.embedding_model,
+        "index": status.index,
     }
 
 
-def _index_facts(services: Services) -> dict[str, Any]:
-    """A broken index or a missing model is what this command is asked about: it is told, not raised."""
-    try:
-        model = services.embedder.model_id
-        chunks = services.index.count(SearchFilter(reader_of_installation(services).visible))
-    except OpxError as exc:
-        return {"chunks": None, "embeddingModel": "", "index": str(exc)}
-    return {"chunks": chunks, "embeddingModel": model, "index": "ok"}
-
-
 def _lines(facts: dict[str, Any]) -> list[str]:
-    size = f" ({readable_size(facts['bytes'])})" if facts["bytes"] is not None else ""
     chunks = "unknown" if facts["chunks"] is None else f"{facts['chunks']:,}"
     rows = [
-        ("home", facts["home"] + size),
-        ("backend", facts["backend"]),
+        *_place_rows(facts),
         ("documents", f"{facts['documents']:,}"),
         *((f"  {name}", f"{count:,}") for name, count in facts["categories"].items()),
         ("chunks", chunks),
         ("embedding model", facts["embeddingModel"] or "unknown"),
         ("index", facts["index"]),
-        ("waiting", f"{facts['waiting']:,}" + (" (any `opx ingest` goes on with them)" if facts["waiting"] else "")),
+        ("waiting", f"{facts['waiting']:,}" + (f" ({_who_goes_on(facts)})" if facts["waiting"] else "")),
         ("failed", f"{facts['failed']:,}" + (" (see `opx failed`)" if facts["failed"] else "")),
     ]
     return list(aligned(rows))
+
+
+def _place_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if "api" in facts:
+        yield "api", facts["api"]
+        yield "your documents", facts["scope"]
+        return
+    size = f" ({readable_size(facts['bytes'])})" if facts["bytes"] is not None else ""
+    yield "home", facts["home"] + size
+    yield "backend", facts["backend"]
+
+
+def _who_goes_on(facts: dict[str, Any]) -> str:
+    return "in the whole system; its workers are on them" if "api" in facts else "any `opx ingest` goes on with them"
 
 
 def _size(folder: Path) -> int:

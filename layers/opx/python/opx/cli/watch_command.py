@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opx.cli.intake import Intake, Tally, canonical, summary
+from opx.cli.intake import Intake, Place, Tally, canonical, summary
 from opx.cli.output import warn
 from opx.cli.reporting import SilentReporter, outcome_line, reporter_for_stderr
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ingestion.manager import FileToIngest
+from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from opx.bootstrap import Services
+    from opx.knowledge_base import KnowledgeBase
 
 DEBOUNCE_MS = 1000
 QUIET_MS = 100
@@ -44,9 +44,9 @@ def watch_command(session: Session, folder: Path, *, category: str | None, delet
     """
     from watchfiles import watch
 
-    services = session.services
-    metadata = {"category": services.knowledge.category(category).path} if category else {}
-    follower = Follower(services, canonical(folder), metadata, delete=delete)
+    base = session.base
+    metadata = {"category": base.knowledge.category(category).path} if category else {}
+    follower = Follower(base, session.place, canonical(folder), metadata, delete=delete)
     changes = watch(
         follower.folder,
         debounce=DEBOUNCE_MS,
@@ -71,7 +71,8 @@ class Follower:
 
     def __init__(
         self,
-        services: Services,
+        base: KnowledgeBase,
+        place: Place,
         folder: Path,
         metadata: dict[str, Any],
         *,
@@ -79,7 +80,8 @@ class Follower:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.folder = folder
-        self._services = services
+        self._base = base
+        self._place = place
         self._metadata = metadata
         self._delete = delete
         self._sleep = sleep
@@ -90,7 +92,7 @@ class Follower:
         started = time.perf_counter()
         tally = Tally()
         with reporter_for_stderr() as reporter:
-            intake = Intake(self._services, reporter)
+            intake = Intake(self._base, self._place, reporter)
             steps = intake.plan([self.folder])
             intake.put(steps, self._metadata, tally)
             intake.remove(self._missing(intake, steps), tally)
@@ -123,7 +125,7 @@ class Follower:
 
     def _apply(self, paths: set[Path]) -> Tally:
         tally = Tally()
-        intake = Intake(self._services, SilentReporter())
+        intake = Intake(self._base, self._place, SilentReporter())
         relevant = sorted(path for path in paths if self._is_relevant(path))
         if not all(path.exists() for path in relevant):
             self._sleep(SETTLE_SECONDS)
@@ -132,19 +134,14 @@ class Follower:
         if self._delete and self.folder.is_dir():  # a folder that is gone as a whole was rather moved or not mounted
             for path in relevant:
                 if path not in present:
-                    intake.remove(self._stored(intake, path), tally)
+                    intake.remove(intake.stored_under(path), tally)
         intake.work(tally)
         return tally
 
     def _is_relevant(self, path: Path) -> bool:
-        if not path.is_relative_to(self.folder) or path.is_relative_to(self._services.settings.home_path.resolve()):
+        if not path.is_relative_to(self.folder) or self._place.holds(path):
             return False
         return not any(part.startswith(".") for part in path.relative_to(self.folder).parts)
-
-    def _stored(self, intake: Intake, path: Path) -> list[str]:
-        """Keys of the documents that came from this path, a file or a folder."""
-        key = intake.object_key(path)
-        return [key] if self._services.store.head(key) else list(intake.stored_under(path))
 
 
 def document_path(path: Path) -> Path:

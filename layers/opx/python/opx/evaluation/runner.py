@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from opx.bootstrap import Services
 from opx.domain.documents import DocumentKey
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.results import IndexedChunk
@@ -20,6 +19,7 @@ from opx.ingestion.outcomes import Result
 from opx.ports import SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.fusion import DEFAULT_FUSION
 from opx.retrieval.hybrid import DEPTH, fused_hits
+from opx.services import Services
 
 CATEGORY = "runbooks/procedures"
 ALL = "all"

@@ -1,0 +1,104 @@
+"""A system in one folder of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opx.ports import Embedder, ObjectStore, Queue, SearchIndex, Table
+from opx.services import Services
+from opx.tables import DOCUMENTS, ENTRIES, KEYS, TableSpec
+
+if TYPE_CHECKING:
+    from opx.ingestion.catalog import Catalog
+    from opx.ingestion.worker import QueueDrain
+
+QUEUE_NAME = "ingest"
+
+
+class EmbeddedServices(Services):
+    """Everything in one folder of this machine."""
+
+    @cached_property
+    def _database(self) -> Any:
+        from opx.adapters.embedded.database import open_database
+
+        return open_database(self.settings.home_path / "opx.db")
+
+    def table(self, spec: TableSpec) -> Table:
+        from opx.adapters.embedded.table import SqliteTable
+
+        return SqliteTable(spec, self._database, clock=self.clock)
+
+    @cached_property
+    def store(self) -> ObjectStore:  # type: ignore[override]
+        from opx.adapters.embedded.object_store import FolderObjectStore
+        from opx.adapters.embedded.sequence import SqliteSequence
+        from opx.ingestion.announcing import AnnouncingObjectStore
+
+        folder = FolderObjectStore(self.settings.home_path / "corpus")
+        sequence = SqliteSequence(self._database, "events")
+        return AnnouncingObjectStore(folder, self.queue, sequence, unit_of_work=self.unit_of_work)
+
+    @cached_property
+    def queue(self) -> Queue:  # type: ignore[override]
+        from opx.adapters.embedded.queue import SqliteQueue
+
+        return SqliteQueue(self._database, QUEUE_NAME, clock=self.clock)
+
+    @cached_property
+    def embedder(self) -> Embedder:  # type: ignore[override]
+        from opx.adapters.embedded.embedder import MiniLmEmbedder, default_model
+
+        folder = Path(self.settings.model_path) if self.settings.model_path else default_model()
+        return MiniLmEmbedder(folder, threads=self.settings.embedding_threads)
+
+    @cached_property
+    def index(self) -> SearchIndex:  # type: ignore[override]
+        from opx.adapters.embedded.search_index import EmbeddedIndex
+
+        embedder = self.embedder
+        folder = self.settings.home_path / "index"
+        return EmbeddedIndex(folder, model_id=embedder.model_id, dimension=embedder.dimension)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Claims without a lease: `_only_worker` lets one process in, so whoever held one before is gone."""
+        from opx.ingestion.catalog import Catalog
+
+        tables = (self.table(DOCUMENTS), self.table(KEYS), self.table(ENTRIES))
+        return Catalog(*tables, clock=self.clock, lease_seconds=0)
+
+    @property
+    def index_identity(self) -> str:  # type: ignore[override]
+        return str(getattr(self.index, "incarnation", ""))
+
+    def unit_of_work(self) -> AbstractContextManager[Any]:
+        database: AbstractContextManager[Any] = self._database.transaction()
+        return database
+
+    @property
+    def drain(self) -> QueueDrain:
+        from opx.ingestion.worker import QueueDrain
+
+        return QueueDrain(self.queue, self.worker, exclusive=self._only_worker, unit_of_work=self.unit_of_work)
+
+    @contextmanager
+    def _only_worker(self) -> Iterator[None]:
+        """One process works on the queue at a time; what a crashed one had in hand is free again."""
+        from filelock import FileLock
+
+        with FileLock(self.settings.home_path / "worker.lock"):
+            self.queue.release_all()  # type: ignore[attr-defined]
+            yield
+
+    def close(self) -> None:
+        """Close what was opened, and only that."""
+        opened = self.__dict__
+        if "index" in opened:
+            opened["index"].close()
+        if "_database" in opened:
+            opened["_database"].close()

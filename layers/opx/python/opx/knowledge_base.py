@@ -1,0 +1,253 @@
+"""What the `opx` command and the HTTP API need of a system, wherever it runs.
+
+`LocalKnowledgeBase` is the implementation over the services of this process, `RemoteKnowledgeBase` the one that asks a
+deployed system. Both act for one identity, which is settled before the first call: no method takes one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.ids import ID_LENGTH
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.queries import QueryConfig
+from opx.domain.results import Answer
+from opx.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from opx.ingestion.files import FileToIngest
+    from opx.ingestion.outcomes import Outcome
+
+T = TypeVar("T")
+Progress = Callable[[str, int], None]
+"""Told an object's key and how many of its chunks are embedded so far."""
+
+MAX_PAGE = 500
+_ID = re.compile(r"[0-9a-f]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some of many. `next` is what to give as `after` for those that follow, "" if there are none."""
+
+    items: tuple[T, ...]
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentVersions:
+    """A document and all versions of its key that may be seen, the newest first."""
+
+    document: KnowledgeDocument
+    versions: tuple[KnowledgeDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PutFile:
+    """What became of a file: an outcome if there is nothing more to do, else its object waits to be taken in."""
+
+    object_key: str
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An object that could not be taken in. `mark` is another one each time that the object fails."""
+
+    failure_id: str
+    object_key: str
+    reason: str
+    error: str
+    attempts: int
+    failed_at: str
+    mark: str = ""
+
+    def to_json(self) -> dict[str, str | int]:
+        """The camelCase form for people, without `mark`."""
+        return {
+            "failureId": self.failure_id,
+            "objectKey": self.object_key,
+            "reason": self.reason,
+            "error": self.error,
+            "attempts": self.attempts,
+            "failedAt": self.failed_at,
+        }
+
+
+class ObjectPhase(StrEnum):
+    """Where an object is on its way into the knowledge."""
+
+    WAITING = "waiting"
+    INGESTED = "ingested"
+    DELETED = "deleted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectState:
+    """How an object of the corpus stands. `document_id`, `title` and `chunks` of what is ingested, `reason` and `mark`
+    of what failed: `mark` tells a new failure from one that the object had before it was put again."""
+
+    object_key: str
+    state: ObjectPhase
+    document_id: str = ""
+    title: str = ""
+    chunks: int = 0
+    reason: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What there is and whether it works. `chunks` is None where the index can't be asked; `index` then says why.
+
+    `scope` is where the caller's documents go, `categories` counts the documents that the caller sees. `waiting` is how
+    much work there is to do in the whole system, `failed` how many objects of the caller's could not be taken in.
+    """
+
+    scope: str
+    documents: int
+    waiting: int
+    failed: int
+    index: str
+    chunks: int | None = None
+    embedding_model: str = ""
+    categories: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectView:
+    """The group of a project, "" for none, and the scope keys whose documents it sees."""
+
+    group_id: str
+    visible: tuple[str, ...]
+
+
+class ReadableKnowledge(Protocol):
+    """Answers and documents, as far as the caller may see them."""
+
+    @property
+    def knowledge(self) -> KnowledgeModel:
+        """The categories."""
+
+    def search(self, query: str, config: QueryConfig) -> Answer:
+        """The answer to a question. What was not searched is in its notes; raises `UnknownCategoryError`."""
+
+    def documents(
+        self, *, category: str = "", all_versions: bool = False, limit: int = MAX_PAGE, after: str = ""
+    ) -> Page[KnowledgeDocument]:
+        """Up to `limit` (1-500) current documents, or versions of all states, by category, the last updated first,
+        then by id. Raises `UnknownCategoryError`, and `InvalidInputError` for a limit or an `after` that can't be."""
+
+    def document(self, wanted: str) -> DocumentVersions:
+        """The document with this id, or the only current one whose id begins so (in any case of letters).
+
+        A current document comes before an old one with the same text. Raises `DocumentNotFoundError`, and
+        `InvalidInputError` for what can't be an id and for a beginning that several share."""
+
+    def chunks(self, document_id: str, *, after: int = 0) -> Iterator[DocumentChunk]:
+        """The chunks of the document with this full id in order, `after` many left out. Neither the index nor the model
+        is needed. Raises `DocumentNotFoundError`, also while it iterates if the chunks are gone."""
+
+    def status(self) -> Status:
+        """Counts, and whether the index answers. A broken index is told, not raised."""
+
+
+class WritableKnowledge(Protocol):
+    """Documents in and out of the caller's own scope."""
+
+    def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
+        """Put files and their sidecars, each whole or not at all; one result a file, in any order, as they are done.
+
+        A file that is stored and taken in as it is now is `UNCHANGED` and not sent again. One that can't be read, or
+        has a name that no object can have, is `FAILED`; the others go on. Interrupted, it can be done again."""
+
+    def stored_under(self, source: str) -> Iterator[str]:
+        """Keys of the stored documents that came from this file or from this folder, sidecars left out; in order."""
+
+    def delete_objects(self, object_keys: Sequence[str]) -> None:
+        """Remove objects with their sidecars; what is not there is ignored. Raises `InvalidScopeError` for a key of
+        another scope, before anything is removed."""
+
+    def delete(self, document_id: str) -> tuple[KnowledgeDocument, ...]:
+        """Remove the current documents with this full id; their versions stay readable. Raises
+        `DocumentNotFoundError`."""
+
+    def work(self, sent: Collection[str], progress: Progress) -> Iterator[Outcome]:
+        """Have what waits taken in, and yield an outcome a document as it is settled.
+
+        In one process the whole queue is worked off. Where workers do it, they are waited for: until all objects of
+        `sent` are settled, or none was for a while. What is still open then goes on without the caller."""
+
+    def failures(self, *, limit: int = MAX_PAGE, after: str = "") -> Page[Failure]:
+        """What could not be taken in, the oldest first, then by id."""
+
+    def retry(self, failure_ids: Sequence[str]) -> tuple[str, ...]:
+        """Send failed objects to be taken in again as they are stored now; their keys. Unknown ids are ignored: they
+        were settled meanwhile."""
+
+
+class ProjectGroups(Protocol):
+    """Which of a client's projects share knowledge."""
+
+    def project(self, client_id: str, project_id: str) -> ProjectView:
+        """The group of a project and what it sees. Raises `InvalidScopeError` for malformed ids."""
+
+    def assign_project(self, client_id: str, project_id: str, group_id: str) -> None:
+        """Put a project into a group, "" for none. Raises `InvalidScopeError` for malformed ids."""
+
+
+class KnowledgeBase(ReadableKnowledge, WritableKnowledge, ProjectGroups, Protocol):
+    """A system as its user sees it."""
+
+
+class DeployedKnowledgeBase(KnowledgeBase, Protocol):
+    """One that is asked over the network."""
+
+    @property
+    def endpoint(self) -> str:
+        """The address of its API."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+def checked_id(wanted: str) -> str:
+    """A document id or the beginning of one, as ids are written. Raises `InvalidInputError` for what can't be."""
+    text = wanted.strip().lower()
+    if not _ID.match(text) or len(text) > ID_LENGTH:
+        raise InvalidInputError(f"{wanted!r} is no document id: 32 hexadecimal digits, or the first few of them")
+    return text
+
+
+def no_progress(_object_key: str, _chunks: int) -> None:
+    """For those who don't want to be told."""
+
+
+def every_document(
+    base: ReadableKnowledge, *, category: str = "", all_versions: bool = False
+) -> Iterator[KnowledgeDocument]:
+    """All documents, read page by page as the caller goes on."""
+    after = ""
+    while True:
+        page = base.documents(category=category, all_versions=all_versions, after=after)
+        yield from page.items
+        if not page.next:
+            return
+        after = page.next
+
+
+def every_failure(base: WritableKnowledge) -> Iterator[Failure]:
+    """All failures, read page by page."""
+    after = ""
+    while True:
+        page = base.failures(after=after)
+        yield from page.items
+        if not page.next:
+            return
+        after = page.next

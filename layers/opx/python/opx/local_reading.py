@@ -1,0 +1,105 @@
+"""Documents and answers of the services in this process, as far as one identity may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
+from opx.domain.ids import ID_LENGTH
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.queries import QueryConfig
+from opx.domain.results import Answer
+from opx.domain.scopes import Identity, Reader
+from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
+from opx.knowledge_base import MAX_PAGE, DocumentVersions, Page, checked_id
+from opx.paging import page_of, read_token
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+_CANDIDATES_NAMED = 5
+
+
+class LocalReading:
+    """The reading part of a knowledge base over services, for one identity."""
+
+    def __init__(self, services: Services, identity: Identity) -> None:
+        self._services = services
+        self._identity = identity
+
+    @property
+    def knowledge(self) -> KnowledgeModel:
+        return self._services.knowledge
+
+    def search(self, query: str, config: QueryConfig) -> Answer:
+        return self._services.query_service(self._identity).answer(query, config)
+
+    def documents(
+        self, *, category: str = "", all_versions: bool = False, limit: int = MAX_PAGE, after: str = ""
+    ) -> Page[KnowledgeDocument]:
+        place = read_token(after, 3)
+        model = self.knowledge
+        paths = model.within(category) if category else sorted(model.categories)
+        wanted = [path for path in paths if not place or path >= place[0]]
+        return page_of(
+            self._visible(wanted, place, current_only=not all_versions),
+            order=lambda document: (document.category, document.last_updated),
+            name=lambda document: f"{document.document_id} {document.key.id} {document.version:08d}",
+            limit=limit,
+            after=place,
+        )
+
+    def _visible(
+        self, categories: Sequence[str], place: tuple[str, ...], *, current_only: bool
+    ) -> Iterator[KnowledgeDocument]:
+        reader = self._reader()
+        for path in categories:
+            until = place[1] if place and path == place[0] else ""
+            for document in self._services.catalog.in_category(path, current_only=current_only, until=until):
+                if reader.may_see(document.key.scope):
+                    yield document
+
+    def _current(self) -> Iterator[KnowledgeDocument]:
+        return self._visible(sorted(self.knowledge.categories), (), current_only=True)
+
+    def document(self, wanted: str) -> DocumentVersions:
+        text = checked_id(wanted)
+        found = self._by_id(text) if len(text) == ID_LENGTH else self._by_beginning(wanted, text)
+        reader = self._reader()
+        versions = (v for v in self._services.catalog.versions(found.key) if reader.may_see(v.key.scope))
+        return DocumentVersions(found, tuple(versions))
+
+    def _by_beginning(self, wanted: str, text: str) -> KnowledgeDocument:
+        found = {d.document_id: d for d in self._current() if d.document_id.startswith(text)}
+        if len(found) > 1:
+            names = "".join(f"\n  {d.document_id}  {d.title}" for d in list(found.values())[:_CANDIDATES_NAMED])
+            raise InvalidInputError(f"{wanted} is the beginning of {len(found)} document ids:{names}")
+        if not found:
+            raise DocumentNotFoundError(f"no current document has an id that begins with {wanted}")
+        return next(iter(found.values()))
+
+    def _by_id(self, document_id: str) -> KnowledgeDocument:
+        reader = self._reader()
+        found = [d for d in self._services.catalog.find(document_id) if reader.may_see(d.key.scope)]
+        if not found:
+            raise DocumentNotFoundError(f"no document {document_id}")
+        return max(found, key=lambda d: (d.state is DocumentState.CURRENT, d.version))
+
+    def chunks(self, document_id: str, *, after: int = 0) -> Iterator[DocumentChunk]:
+        from opx.ingestion.chunk_files import read_chunks
+
+        document = self._by_id(document_id)
+        return self._stored_chunks(document, after, read_chunks)
+
+    def _stored_chunks(
+        self, document: KnowledgeDocument, after: int, read: Callable[..., Iterator[DocumentChunk]]
+    ) -> Iterator[DocumentChunk]:
+        try:
+            yield from islice(read(self._services.store, document.key, document.document_id), after, None)
+        except ObjectNotFoundError:
+            raise DocumentNotFoundError(f"the chunks of {document.document_id} are gone: ingest it again") from None
+
+    def _reader(self) -> Reader:
+        return self._services.projects.reader(self._identity)

@@ -1,0 +1,73 @@
+"""Files go to the addresses that S3 is given by botocore, with the headers that those were signed for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from opx.adapters.aws.upload_signer import S3UploadSigner
+from opx.adapters.remote.connections import Connections
+from opx.adapters.remote.http import ApiClient, bearer
+from opx.adapters.remote.uploads import Uploads
+from opx.ingestion.files import FileToIngest
+from opx.ingestion.reading import OBJECT_METADATA
+from tests.doubles.http_double import HttpDouble, Request, Response
+from tests.unit.remote_support import aws_credentials
+
+DATA = "# Größe\n\ntext\n".encode()
+
+
+class Gateway(HttpDouble):
+    """Gives one signed address to whoever asks, and takes what is put."""
+
+    signer: S3UploadSigner
+
+    def _answer(self, request: Request) -> Response:
+        if request.method == "PUT":
+            return Response(200)
+        asked = request.json()
+        put = self.signer.sign_put(
+            "documents/ä b.md",
+            size=asked["size"],
+            sha256=asked["sha256"],
+            metadata={OBJECT_METADATA: '{"name": "ä b.md"}'},
+        )
+        address = {"url": put.url, "headers": dict(put.headers)}
+        return Response(200, {"state": "upload", "objectKey": "documents/ä b.md", "put": address})
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
+    aws_credentials(monkeypatch)
+    with Gateway("none") as gateway:
+        addressing = Config(s3={"addressing_style": "path"}, signature_version="s3v4")
+        client = boto3.Session(region_name="eu-central-1").client(
+            "s3", endpoint_url=gateway.endpoint, config=addressing
+        )
+        gateway.signer = S3UploadSigner("corpus", client)
+        yield gateway
+
+
+def test_every_signed_header_is_sent_once_and_the_bytes_are_those_of_the_checksum(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    path = tmp_path / "ä b.md"
+    path.write_bytes(DATA)
+    connections = Connections()
+    api = ApiClient(gateway.endpoint, bearer("token"), connections)
+    (put,) = Uploads(api, connections, pause=lambda seconds: None).put_files([FileToIngest(path, "ä b.md")], {})
+    connections.close()
+    assert put.outcome is None
+    asked, sent = gateway.requests
+    signed = parse_qs(urlsplit(sent.target).query)["X-Amz-SignedHeaders"][0].split(";")
+    assert {"content-length", "host", "x-amz-checksum-sha256"} < set(signed)
+    assert set(signed) <= sent.headers.keys()
+    assert sent.headers["content-length"] == str(len(DATA))
+    assert (sent.body, asked.json()["sha256"]) == (DATA, hashlib.sha256(DATA).hexdigest())
+    assert "authorization" not in sent.headers

@@ -1,0 +1,178 @@
+"""Files on their way into a deployed system's bucket."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from opx.adapters.remote.connections import Connections
+from opx.adapters.remote.http import ATTEMPTS, bearer
+from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
+from opx.errors import OpxError, StoreUnavailableError
+from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.files import FileToIngest
+from opx.ingestion.outcomes import Result
+from opx.knowledge_base import no_progress
+from opx.settings import Settings
+from tests.doubles.api_gateway import DeployedSystem
+from tests.doubles.http_double import Request, Response
+from tests.unit.cli_support import word_services
+
+CLAIMS = {"scope": "opx/admin"}
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[DeployedSystem]:
+    services = word_services(Settings(home=str(tmp_path / "home")))
+    with services, DeployedSystem(services, tokens={"token": CLAIMS}) as system:
+        yield system
+
+
+@pytest.fixture
+def base(system: DeployedSystem) -> Iterator[RemoteKnowledgeBase]:
+    base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
+    yield base
+    base.close()
+
+
+def a_file(tmp_path: Path, name: str = "a.md", data: bytes = b"# A\n\ntext\n") -> FileToIngest:
+    path = tmp_path / name
+    path.write_bytes(data)
+    return FileToIngest(path, f"docs/{name}")
+
+
+def puts(system: DeployedSystem) -> list[Request]:
+    return [request for request in system.requests if request.method == "PUT"]
+
+
+def test_bytes_arrive_as_they_are_past_the_api(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    data = b"# A\n\n" + bytes(range(32, 127)) * 70_000  # more than the API itself takes
+    list(base.put_files([a_file(tmp_path, data=data)], {}))
+    with system.services.store.open("documents/docs/a.md") as stream:
+        assert stream.read() == data
+    assert max(len(request.body) for request in system.requests if request.method == "POST") < 1000
+
+
+def test_the_sidecar_is_there_before_its_document(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    a_file(tmp_path, "a.md" + SIDECAR_SUFFIX, b"{}")
+    list(base.put_files([a_file(tmp_path)], {}))
+    assert [put.path for put in puts(system)] == [
+        f"/bucket/documents/docs/a.md{SIDECAR_SUFFIX}",
+        "/bucket/documents/docs/a.md",
+    ]
+
+
+def test_an_unchanged_file_is_not_sent_again(system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path) -> None:
+    file = a_file(tmp_path)
+    list(base.work([put.object_key for put in base.put_files([file], {})], no_progress))
+    system.reset()
+    (put,) = base.put_files([file], {})
+    assert put.outcome is not None
+    assert (put.outcome.result, puts(system)) == (Result.UNCHANGED, [])
+
+
+def test_an_upload_that_breaks_is_done_again_whole(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    system.inject(Response(hang_up=True), path="a.md")
+    system.inject(Response(503, "<Code>SlowDown</Code>"), path="a.md")
+    (put,) = base.put_files([a_file(tmp_path)], {})
+    assert put.outcome is None
+    assert [request.body for request in puts(system)] == [b"# A\n\ntext\n"] * 3
+
+
+def test_a_bucket_that_stays_busy_ends_the_command(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    system.inject(Response(503, "<Code>SlowDown</Code>"), times=ATTEMPTS, path="a.md")
+    with pytest.raises(StoreUnavailableError, match="SlowDown"):
+        list(base.put_files([a_file(tmp_path)], {}))
+
+
+def test_an_address_that_is_refused_is_an_error(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    system.inject(Response(403, "<Code>AccessDenied</Code>"), path="a.md")
+    with pytest.raises(OpxError, match=r"refused .*a.md \(403, AccessDenied\)"):
+        list(base.put_files([a_file(tmp_path)], {}))
+
+
+@pytest.mark.parametrize("changed", [b"# B\n\ntext\n", b"# A\n\nlonger text\n", b"#"])
+def test_a_file_that_changes_meanwhile_fails_and_is_not_stored(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: bytes
+) -> None:
+    file = a_file(tmp_path)
+    ask = system.bucket.sign_put
+
+    def change_and_sign(*args: object, **more: object) -> object:
+        file.path.write_bytes(changed)
+        return ask(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(system.bucket, "sign_put", change_and_sign)
+    (put,) = base.put_files([file], {})
+    assert put.outcome is not None
+    assert put.outcome.result is Result.FAILED
+    assert "changed while it was sent" in put.outcome.reason
+    assert system.services.store.head("documents/docs/a.md") is None
+
+
+def test_a_file_that_is_too_large_fails_with_the_limit(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    large = tmp_path / "large.md"
+    with large.open("wb") as stream:
+        stream.truncate(system.services.settings.max_document_bytes + 1)
+    outcomes = {
+        put.object_key: put.outcome for put in base.put_files([FileToIngest(large, "large.md"), a_file(tmp_path)], {})
+    }
+    failed = outcomes["large.md"]
+    assert failed is not None
+    assert "33,554,433 bytes" in failed.reason
+    assert outcomes["documents/docs/a.md"] is None
+
+
+def test_a_caller_that_stops_sends_no_more(system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path) -> None:
+    done = base.put_files([a_file(tmp_path, f"{number}.md") for number in range(40)], {})
+    next(done)
+    done.close()  # type: ignore[attr-defined]
+    sent = len(system.requests)
+    assert sent < 80
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("opx-upload")]
+
+
+def test_a_failure_from_before_is_not_taken_for_a_new_one(system: DeployedSystem, tmp_path: Path) -> None:
+    def wake_the_workers(_seconds: float) -> None:
+        system.asleep = False
+
+    base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=wake_the_workers)
+    results = []
+    for data in (b"", b"# Mended\n\ntext\n"):
+        (put,) = base.put_files([a_file(tmp_path, data=data)], {})
+        system.asleep = True
+        results += [outcome.result for outcome in base.work([put.object_key], no_progress)]
+    base.close()
+    assert results == [Result.FAILED, Result.INGESTED]
+
+
+def test_no_files_ask_nothing(system: DeployedSystem, base: RemoteKnowledgeBase) -> None:
+    assert list(base.put_files([], {})) == []
+    assert system.requests == []
+
+
+def test_many_keys_are_deleted_in_portions(system: DeployedSystem, base: RemoteKnowledgeBase) -> None:
+    base.delete_objects([f"documents/{number}.md" for number in range(150)])
+    sizes = [len(request.json()["objectKeys"]) for request in system.requests if request.path == "/objects/delete"]
+    assert sizes == [100, 50]
+
+
+def test_an_answer_of_another_version_says_so(system: DeployedSystem, base: RemoteKnowledgeBase) -> None:
+    system.inject(Response(200, {"kinds": []}), path="/categories")
+    with pytest.raises(OpxError, match="bring both to the same version"):
+        _ = base.knowledge

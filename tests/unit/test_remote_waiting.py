@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from opx.adapters.remote.waiting import KEYS_A_ROUND, KEYS_AT_ONCE, LONGEST_PAUSE_SECONDS, Waiting
+from opx.ingestion.outcomes import Result
+from opx.knowledge_base import ObjectPhase, ObjectState
+
+WAITING, INGESTED, FAILED = ObjectPhase.WAITING, ObjectPhase.INGESTED, ObjectPhase.FAILED
+
+
+class Workers:
+    """Settles what it is asked about as `phase` says; time passes only in pauses."""
+
+    def __init__(self, phase: Callable[[str, float], ObjectPhase]) -> None:
+        self.phase = phase
+        self.clock = 0.0
+        self.asked: list[Sequence[str]] = []
+        self.pauses: list[float] = []
+
+    def states(self, keys: Sequence[str]) -> list[ObjectState]:
+        self.asked.append(keys)
+        found = [(key, self.phase(key, self.clock)) for key in keys]
+        return [
+            ObjectState(key, phase, mark="new", reason="bad") if phase is FAILED else ObjectState(key, phase)
+            for key, phase in found
+        ]
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.clock += seconds
+
+    def wait(self, keys: Sequence[str], known: dict[str, str] | None = None, patience: float = 60) -> dict[str, Result]:
+        waiting = Waiting(self.states, pause=self.pause, now=lambda: self.clock, patience=patience)
+        return {outcome.object_key: outcome.result for outcome in waiting.outcomes(keys, known or {})}
+
+
+def test_nothing_to_wait_for_asks_nothing() -> None:
+    workers = Workers(lambda key, now: INGESTED)
+    assert workers.wait([]) == {}
+    assert workers.asked == []
+
+
+def test_what_is_settled_is_not_asked_for_again() -> None:
+    workers = Workers(lambda key, now: INGESTED if key == "a" or now > 2 else WAITING)
+    assert workers.wait(["b", "a", "a"]) == {"a": Result.INGESTED, "b": Result.INGESTED}
+    assert workers.asked[0] == ["a", "b"]
+    assert all(keys == ["b"] for keys in workers.asked[1:])
+
+
+def test_a_failure_from_before_does_not_count() -> None:
+    workers = Workers(lambda key, now: FAILED)
+    assert workers.wait(["a"], {"a": "old"}) == {"a": Result.FAILED}
+    assert workers.wait(["a"], {"a": "new"}) == {}
+
+
+def test_what_stands_still_is_left_to_the_workers() -> None:
+    workers = Workers(lambda key, now: WAITING)
+    assert workers.wait(["a"], patience=60) == {}
+    assert 60 <= workers.clock <= 60 + LONGEST_PAUSE_SECONDS
+
+
+def test_patience_begins_anew_with_every_document() -> None:
+    settled = {"a": 50, "b": 100, "c": 150}
+    workers = Workers(lambda key, now: INGESTED if now >= settled[key] else WAITING)
+    assert len(workers.wait(list(settled), patience=60)) == 3
+
+
+def test_pauses_grow_while_nothing_happens() -> None:
+    workers = Workers(lambda key, now: INGESTED if now > 30 else WAITING)
+    workers.wait(["a"])
+    assert workers.pauses == sorted(workers.pauses)
+    assert workers.pauses[-1] == LONGEST_PAUSE_SECONDS
+
+
+def test_many_are_asked_for_in_portions_in_turn() -> None:
+    keys = [f"{number:04d}" for number in range(2 * KEYS_A_ROUND)]
+    workers = Workers(lambda key, now: WAITING if key < keys[KEYS_A_ROUND] and now < 1 else INGESTED)
+    assert len(workers.wait(keys)) == len(keys)
+    assert max(map(len, workers.asked)) == KEYS_AT_ONCE
+    second_round = workers.asked[KEYS_A_ROUND // KEYS_AT_ONCE]
+    assert second_round[0] == keys[KEYS_A_ROUND]
