@@ -42,7 +42,7 @@ demo: $(VENV)/.ready ## take the example corpus in and ask five questions
 	@$(BIN)/opx demo
 
 test: $(VENV)/.ready-dev ## run all tests (no account, no network)
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine and use what was deployed
 	$(BIN)/python -m pytest tests/deployment -m deployment

@@ -13,6 +13,13 @@ from tests.fakes import function_logs
 from tests.infra.templates import Assembly, synthesise
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process runs all of these, so that each environment is synthesised once and not once a process."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("infra"))
+
+
 @pytest.fixture(scope="session")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Assembly]:
     """Synthesise an environment with this context."""

@@ -356,14 +356,29 @@ LARGE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LARGE)
-def test_a_large_document_is_cut_in_bounded_memory(kind: str) -> None:
+def test_a_large_document_is_cut_in_memory_that_does_not_grow_with_it(kind: str) -> None:
     encode("the ranks are in memory before it is measured")
+    small, large = (peak_of_cutting(kind, size) for size in (MEGABYTE // 2, 2 * MEGABYTE))
+    assert large < small + MEGABYTE / 2
+    assert large < 16 * MEGABYTE
+
+
+def peak_of_cutting(kind: str, size: int) -> int:
+    """The most bytes in use while the first `size` characters are cut."""
     gc.collect()
     tracemalloc.start()
     try:
-        count = sum(1 for _ in chunk_document(LARGE[kind](), OWNER))
+        count = sum(1 for _ in chunk_document(_beginning(LARGE[kind](), size), OWNER))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert count > 1000
-    assert peak < 16 * MEGABYTE
+    assert count > size / 10_000
+    return peak
+
+
+def _beginning(pieces: Iterable[str], size: int) -> Iterator[str]:
+    for piece in pieces:
+        if size <= 0:
+            return
+        yield piece
+        size -= len(piece)
