@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from infra.configuration import ContextError, Deployment
+from infra.constructs.layer_contents import ROOT
 
 
 def test_without_context_a_retained_next_generation_dev_environment_is_made() -> None:
@@ -60,6 +63,11 @@ def test_keys_that_mean_something_only_together_are_refused_alone(context: dict[
 def test_an_unknown_key_is_refused_with_what_is_allowed() -> None:
     with pytest.raises(ContextError, match="unknown context key 'enviroment'; allowed: environment, account"):
         Deployment.from_context({"enviroment": "prod"})
+
+
+def test_the_operators_guide_lists_every_key() -> None:
+    choices = (ROOT / "docs" / "deploy.md").read_text().partition("## Choices")[2].partition("## ")[0]
+    assert [field.name for field in fields(Deployment) if f"`{field.name}`" not in choices] == []
 
 
 def test_context_of_cdk_itself_is_left_alone() -> None:
