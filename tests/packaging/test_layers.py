@@ -31,6 +31,8 @@ FUNCTIONS = {
         "ingest",
         ("opx.adapters.aws.opensearch", "opx.adapters.aws.upload_signer", "opx.text.tokenizer"),
     ),
+    "report_coverage": ("ingest", ("opx.adapters.aws.services", "opx.adapters.aws.table")),
+    "sync_knowledge_base": ("api", ("opx.adapters.aws.services", "opx.adapters.aws.knowledge_base_sync")),
 }
 """By use case: its dependency layer, and what its first event loads on top of the handler."""
 
