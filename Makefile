@@ -75,7 +75,7 @@ eval: $(VENV)/.ready ## retrieval quality on a BEIR folder: make eval EVAL_SET=p
 	$(BIN)/opx eval $(EVAL_SET)
 
 synth: $(VENV)/.ready-dev ## write the CloudFormation templates to cdk.out
-	CDK_OUTDIR=cdk.out $(BIN)/python app.py
+	CDK_OUTDIR=cdk.out $(BIN)/python app.py $(CONTEXT)
 
 deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make deploy CONTEXT='-c environment=prod'
 	@$(BIN)/python -m infra.preflight $(CONTEXT)

@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.configuration import Deployment
-from infra.constructs import rights
+from infra.constructs import managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
@@ -180,6 +180,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             **configured_identity(names),
             "corpus_bucket": names.corpus_bucket,
             "ingest_queue_url": names.queue_url("ingest"),
+            **managed_search.copying_settings(names),  # which is part of how a document was taken in
         },
         rights=_manage_rights(names),
         concurrency=MANAGE_CONCURRENCY if names.deployment.query_concurrency else 0,

@@ -12,17 +12,18 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.agent import AgentStack
 from infra.api import ApiStack
-from infra.configuration import ContextError, Deployment
+from infra.configuration import OWN_KEY, ContextError, Deployment
 from infra.constructs.code import LayerSource, Platform
 from infra.constructs.customer_key import EncryptWith
 from infra.constructs.hybrid_index import ExistingIndex, SearchEngine
 from infra.constructs.managed_search import ManagedBase, is_wanted
 from infra.constructs.private_network import RunInside
-from infra.foundation import FoundationStack
 from infra.ingestion import IngestionStack
+from infra.key import KeyStack
 from infra.knowledge_base import KnowledgeBaseStack
 from infra.learning import LearningStack
 from infra.names import Names
+from infra.network import NetworkStack
 from infra.observability import ObservabilityStack
 from infra.retrieval import RetrievalStack
 from infra.search import SearchStack
@@ -56,8 +57,10 @@ class Stacks:
     """None where agents are made elsewhere."""
     api: ApiStack | None
     """None where there is no HTTP API."""
-    foundation: FoundationStack | None
-    """None without a key and without a network of its own."""
+    key: KeyStack | None
+    """None without a key of its own."""
+    network: NetworkStack | None
+    """None where functions run outside of any."""
     observability: ObservabilityStack
 
 
@@ -80,13 +83,13 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
             stack.add_stack_dependency(earlier)
         return stack
 
-    foundation = add("foundation", FoundationStack) if FoundationStack.needed(deployment) else None
+    key = add("key", KeyStack) if deployment.kms_key == OWN_KEY else None
+    network = add("network", NetworkStack) if deployment.vpc else None
     storage = add("storage", StorageStack)
     search = None
     engine: SearchEngine = ExistingIndex(deployment.search_endpoint, deployment.search_arn)
     if not deployment.search_endpoint:
-        network = foundation.network if foundation else None
-        search = add("search", SearchStack, vpc_endpoint=network.collection_endpoint if network else "")
+        search = add("search", SearchStack, vpc_endpoint=network.network.collection_endpoint if network else "")
         engine = search.collection
     code = {"collection": engine, "source": source}
     managed: ManagedBase | None = None
@@ -104,17 +107,11 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     if deployment.api_auth != "none":
         api = add("api", ApiStack, retrieval, retrieve_arn=retrieval.target_arn, **code)
     observability = add("observability", ObservabilityStack, storage, sources, source=source)
-    _apply(app, deployment.kms_key, foundation)
+    if deployment.kms_key:
+        cdk.Aspects.of(app).add(EncryptWith(key.key.key_arn if key else deployment.kms_key))
+    if network:
+        cdk.Aspects.of(app).add(RunInside(network.network))
     cdk.Tags.of(app).add("application", "opx-knowledge")
     cdk.Tags.of(app).add("environment", deployment.environment)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    return Stacks(storage, search, ingestion, retrieval, sources, learning, agent, api, foundation, observability)
-
-
-def _apply(app: cdk.App, key: str, foundation: FoundationStack | None) -> None:
-    """Aspects reach every stack, those too that are added later."""
-    if key:
-        arn = foundation.key.key_arn if foundation and foundation.key else key
-        cdk.Aspects.of(app).add(EncryptWith(arn))
-    if foundation and foundation.network:
-        cdk.Aspects.of(app).add(RunInside(foundation.network))
+    return Stacks(storage, search, ingestion, retrieval, sources, learning, agent, api, key, network, observability)

@@ -25,6 +25,7 @@ CHOICES = {
     "knowledge_base": ("none", "bedrock"),
     "search_engine": SEARCH_ENGINES,
     "api_auth": ("iam", "jwt", "none"),
+    "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
 """Allowed values. `api_auth` none: there is no HTTP API at all, not an open one. The runtime of Python 3.11 is missing
 since its C library is older than the wheels of some packages need."""
@@ -52,7 +53,8 @@ class Deployment:
     their stack. `bundle`: layers get their dependencies, which takes network. `corpus_bucket` and `deploy_role` (an
     ARN) replace the names that follow from the environment. `client_id` and `project_id` are who a caller is that names
     nobody. `agent_model` and `agent_schema` are the classic agent's. `search_endpoint` and `search_arn` name a
-    collection that exists already, in place of one of our own; another `search_index` is a new, empty index.
+    collection that exists already, in place of one of our own; another `search_index` is a new, empty index;
+    `search_standby` false leaves out the replicas of a classic one.
     `search_engine` is what answers questions where there is a managed knowledge base besides. `kms_key`: empty for keys of
     AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve
     nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas.
@@ -67,6 +69,7 @@ class Deployment:
     search_endpoint: str = ""
     search_arn: str = ""
     search_index: str = DEFAULT_INDEX
+    search_standby: bool = True
     embedding_model: str = DEFAULT_MODEL
     corpus_bucket: str = ""
     deploy_role: str = ""
@@ -82,6 +85,7 @@ class Deployment:
     jwt_audience: str = ""
     kms_key: str = ""
     alarm_email: str = ""
+    log_level: str = "INFO"
     ingest_concurrency: int = 10
     query_concurrency: int = 50
     vpc: bool = False

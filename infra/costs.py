@@ -67,7 +67,7 @@ QUEUES_POLLED = 1
 POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
 """Lambda asks a queue five times in parallel, for 20 seconds each, whether there is anything or not."""
 
-ALARM_METRICS, DASHBOARDS = 19, 3
+ALARM_METRICS, DASHBOARDS = 23, 3
 METRICS_OF_QUERIES = 40
 """Metrics that are paid for in an hour with questions or documents, and only then."""
 
@@ -146,7 +146,7 @@ def options() -> dict[str, float]:
         "`-c kms_key=own` (in place of the alarms' key)": 0.0,
         "`-c vpc=true` (3 endpoints in 2 zones)": 3 * 2 * HOURS * price["Interface endpoint, zone-hour"],
         "`-c search_generation=classic` (2 OCUs, always)": 2 * HOURS * price["OpenSearch Serverless, OCU-hour"],
-        "the same with `-c ephemeral=true` (1 OCU)": HOURS * price["OpenSearch Serverless, OCU-hour"],
+        "the same with `-c search_standby=false` (1 OCU)": HOURS * price["OpenSearch Serverless, OCU-hour"],
         "`-c snapstart=false`": -SECONDS * price["SnapStart cache, GB-second"],
     }
 

@@ -85,7 +85,6 @@ class ObservabilityStack(Stack):
             source=source,
             settings={
                 "backend": "aws",
-                "environment": names.deployment.environment,
                 "table_prefix": names.prefix,
             },
             rights=[rights.on_tables(names, READ_TABLES, ["dynamodb:Query"])],

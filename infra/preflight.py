@@ -10,14 +10,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Protocol
 
 import boto3
+from aws_cdk import Token
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, ProfileNotFound
 
 from infra.api import MANAGE_CONCURRENCY
+from infra.command_line import context_of
 from infra.configuration import ContextError, Deployment
 from infra.constructs.hybrid_index import index_schema
 from infra.names import Names
@@ -76,6 +77,20 @@ def bootstrap(_: Deployment, clients: Clients) -> Iterator[Problem]:
         yield Problem(f"the account is {state} in this region: run `npx aws-cdk@2.1148.1 bootstrap` first")
 
 
+def bucket(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
+    """Names of buckets are taken once in the world; only environments with a name of their own have one that isn't."""
+    name = Names(deployment).corpus_bucket
+    if Token.is_unresolved(name):
+        return
+    try:
+        clients("s3").head_bucket(Bucket=name)
+    except ClientError as exc:
+        if exc.response["Error"]["Code"] not in ("403", "404"):
+            raise
+        if exc.response["Error"]["Code"] == "403":
+            yield Problem(f"the bucket name {name} is taken by another account: choose one with -c corpus_bucket=...")
+
+
 def concurrency(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
     wanted = deployment.ingest_concurrency + deployment.query_concurrency
     wanted += MANAGE_CONCURRENCY if deployment.query_concurrency and deployment.api_auth != "none" else 0
@@ -112,7 +127,7 @@ def model_access(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
     if "NOT_AVAILABLE" in (found["regionAvailability"], found["entitlementAvailability"]):
         yield Problem(f"the embedding model {name} is not available here: choose another with -c embedding_model=...")
     elif found["authorizationStatus"] == "NOT_AUTHORIZED":
-        yield Problem(f"this account has no access to {name}: ask for it under Model access in the Bedrock console")
+        yield Problem(f"this account may not use {name}: see its model agreement in Bedrock, and policies that deny it")
 
 
 def agents(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
@@ -151,6 +166,7 @@ def index_of_the_last_deployment(deployment: Deployment, clients: Clients) -> It
 CHECKS: tuple[Callable[[Deployment, Clients], Iterator[Problem]], ...] = (
     account,
     bootstrap,
+    bucket,
     concurrency,
     search_generation,
     model_access,
@@ -176,7 +192,7 @@ def _identity(schema: Any) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Print what is missing; 1 if the deployment would fail. Arguments are those of the `cdk` command."""
     try:
-        deployment = Deployment.from_context(_context(arguments))
+        deployment = Deployment.from_context(context_of(arguments))
         session = boto3.Session()
     except (ContextError, ProfileNotFound) as exc:
         return _refuse(str(exc))
@@ -197,16 +213,6 @@ def main(arguments: Sequence[str]) -> int:
     for problem in found:
         print(f"{'error' if problem.fatal else 'warning'}: {problem.text}", file=sys.stderr)  # noqa: T201
     return int(any(problem.fatal for problem in found))
-
-
-def _context(arguments: Sequence[str]) -> dict[str, str]:
-    """The `-c key=value` and `--context key=value` among the arguments; others are the command's own business."""
-    context = {}
-    for option, value in pairwise(arguments):
-        if option in ("-c", "--context"):
-            key, _, given = value.partition("=")
-            context[key] = given
-    return context
 
 
 def _refuse(reason: str) -> int:

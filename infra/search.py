@@ -33,7 +33,7 @@ class SearchStack(Stack):
         )
         if managed_search.is_wanted(names):
             arn = self.collection.arn
-            ManagedIndex(self, "ManagedIndex", names=names, collection_arn=arn, manager=manager)
+            ManagedIndex(self, "ManagedIndex", names=names, collection_arn=arn)
         CfnOutput(self, "Endpoint", value=self.collection.endpoint)
 
     def _execution_role(self) -> str:

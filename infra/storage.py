@@ -22,5 +22,6 @@ class StorageStack(Stack):
         corpus = CorpusBucket(self, "Corpus", bucket_name=names.corpus_bucket, ephemeral=ephemeral)
         for spec in ALL_TABLES:
             name = spec.name.removeprefix(_COMMON).title()
-            KnowledgeTable(self, f"{name}Table", spec=spec, table_name=names.table(spec), ephemeral=ephemeral)
+            table = KnowledgeTable(self, f"{name}Table", spec=spec, table_name=names.table(spec), ephemeral=ephemeral)
+            table.node.add_dependency(corpus)  # whose name may be taken: nothing should be there then
         CfnOutput(self, "CorpusBucket", value=corpus.bucket.bucket_name)

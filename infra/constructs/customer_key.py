@@ -55,7 +55,7 @@ def key_policy() -> list[iam.PolicyStatement]:
     return [
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal(f"{service}.amazonaws.com") for service in SERVICES],
-            actions=list(USE_KEY),
+            actions=[*USE_KEY, "kms:DescribeKey", "kms:ReEncrypt*"],  # the last two for event buses and archives
             resources=["*"],
             conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
         ),
@@ -111,7 +111,7 @@ class EncryptWith:
             node.kms_master_key_id = self._arn
         elif isinstance(node, logs.CfnLogGroup):
             node.kms_key_id = self._arn
-        elif isinstance(node, events.CfnEventBus):
+        elif isinstance(node, events.CfnEventBus | events.CfnArchive):
             node.kms_key_identifier = self._arn
         elif isinstance(node, lambda_.CfnFunction):
             node.kms_key_arn = self._arn

@@ -96,15 +96,14 @@ class HybridIndex(Construct):
         return self._collection.attr_arn
 
     def _make_collection(self, group: aoss.CfnCollectionGroup | None) -> aoss.CfnCollection:
-        ephemeral = self._names.deployment.ephemeral
         collection = aoss.CfnCollection(
             self,
             "Collection",
             name=self._names.collection,
             type="VECTORSEARCH",
-            standby_replicas="DISABLED" if ephemeral and not group else "ENABLED",
+            standby_replicas="ENABLED" if self._names.deployment.search_standby or group else "DISABLED",
             collection_group_name=group.name if group else None,
-            deletion_protection="DISABLED" if ephemeral else "ENABLED",
+            deletion_protection="DISABLED",  # it would hold up the rollback of a first deployment; RETAIN keeps it
         )
         if group:
             collection.add_resource_dependency(group)
@@ -151,7 +150,7 @@ class HybridIndex(Construct):
     def _access_policy(self, kind: str, principal: str, permissions: tuple[str, ...]) -> CfnResource:
         rule = {
             "ResourceType": "index",
-            "Resource": [f"index/{self._names.collection}/{self.index_name}"],
+            "Resource": [f"index/{self._names.collection}/*"],  # a new index has its rights before it is there
             "Permission": list(permissions),
         }
         name = self._names.access_policy(kind.lower())

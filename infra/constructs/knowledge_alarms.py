@@ -21,6 +21,8 @@ UNSURE = 0.5
 FEW_QUERIES = 10
 """In an hour: below, one odd question would decide the average."""
 MOSTLY_UNAVAILABLE = 0.5
+FEW_UNAVAILABLE = 3
+"""In five minutes: a collection that wakes up fails a call and its repetitions."""
 WAITED_TOO_LONG_SECONDS = 3600
 
 _HOUR = Duration.hours(1)
@@ -50,6 +52,7 @@ class KnowledgeAlarms(Construct):
         self._action = actions.SnsAction(topic)
         self.alarms: list[cloudwatch.Alarm] = []
         self._about_queries()
+        self._about_failed_answers()
         self._about_sources(names.queue("ingest"))
         for queue in dead_letters:
             self._about_dead_letters(queue)
@@ -95,6 +98,33 @@ class KnowledgeAlarms(Construct):
             expression=expression, using_metrics=measured, period=_HOUR, label="Average confidence"
         )
 
+    def _about_failed_answers(self) -> None:
+        """The functions that answer tell whoever asked of an error, and don't fail, so that Lambda counts none."""
+        self._add(
+            "answers-failed",
+            _sum_of(
+                "Failed answers",
+                api=self._measured.of(Metric.API_ERRORS, "Sum"),
+                tools=self._measured.of(Metric.TOOL_ERRORS, "Sum"),
+            ),
+            "A request of the HTTP API or a tool call failed for a reason that nobody foresaw. See the errors and their "
+            "tracebacks in the logs of the functions that answer; after a deployment, roll back.",
+            threshold=0,
+        )
+        self._add(
+            "store-unavailable",
+            _sum_of(
+                "Answers without a store",
+                api=self._measured.of(Metric.API_UNAVAILABLE, "Sum"),
+                tools=self._measured.of(Metric.TOOL_UNAVAILABLE, "Sum"),
+            ),
+            "Requests or tool calls go unanswered as a store can't be reached or throttles, for ten minutes. See the "
+            "logs of the functions that answer for which: tables, bucket, search index, or embedding model.",
+            threshold=FEW_UNAVAILABLE,
+            periods=2,
+            datapoints=2,
+        )
+
     def _about_sources(self, queue: str) -> None:
         self._add(
             "sync-overdue",
@@ -124,16 +154,13 @@ class KnowledgeAlarms(Construct):
         )
 
     def _about_function(self, function: str) -> None:
-        failed = {
-            "errors": of_function("Errors", function, "Sum"),
-            "throttles": of_function("Throttles", function, "Sum"),
-        }
-        expression = cloudwatch.MathExpression(
-            expression="errors + throttles", using_metrics=failed, period=FIVE_MINUTES, label="Errors and throttles"
-        )
         self._add(
             f"function-{function.removeprefix(self._function_prefix)}",
-            expression,
+            _sum_of(
+                "Errors and throttles",
+                errors=of_function("Errors", function, "Sum"),
+                throttles=of_function("Throttles", function, "Sum"),
+            ),
             f"Function {function} failed, ran out of time or memory, or was throttled. See its log group "
             f"/aws/lambda/{function}, and its concurrency.",
             threshold=0,
@@ -165,3 +192,13 @@ class KnowledgeAlarms(Construct):
         alarm.add_alarm_action(self._action)
         alarm.add_ok_action(self._action)
         self.alarms.append(alarm)
+
+
+def _sum_of(label: str, **metrics: cloudwatch.IMetric) -> cloudwatch.MathExpression:
+    """Of all in five minutes. One that is missing counts as 0: without that, the sum of the others is missing too."""
+    return cloudwatch.MathExpression(
+        expression=" + ".join(f"FILL({name}, 0)" for name in metrics),
+        using_metrics=metrics,
+        period=FIVE_MINUTES,
+        label=label,
+    )

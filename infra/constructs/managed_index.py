@@ -9,7 +9,7 @@ from aws_cdk import Fn, RemovalPolicy, Stack
 from aws_cdk import aws_opensearchserverless as aoss
 from constructs import Construct
 
-from infra.constructs.hybrid_index import MANAGE, WRITE
+from infra.constructs.hybrid_index import WRITE
 from infra.names import Names
 from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, FILTER_ATTRIBUTES, TAGS_ATTRIBUTE
 
@@ -25,18 +25,16 @@ DIMENSION = 1024
 
 
 class ManagedIndex(Construct):
-    """An index with the fields that Bedrock writes. The knowledge base's role may fill it, `manager` may create it.
+    """An index with the fields that Bedrock writes. The knowledge base's role may fill it; who makes the library's own
+    index makes this one too.
 
     It goes with its stack: it can be made again from the copies in the corpus.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, names: Names, collection_arn: str, manager: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, names: Names, collection_arn: str) -> None:
         super().__init__(scope, construct_id)
         self._names = names
-        policies = [
-            self._access("Fill", names.access_policy("managed"), names.role_arn(ROLE), WRITE),
-            self._access("Create", names.access_policy("mcreate"), manager, MANAGE),
-        ]
+        policy = self._access("Fill", names.access_policy("managed"), names.role_arn(ROLE), WRITE)
         index = aoss.CfnCollectionIndex(
             self,
             "Index",
@@ -45,8 +43,7 @@ class ManagedIndex(Construct):
             index_schema=managed_schema(names.deployment.search_generation),
         )
         index.apply_removal_policy(RemovalPolicy.DESTROY)
-        for policy in policies:
-            index.add_resource_dependency(policy)
+        index.add_resource_dependency(policy)
 
     def _access(self, kind: str, name: str, principal: str, permissions: tuple[str, ...]) -> aoss.CfnAccessPolicy:
         rule = {

@@ -25,6 +25,9 @@ SERVICES: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
 }
 """What functions call besides S3 and DynamoDB, whose endpoints cost nothing, and the collection, which has its own."""
 
+COLLECTIONS = ec2.InterfaceVpcEndpointAwsService("aoss-data")
+"""The data plane of next-generation collections: their names end in `on.aws`, which other endpoints don't resolve."""
+
 MANAGED_KNOWLEDGE: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
     "KnowledgeBase": ec2.InterfaceVpcEndpointAwsService.BEDROCK_AGENT_RUNTIME,
     "KnowledgeBaseJobs": ec2.InterfaceVpcEndpointAwsService.BEDROCK_AGENT,
@@ -68,18 +71,27 @@ class PrivateNetwork(Construct):
         managed = MANAGED_KNOWLEDGE if names.deployment.knowledge_base == "bedrock" else {}
         for name, service in {**SERVICES, **managed}.items():
             self.vpc.add_interface_endpoint(name, service=service, security_groups=[endpoints], open=False)
-        self.collection_endpoint = aoss.CfnVpcEndpoint(
-            self,
-            "Collection",
-            name=names.collection,
-            vpc_id=self.vpc.vpc_id,
-            subnet_ids=self.subnet_ids,
-            security_group_ids=[endpoints.security_group_id],
-        ).ref
+        self.collection_endpoint = self._collection_endpoint(names, endpoints)
 
     @property
     def subnet_ids(self) -> list[str]:
         return [subnet.subnet_id for subnet in self.vpc.isolated_subnets]
+
+    def _collection_endpoint(self, names: Names, group: ec2.ISecurityGroup) -> str:
+        """Next-generation collections are reached through an endpoint of EC2, classic ones through one of their own."""
+        if names.deployment.search_generation == "nextgen":
+            endpoint = self.vpc.add_interface_endpoint(
+                "Collection", service=COLLECTIONS, security_groups=[group], open=False
+            )
+            return endpoint.vpc_endpoint_id
+        return aoss.CfnVpcEndpoint(
+            self,
+            "ClassicCollection",
+            name=names.collection,
+            vpc_id=self.vpc.vpc_id,
+            subnet_ids=self.subnet_ids,
+            security_group_ids=[group.security_group_id],
+        ).ref
 
     def _endpoints_group(self) -> ec2.SecurityGroup:
         group = ec2.SecurityGroup(

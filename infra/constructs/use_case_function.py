@@ -83,7 +83,7 @@ class UseCaseFunction(Construct):
             handler="handler.handler",
             code=source.function_code(spec.use_case),
             layers=[source.library(self), source.dependencies(self, spec.dependencies)],
-            environment={env_name(field): value for field, value in settings.items()},
+            environment={env_name(field): value for field, value in {**_everywhere(names), **settings}.items()},
             memory_size=spec.memory,
             timeout=Duration.seconds(spec.timeout),
             reserved_concurrent_executions=concurrency or None,
@@ -101,11 +101,15 @@ class UseCaseFunction(Construct):
         return lambda_.Alias(self, "Live", alias_name=LIVE, version=self.function.current_version)
 
 
+def _everywhere(names: Names) -> dict[str, str]:
+    """How to log and measure."""
+    return {"environment": names.deployment.environment, "log_level": names.deployment.log_level}
+
+
 def common_settings(names: Names, endpoint: str) -> dict[str, str]:
     """What every function needs to find tables, index and model."""
     return {
         "backend": "aws",
-        "environment": names.deployment.environment,
         "table_prefix": names.prefix,
         "search_endpoint": endpoint,
         "search_index": names.deployment.search_index,

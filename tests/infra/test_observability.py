@@ -23,7 +23,15 @@ from tests.fakes import FakeContext, function_logs
 from tests.infra.templates import Assembly, Resource, listed
 
 STACK = "observability"
-REQUIRED = ("query-latency", "query-confidence", "unavailable", "sync-overdue", "ingestion-behind")
+REQUIRED = (
+    "query-latency",
+    "query-confidence",
+    "unavailable",
+    "answers-failed",
+    "store-unavailable",
+    "sync-overdue",
+    "ingestion-behind",
+)
 
 OF_AWS = {
     "AWS/Lambda": ({"Duration", "Errors", "Throttles", "ConcurrentExecutions"}, {"FunctionName"}),
@@ -200,6 +208,26 @@ class TestAlarms:
         (expression,) = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
         assert expression == "IF(queries >= 10, confidence, 1)"
         assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0.5, "LessThanThreshold")
+
+    @pytest.mark.parametrize(
+        ("kind", "metrics", "condition"),
+        [
+            ("answers-failed", ["ApiErrors", "ToolErrors"], (0, 1, 1)),
+            ("store-unavailable", ["ApiUnavailable", "ToolUnavailable"], (3, 2, 2)),
+        ],
+    )
+    def test_answers_that_say_they_failed(
+        self, alarms: dict[str, Resource], kind: str, metrics: list[str], condition: tuple[int, int, int]
+    ) -> None:
+        """Of people and of agents, even if only one kind ever asks: what is missing counts as none."""
+        alarm = alarms[kind]
+        parts = {query["Id"]: query["MetricStat"] for query in alarm["Metrics"] if "MetricStat" in query}
+        (expression,) = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
+        assert expression == " + ".join(f"FILL({name}, 0)" for name in parts)
+        assert sorted(part["Metric"]["MetricName"] for part in parts.values()) == metrics
+        assert {(part["Stat"], part["Period"]) for part in parts.values()} == {("Sum", 300)}
+        assert (alarm["Threshold"], alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == condition
+        assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
 
     def test_every_dead_letter_queue_has_one(self, default: Assembly, alarms: dict[str, Resource]) -> None:
         queues = [queue["QueueName"] for queue in everywhere(default, "SQS::Queue") if "RedrivePolicy" not in queue]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 
+from infra.command_line import context_of
 from infra.configuration import Deployment
 from infra.constructs.hybrid_index import index_schema
 from infra.preflight import main, problems
@@ -27,6 +29,7 @@ AVAILABLE = {
 GOOD: dict[tuple[str, str], dict[str, Any] | str] = {
     ("sts", "get_caller_identity"): {"Account": ACCOUNT},
     ("ssm", "get_parameter"): {"Parameter": {"Value": "30"}},
+    ("s3", "head_bucket"): "404",
     ("lambda", "get_account_settings"): {
         "AccountLimit": {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 1000}
     },
@@ -102,9 +105,10 @@ def test_an_account_that_has_all_is_told_nothing() -> None:
             "get_foundation_model_availability",
             {**AVAILABLE, "authorizationStatus": "NOT_AUTHORIZED"},
             {},
-            "no access to amazon.titan-embed-text-v2:0: ask for it under Model access",
+            "may not use amazon.titan-embed-text-v2:0: see its model agreement",
             True,
         ),
+        ("head_bucket", "403", {"environment": "prod"}, "opx-knowledge-corpus is taken .* -c corpus_bucket=", True),
         ("list_agents", {"agentSummaries": []}, {"agent": "classic"}, "closed to new customers", False),
     ],
 )
@@ -132,6 +136,17 @@ def test_what_the_deployment_does_without_is_not_asked_for(
     operation: str, answer: dict[str, Any] | str, context: dict[str, object]
 ) -> None:
     assert told(Account(**{operation: answer}), **context) == []
+
+
+def test_a_bucket_of_this_account_may_be_there() -> None:
+    assert told(Account(head_bucket={}), environment="prod") == []
+
+
+def test_choices_are_read_from_cdk_json_and_the_command_line_wins(tmp_path: Path) -> None:
+    file = tmp_path / "cdk.json"
+    file.write_text(json.dumps({"app": "x", "context": {"agent": "none", "vpc": True}}))
+    arguments = ["deploy", "-c", "agent=classic", "--context=region=eu-west-1", "--context", "environment=a=b"]
+    assert context_of(arguments, file) == {"agent": "classic", "vpc": True, "region": "eu-west-1", "environment": "a=b"}
 
 
 def test_an_index_for_another_model_is_refused_with_the_way_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -97,7 +98,7 @@ def test_each_principal_has_its_own_rights_on_the_one_index(
     statement = access(default, kind)
     assert statement["Principal"] == [f"arn:<AWS::Partition>:iam::<AWS::AccountId>:role/{role}"]
     (rule,) = statement["Rules"]
-    assert (rule["ResourceType"], rule["Resource"]) == ("index", ["index/dev-opx-knowledge/opx-knowledge"])
+    assert (rule["ResourceType"], rule["Resource"]) == ("index", ["index/dev-opx-knowledge/*"])
     assert set(rule["Permission"]) == {f"aoss:{permission}" for permission in permissions}
 
 
@@ -130,13 +131,28 @@ def test_the_schema_is_short_enough_to_be_accepted(model: str) -> None:
 
 def test_the_collection_outlives_its_stack_by_default(default: Assembly) -> None:
     resources = default.templates["search"]["Resources"]
-    assert all(resources[name]["DeletionPolicy"] == "Retain" for name in STATEFUL_IDS)
-    assert default.only("search", "OpenSearchServerless::Collection")["DeletionProtection"] == "ENABLED"
+    policies = {(resources[name]["DeletionPolicy"], resources[name]["UpdateReplacePolicy"]) for name in STATEFUL_IDS}
+    assert policies == {("RetainExceptOnCreate", "Retain")}
+
+
+def test_nothing_holds_up_the_rollback_of_a_first_deployment(default: Assembly) -> None:
+    assert default.only("search", "OpenSearchServerless::Collection")["DeletionProtection"] == "DISABLED"
+
+
+def test_tags_of_a_collection_stay_as_they_are_since_others_would_replace_it(default: Assembly) -> None:
+    tags = default.only("search", "OpenSearchServerless::Collection")["Tags"]
+    assert tags == [{"Key": "application", "Value": "opx-knowledge"}, {"Key": "environment", "Value": "dev"}]
 
 
 def test_an_ephemeral_collection_goes_with_its_stack(ephemeral: Assembly) -> None:
     resources = ephemeral.templates["search"]["Resources"]
-    kept = [name for name, resource in resources.items() if resource.get("DeletionPolicy") == "Retain"]
+    kept = [name for name, resource in resources.items() if "Retain" in resource.get("DeletionPolicy", "")]
     assert not kept
-    collection = ephemeral.only("search", "OpenSearchServerless::Collection")
-    assert (collection["DeletionProtection"], collection["StandbyReplicas"]) == ("DISABLED", "DISABLED")
+
+
+def test_replicas_of_a_classic_collection_are_a_choice_of_their_own(
+    ephemeral: Assembly, make: Callable[..., Assembly]
+) -> None:
+    assert ephemeral.only("search", "OpenSearchServerless::Collection")["StandbyReplicas"] == "ENABLED"
+    single = make(search_generation="classic", search_standby="false")
+    assert single.only("search", "OpenSearchServerless::Collection")["StandbyReplicas"] == "DISABLED"

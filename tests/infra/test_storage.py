@@ -137,7 +137,7 @@ def test_a_table_is_encrypted_restorable_and_paid_by_request(default: Assembly, 
 
 def test_state_outlives_its_stack_by_default(default: Assembly) -> None:
     for resource in stateful(default).values():
-        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
     for found in default.resources("storage", "DynamoDB::Table").values():
         assert found["DeletionProtectionEnabled"] is True
 

@@ -25,7 +25,7 @@ def with_key(make: Callable[..., Assembly]) -> Assembly:
 
 
 def test_by_default_there_is_neither_key_nor_network(default: Assembly) -> None:
-    assert "foundation" not in default.templates
+    assert not {"key", "network"} & set(default.templates)
     kinds = {(resource["Type"], stack) for stack, _, resource in default.all_resources()}
     found = {stack for kind, stack in kinds if kind.startswith(("AWS::KMS", "AWS::EC2"))}
     assert found == {"observability"}, "alarms can't be sent to a topic that is encrypted with a key of AWS"
@@ -38,6 +38,7 @@ def test_whatever_keeps_data_is_encrypted_with_the_key(with_key: Assembly) -> No
         "SQS::Queue": ("KmsMasterKeyId",),
         "SNS::Topic": ("KmsMasterKeyId",),
         "Logs::LogGroup": ("KmsKeyId",),
+        "Events::Archive": ("KmsKeyIdentifier",),
         "Events::EventBus": ("KmsKeyIdentifier",),
         "Lambda::Function": ("KmsKeyArn",),
     }
@@ -77,7 +78,7 @@ def test_functions_and_schedules_may_use_the_key_and_not_manage_it(with_key: Ass
 
 
 def test_a_key_of_its_own_rotates_and_lets_services_write_for_this_account_only(private: Assembly) -> None:
-    key = private.only("foundation", "KMS::Key")
+    key = private.only("key", "KMS::Key")
     assert key["EnableKeyRotation"] is True
     services = [s for s in key["KeyPolicy"]["Statement"] if "Service" in s["Principal"]]
     assert len(services) == 2
@@ -90,21 +91,29 @@ def test_functions_run_inside_and_reach_endpoints_alone(private: Assembly) -> No
     ours = [function for function in functions if "opx-" in str(function.get("FunctionName"))]
     assert len(ours) >= 2
     assert all(len(function["VpcConfig"]["SubnetIds"]) == 2 for function in ours)
-    kinds = {r["Type"] for r in private.templates["foundation"]["Resources"].values()}
+    kinds = {r["Type"] for r in private.templates["network"]["Resources"].values()}
     assert not kinds & {"AWS::EC2::NatGateway", "AWS::EC2::InternetGateway"}
-    endpoints = private.resources("foundation", "EC2::VPCEndpoint").values()
+    endpoints = private.resources("network", "EC2::VPCEndpoint").values()
     services = {str(endpoint["ServiceName"]).rsplit(".", 1)[-1] for endpoint in endpoints}
-    assert services == {"s3", "dynamodb", "sqs", "bedrock-runtime"}
+    assert services == {"s3", "dynamodb", "sqs", "bedrock-runtime", "aoss-data"}
+
+
+def test_a_classic_collection_has_an_endpoint_of_its_own_kind(make: Callable[..., Assembly]) -> None:
+    classic = make(vpc="true", search_generation="classic")
+    (endpoint,) = classic.resources("network", "OpenSearchServerless::VpcEndpoint").values()
+    assert len(endpoint["SubnetIds"]) == 2
+    services = [str(e["ServiceName"]) for e in classic.resources("network", "EC2::VPCEndpoint").values()]
+    assert not [service for service in services if service.endswith("aoss-data")]
 
 
 def test_a_managed_knowledge_base_has_endpoints_too(make: Callable[..., Assembly]) -> None:
-    endpoints = make(vpc="true", knowledge_base="bedrock").resources("foundation", "EC2::VPCEndpoint").values()
+    endpoints = make(vpc="true", knowledge_base="bedrock").resources("network", "EC2::VPCEndpoint").values()
     services = {str(endpoint["ServiceName"]).rsplit(".", 1)[-1] for endpoint in endpoints}
     assert services >= {"bedrock-agent", "bedrock-agent-runtime"}
 
 
 def test_functions_may_speak_tls_and_nothing_else(private: Assembly) -> None:
-    groups = private.resources("foundation", "EC2::SecurityGroup").values()
+    groups = private.resources("network", "EC2::SecurityGroup").values()
     (functions,) = (g for g in groups if g["GroupDescription"] == "OPX Knowledge functions")
     (egress,) = functions["SecurityGroupEgress"]
     assert (egress["FromPort"], egress["ToPort"], egress["IpProtocol"]) == (443, 443, "tcp")
