@@ -10,6 +10,7 @@ from typing import Any
 
 from opx.bootstrap import bootstrap
 from opx.operations.coverage import CoverageReport
+from opx.operations.freshness import UnknownFreshnessError
 from opx.operations.functions import observed
 from opx.operations.metrics import SERVICE, Report
 from opx.services import Services
@@ -29,7 +30,10 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, int]:  # noqa: ARG001
-        """The result is for people who call the function by hand."""
+        """The result is for people who call the function by hand.
+
+        Raises `UnknownFreshnessError` after all that can be told is reported, so that somebody hears of it.
+        """
         services = started()
         coverage = CoverageReport(
             knowledge=services.knowledge,
@@ -38,7 +42,11 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
             clock=services.clock,
         )
         found = coverage.freshness(report)
-        return {**found, **coverage.holdings(report)} if event.get("holdings") else found
+        if event.get("holdings"):
+            found |= coverage.holdings(report)
+        if found["unknown"]:
+            raise UnknownFreshnessError(f"can't tell of {found['unknown']} categories how fresh they are; see the log")
+        return found
 
     return handler
 

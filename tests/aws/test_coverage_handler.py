@@ -9,6 +9,7 @@ import pytest
 
 from lambdas.report_coverage.handler import make_handler
 from opx.errors import StoreUnavailableError
+from opx.operations.freshness import UnknownFreshnessError
 from opx.operations.functions import FunctionFailedError
 from tests.aws.cloud import PREFIX, Cloud, a_cloud
 from tests.emf import Named, measured, metric_lines
@@ -35,14 +36,14 @@ def test_totals_are_returned(cloud: Cloud) -> None:
     cloud.put("documents/runbooks/empty.md", "")
     cloud.deliver()
     found = make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
-    assert found == {"documents": 3, "chunks": 3, "failed": 1, "overdue": 0}
+    assert found == {"documents": 3, "chunks": 3, "failed": 1, "overdue": 0, "unknown": 0}
 
 
 def test_nothing_is_counted_unless_asked_for(cloud: Cloud, capsys: Captured) -> None:
     cloud.put("documents/security/cve/b.md", "# CVE-2026-1\n\nIt overflows.")
     cloud.deliver()
     capsys.readouterr()
-    assert make_handler(lambda: cloud.services)({}, FakeContext()) == {"failed": 0, "overdue": 0}
+    assert make_handler(lambda: cloud.services)({}, FakeContext()) == {"failed": 0, "overdue": 0, "unknown": 0}
     names = {named.name for named in measured(capsys.readouterr().out)}
     assert names == {"FailedItems", "SourceAge", "SyncOverdue"}
 
@@ -72,6 +73,29 @@ def test_every_line_has_the_id_of_the_call(cloud: Cloud, capsys: Captured) -> No
     make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
     lines = metric_lines(capsys.readouterr().out)
     assert {line["correlation_id"] for line in lines} == {FakeContext().aws_request_id}
+
+
+def test_time_that_can_not_be_read_fails_the_call_after_all_else_is_reported(cloud: Cloud, capsys: Captured) -> None:
+    cloud.put("documents/operations/baselines/a.md", "# A\n\nNormal load.")
+    cloud.put("documents/security/cve/b.md", "# CVE-2026-1\n\nIt overflows.")
+    cloud.deliver()
+    spoil_time(cloud, "security/cve")
+    capsys.readouterr()
+    with pytest.raises(FunctionFailedError, match=UnknownFreshnessError.__name__):
+        make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
+    output = capsys.readouterr().out
+    assert "can't tell how fresh security/cve is" in output
+    found = measured(output)
+    assert found[of_category("SyncOverdue", "operations/baselines")] == [0.0]
+    assert found[of_category("Documents", "security/cve", tier="specialized")] == [1.0]
+
+
+def spoil_time(cloud: Cloud, category: str) -> None:
+    """Make a category's documents last updated on a day that there is not."""
+    table = PREFIX + "opx-knowledge-documents"
+    for item in cloud.items("opx-knowledge-documents"):
+        if item.get("category", {}).get("S") == category:
+            cloud.dynamodb.put_item(TableName=table, Item={**item, "lastUpdated": {"S": "2025-02-30"}})
 
 
 def test_table_that_is_missing_fails_the_call(cloud: Cloud, capsys: Captured) -> None:

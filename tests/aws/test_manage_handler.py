@@ -16,9 +16,10 @@ from lambdas.manage_knowledge.handler import make_handler
 from opx.adapters.aws.clients import client
 from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.aws.upload_signer import S3UploadSigner
+from opx.bootstrap import bootstrap
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.reading import OBJECT_METADATA
-from opx.settings import env_name
+from opx.settings import Settings, env_name
 from opx.tables import FAILURES
 from tests.api_requests import Handler, a_token, call, refusal
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
@@ -96,6 +97,21 @@ class TestSigner:
         assert url.hostname == f"{BUCKET}.s3.eu-central-1.amazonaws.com"
         assert url.path == "/documents/x.md"
 
+    @pytest.mark.parametrize("region", ["us-east-1", "us-west-2", "eu-west-1", "ap-southeast-1", "eu-central-1"])
+    def test_addresses_of_every_region_have_the_size_in_their_signature(
+        self, monkeypatch: pytest.MonkeyPatch, region: str
+    ) -> None:
+        """In the older regions botocore signs S3's addresses with version 2, unless it is told not to."""
+        monkeypatch.setenv("AWS_DEFAULT_REGION", region)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        signer = bootstrap(Settings(backend="aws", corpus_bucket=BUCKET)).upload_signer
+        assert signer is not None
+        signed = parse_qs(urlsplit(signer.sign_put("documents/x.md", size=3, sha256="0" * 64).url).query)
+        assert signed["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]
+        assert f"/{region}/s3/" in signed["X-Amz-Credential"][0]
+        assert {"content-length", "x-amz-checksum-sha256"} < set(signed["X-Amz-SignedHeaders"][0].split(";"))
+
     @pytest.mark.parametrize("seconds", [900, 60])
     def test_the_address_expires(self, signer: S3UploadSigner, seconds: int) -> None:
         url = signer.sign_put("documents/x.md", size=3, sha256="0" * 64, seconds=seconds).url
@@ -157,7 +173,7 @@ class TestUpload:
         assert call(manage, "upload", body=a_file(TEXT + "!"), caller=ACME)[1]["state"] == "upload"
         assert call(manage, "upload", body=a_file(metadata={"tags": ["x"]}), caller=ACME)[1]["state"] == "upload"
 
-    def test_a_sidecar_goes_with_its_file_and_is_removed_with_it(self, cloud: Cloud, manage: Handler) -> None:
+    def test_a_sidecar_goes_with_its_file_and_is_removed_after_it(self, cloud: Cloud, manage: Handler) -> None:
         sidecar = '{"metadataAttributes": {"severity": "high"}}'
         facts = {name: value for name, value in a_file(sidecar).items() if name != "source"}
         body = a_file(sidecar=facts)
@@ -167,8 +183,15 @@ class TestUpload:
         (document,) = call(cloud.retrieve, "documents", caller=ACME)[1]["documents"]
         assert document["severity"] == "high"
         assert call(manage, "upload", body=body, caller=ACME)[1]["state"] == "unchanged"
-        assert call(manage, "upload", body=a_file(), caller=ACME)[1]["state"] == "upload"
-        assert cloud.services.store.head(KEY + ".metadata.json") is None
+        without = call(manage, "upload", body=a_file(), caller=ACME)[1]
+        assert (without["state"], without["removeSidecar"]) == ("upload", True)
+        assert put(without["put"], TEXT) == 200
+        call(manage, "delete_objects", body={"objectKeys": [KEY + ".metadata.json"]}, caller=ACME)
+        cloud.send(cloud.event(KEY + ".metadata.json", "Object Deleted"))
+        assert cloud.deliver() == []
+        (document,) = call(cloud.retrieve, "documents", caller=ACME)[1]["documents"]
+        assert document["severity"] == ""
+        assert call(manage, "upload", body=a_file(), caller=ACME)[1]["state"] == "unchanged"
 
     @pytest.mark.parametrize("source", ["../../other/documents/x.md", "a/../../../x.md", "a//b.md", "..", "a\\b.md"])
     def test_no_name_leads_out_of_the_callers_folder(self, cloud: Cloud, manage: Handler, source: str) -> None:

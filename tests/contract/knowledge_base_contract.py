@@ -187,6 +187,17 @@ class KnowledgeBaseContract:
             base.delete(document_id)
         assert titles(base) == ["Global"]
 
+    def test_deleting_twice_is_an_error(self, base: KnowledgeBase, folder: Path) -> None:
+        (outcome,) = taken_in(base, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        base.delete(outcome.document_id)
+        list(base.work([outcome.object_key], no_progress))
+        with pytest.raises(DocumentNotFoundError):
+            base.delete(outcome.document_id)
+
+    def test_the_own_scope_is_where_documents_go(self, base: KnowledgeBase, folder: Path) -> None:
+        (outcome,) = taken_in(base, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        assert base.own_scope() == base.document(outcome.document_id).document.key.scope.key == base.status().scope
+
     # -- documents
 
     def test_pages_hold_every_document_once_and_in_order(self, base: KnowledgeBase, folder: Path) -> None:

@@ -90,9 +90,13 @@ class HttpDouble:
         """The service's answer; called by one thread at a time."""
         raise ServiceFailure(Response(404))
 
-    def inject(self, response: Response, *, times: int = 1, path: str = "") -> None:
-        """Answer the next `times` requests whose path ends with `path` with this response."""
-        self._injected += [(lambda request: request.path.endswith(path), response)] * times
+    def inject(self, response: Response, *, times: int = 1, path: str = "", method: str = "") -> None:
+        """Answer the next `times` requests whose path ends with `path` with this response; of one method, or of any."""
+
+        def applies(request: Request) -> bool:
+            return request.path.endswith(path) and method in ("", request.method)
+
+        self._injected += [(applies, response)] * times
 
     def reset(self) -> None:
         """Forget what was recorded and injected."""
@@ -101,9 +105,9 @@ class HttpDouble:
             self.requests.clear()
             self.responses.clear()
 
-    def lose_answers(self, times: int = 1, *, path: str = "") -> None:
+    def lose_answers(self, times: int = 1, *, path: str = "", method: str = "") -> None:
         """Do what the next `times` requests whose path ends with `path` ask for, then hang up without an answer."""
-        self.inject(_LOST, times=times, path=path)
+        self.inject(_LOST, times=times, path=path, method=method)
 
     def respond(self, request: Request) -> Response:
         with self._lock:

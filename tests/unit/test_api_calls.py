@@ -19,6 +19,7 @@ from opx.errors import (
     DocumentNotFoundError,
     IndexUnavailableError,
     InvalidInputError,
+    KnowledgeConfigError,
     StoreUnavailableError,
     UnknownCategoryError,
     UnparsableDocumentError,
@@ -65,6 +66,7 @@ class TestErrors:
             (ConditionFailedError("x"), 409, "conflict"),
             (StoreUnavailableError("x"), 503, "unavailable"),
             (IndexUnavailableError("x"), 503, "unavailable"),
+            (KnowledgeConfigError("x"), 500, "internal"),
             (RuntimeError("x"), 500, "internal"),
             (KeyError("x"), 500, "internal"),
         ],
@@ -75,11 +77,9 @@ class TestErrors:
     def test_the_callers_mistake_is_explained(self) -> None:
         assert answered(status_of(InvalidInputError("limit must be 1")))[1]["error"]["message"] == "limit must be 1"
 
-    @pytest.mark.parametrize(
-        "error", [RuntimeError(SECRET), StoreUnavailableError(SECRET), ConditionFailedError(SECRET)]
-    )
-    def test_what_is_inside_is_not_told(self, error: Exception) -> None:
-        assert SECRET not in json.dumps(status_of(error))
+    @pytest.mark.parametrize("kind", [RuntimeError, KnowledgeConfigError, StoreUnavailableError, ConditionFailedError])
+    def test_what_is_inside_is_not_told(self, kind: type[Exception]) -> None:
+        assert SECRET not in json.dumps(status_of(kind(SECRET)))
 
     def test_who_should_try_again_is_told_when(self) -> None:
         assert status_of(StoreUnavailableError("x"))["headers"]["retry-after"] == "5"
@@ -90,6 +90,7 @@ class TestErrors:
         [
             (InvalidInputError("x"), Metric.API_REFUSED),
             (StoreUnavailableError("x"), Metric.API_UNAVAILABLE),
+            (KnowledgeConfigError("x"), Metric.API_ERRORS),
             (RuntimeError("x"), Metric.API_ERRORS),
         ],
     )
@@ -111,12 +112,25 @@ class TestErrors:
         assert "POST /knowledge/{kbId}/query: invalid_argument" in caplog.text
         assert SECRET not in caplog.text
 
-    def test_a_system_that_does_not_start_is_an_error_of_its_own(self) -> None:
+    @pytest.mark.parametrize(
+        "error", [RuntimeError(SECRET), InvalidInputError(SECRET), StoreUnavailableError(SECRET)], ids=repr
+    )
+    def test_a_system_that_does_not_start_is_an_error_of_its_own(
+        self, error: Exception, caplog: pytest.LogCaptureFixture
+    ) -> None:
         def broken() -> Any:
-            raise RuntimeError("no region")
+            raise error
 
-        reply = respond(a_request("status"), Function.RETRIEVE, broken, raising(RuntimeError()), Measured())
+        report = Measured()
+        reply = respond(a_request("status"), Function.RETRIEVE, broken, raising(RuntimeError()), report)
         assert refusal(answered(reply)) == (500, "internal")
+        assert report.counts == {Metric.API_REQUESTS: 1, Metric.API_ERRORS: 1}
+        assert SECRET in caplog.text
+        assert SECRET not in json.dumps(reply)
+
+    def test_wrong_categories_of_ours_are_logged_with_what_is_wrong(self, caplog: pytest.LogCaptureFixture) -> None:
+        status_of(KnowledgeConfigError("knowledge.yaml:3: no tier"))
+        assert "knowledge.yaml:3: no tier" in caplog.text
 
 
 class TestRoutes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import jsonschema
 import pytest
 
-from opx.api.fields import Field, Kind, RequestError, object_schema, read_fields, read_parameters
+from opx.api.fields import MAX_NESTING, Field, Kind, RequestError, object_schema, read_fields, read_parameters
 
 NAME = Field("name", Kind.TEXT, "A name.", required=True, minimum=1, maximum=10)
 COUNT = Field("count", Kind.WHOLE, "How many.", default=5, minimum=1, maximum=20)
@@ -75,6 +76,29 @@ def test_what_is_not_as_declared_is_refused(given: dict[str, Any], message: str)
 def test_unknown_field_is_refused_by_name() -> None:
     with pytest.raises(RequestError, match="unknown field client_id; there are: name"):
         read_fields((NAME,), {"name": "a", "client_id": "acme"})
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Objects within each other."""
+    return reduce(lambda inner, _: {"x": inner}, range(levels - 1), {})
+
+
+@pytest.mark.parametrize("levels", [MAX_NESTING + 1, 600, 20_000])
+def test_what_is_nested_too_deeply_is_refused(levels: int) -> None:
+    with pytest.raises(RequestError, match="free may have at most 32 objects and lists within each other"):
+        read_fields((FREE,), {"free": nested(levels)})
+
+
+@pytest.mark.parametrize("inner", [{}, {"x": "text"}, {"x": None}])
+def test_as_deep_as_may_be_is_read(inner: dict[str, Any]) -> None:
+    given = {"free": reduce(lambda found, _: {"x": found}, range(MAX_NESTING - 1), inner)}
+    assert read_fields((FREE,), given) == given
+
+
+@pytest.mark.parametrize("field", [NAME, TAGS, COUNT, SURE])
+def test_a_refusal_names_what_is_too_deep_to_be_quoted(field: Field) -> None:
+    with pytest.raises(RequestError, match=f"{field.name} must be .*, not something nested too deeply"):
+        field.read(nested(20_000))
 
 
 def test_a_refusal_quotes_only_the_beginning_of_a_long_value() -> None:

@@ -303,6 +303,27 @@ class TestDocuments:
         assert found["document"]["title"] == DISK_TITLE
         assert [version["version"] for version in found["versions"]] == [1]
 
+    def test_versions_come_in_pages(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with a_system(tmp_path) as services:
+            for n in range(5):
+                services.store.put(DISK, f"# Disk\n\nRevision {n}.".encode())
+                list(services.manager.work())
+            handler = make_handler(lambda: services)
+            path = {"documentId": id_of(services, DISK)}
+            whole = call(handler, "document", **path)[1]
+            assert [version["version"] for version in whole["versions"]] == [6, 5, 4, 3, 2, 1]
+            assert "next" not in whole
+            monkeypatch.setattr(pages, "PAGE_BYTES", 3 * len(json.dumps(json.dumps(whole["versions"][0]))))
+            found: list[Any] = []
+            page: dict[str, Any] = {"next": 0}
+            while "next" in page:
+                page = call(handler, "document", query={"after": page["next"]}, **path)[1]
+                assert 1 <= len(page["versions"]) <= 4
+                assert page["document"] == whole["document"]
+                jsonschema.validate(page, {**REPLIES["document"], "components": {"schemas": SCHEMAS}})
+                found += page["versions"]
+            assert found == whole["versions"]
+
 
 class TestChunks:
     def test_chunks_are_read_back_as_they_are(self, handler: Handler, services: Services) -> None:

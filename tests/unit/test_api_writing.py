@@ -146,6 +146,12 @@ class TestIngest:
         answer = call(refusing, "ingest", body=body, caller=ACME, **PROCEDURES)
         assert refusal(answer) == (400, "invalid_argument")
 
+    @pytest.mark.parametrize("levels", [40, 300, 900, 980, 5000, 50_000])
+    def test_metadata_within_metadata_are_refused_however_deep(self, refusing: Handler, levels: int) -> None:
+        body = '{"document": "# X", "metadata": ' + '{"x":' * levels + "1" + "}" * levels + "}"
+        answer = call(refusing, "ingest", body=body, caller=ACME, **PROCEDURES)
+        assert refusal(answer) == (400, "invalid_argument")
+
     @pytest.mark.parametrize(
         ("tier", "category", "code"),
         [
@@ -226,13 +232,23 @@ class TestUpload:
         self.put_as_signed(handler, services, signer, work=False)
         assert call(handler, "upload", body=self.FILE, caller=ACME)[1]["state"] == "upload"
 
-    def test_a_sidecar_that_the_file_no_longer_has_is_removed(
+    def test_a_sidecar_that_the_file_no_longer_has_stays_until_the_file_is_there(
         self, handler: Handler, services: Services, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
         services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
-        assert call(handler, "upload", body=self.FILE, caller=ACME)[1]["state"] == "upload"
-        assert services.store.head(key + ".metadata.json") is None
+        found = call(handler, "upload", body=self.FILE, caller=ACME)[1]
+        assert (found["state"], found["removeSidecar"]) == ("upload", True)
+        assert services.store.head(key + ".metadata.json")
+        jsonschema.validate(found, {**REPLIES["upload"], "components": {"schemas": SCHEMAS}})
+
+    def test_a_sidecar_that_the_file_has_is_not_to_be_removed(
+        self, handler: Handler, services: Services, signer: NotedSigner
+    ) -> None:
+        key = self.put_as_signed(handler, services, signer)
+        services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
+        body = {**self.FILE, "sidecar": {"sha256": "0" * 64, "size": 1}}
+        assert "removeSidecar" not in call(handler, "upload", body=body, caller=ACME)[1]
 
     @pytest.mark.parametrize(
         "change",
@@ -282,10 +298,17 @@ class TestDeletion:
         assert (status, found) == (200, {"deleted": 1})
         assert not [key for key in keys(services) if key.startswith(VAULT)]
 
+    def test_a_metadata_file_is_removed_without_its_document(self, handler: Handler, services: Services) -> None:
+        sidecar = VAULT + ".metadata.json"
+        services.store.put(sidecar, b"{}")
+        assert call(handler, "delete_objects", body={"objectKeys": [sidecar]}, caller=ACME) == (200, {"deleted": 1})
+        assert [key for key in keys(services) if key.startswith(VAULT)] == [VAULT]
+
     @pytest.mark.parametrize(
         "key",
         [
             VAULT,
+            VAULT + ".metadata.json",
             CART,
             "clients/acme/chunks/x.jsonl",
             "clients/acme/projects/blog/documents/../../../documents/runbooks/vault.md",
@@ -311,6 +334,13 @@ class TestDeletion:
         status, found = call(handler, "delete_document", caller=ACME, documentId=vault.upper())
         assert (status, [one["documentId"] for one in found["deleted"]]) == (200, [vault])
         assert VAULT not in keys(services)
+
+    def test_who_got_no_reply_may_remove_a_document_again(self, handler: Handler, services: Services) -> None:
+        vault = id_of(services, VAULT)
+        call(handler, "delete_document", caller=ACME, documentId=vault)
+        list(services.manager.work())
+        assert call(handler, "delete_document", caller=ACME, documentId=vault) == (200, {"deleted": []})
+        assert refusal(call(handler, "delete_document", caller=OTHER, documentId=vault)) == (404, "not_found")
 
     @pytest.mark.parametrize("caller", [OTHER, a_token("acme", "shop"), ADMIN])
     def test_a_document_of_someone_else_is_missing_like_one_that_never_was(
@@ -377,6 +407,24 @@ class TestProjects:
         path = {"clientId": client, "projectId": "shop"}
         answer = call(handler, "assign_project", body={"groupId": group}, caller=ADMIN, **path)
         assert refusal(answer) == (400, "invalid_argument")
+
+    @pytest.mark.parametrize(("name", "request_"), [("project", {}), ("assign_project", {"body": {"groupId": "x"}})])
+    def test_an_administrator_of_one_client_has_nothing_to_do_with_projects_of_another(
+        self, handler: Handler, services: Services, name: str, request_: dict[str, Any]
+    ) -> None:
+        path = {"clientId": "other", "projectId": "shop"}
+        administrator = a_token("acme", scopes="opx/admin")
+        assert refusal(call(handler, name, caller=administrator, **request_, **path)) == (403, "forbidden")
+        assert services.projects.group_of("other", "shop") == ""
+
+    def test_neither_has_an_installation_that_is_configured_for_one_client(
+        self, services: Services, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(services, "settings", replace(services.settings, client_id="acme"))
+        handler, request = make_handler(lambda: services), {"body": {"groupId": "x"}, "projectId": "shop"}
+        answer = call(handler, "assign_project", caller=ROLE, clientId="other", **request)
+        assert refusal(answer) == (403, "forbidden")
+        assert call(handler, "assign_project", caller=ROLE, clientId="acme", **request)[0] == 200
 
 
 class TestWhoMayWrite:

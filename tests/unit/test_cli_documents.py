@@ -134,6 +134,27 @@ def test_deleting_twice_is_an_error(opx: Opx) -> None:
     assert opx("delete", document_id, "--yes").exit_code == 2
 
 
+def test_an_old_version_is_not_deleted_nor_any_with_it(opx: Opx) -> None:
+    other = taken_in(opx, "y.md", "# Y\n\ntext\n")
+    old = taken_in(opx, "x.md", "# X\n\nold\n")
+    taken_in(opx, "x.md", "# X\n\nnew\n")
+    result = opx("delete", other, old, "--yes")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"opx: document {old} is superseded: nothing is deleted\n"
+    assert len(json.loads(opx("list", "--json").stdout)) == 2
+
+
+def test_a_document_of_another_scope_is_seen_and_not_deleted_nor_any_with_it(folder: Opx) -> None:
+    foreign = taken_in(folder, "x.md", "# X\n\ntext\n")
+    folder("--client", "acme", "ingest", folder.write("y.md", "# Y\n\ntext\n"))
+    found = json.loads(folder("--client", "acme", "list", "--json").stdout)
+    own = next(d["documentId"] for d in found if d["documentId"] != foreign)
+    result = folder("--client", "acme", "delete", own, foreign)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (f"opx: {foreign} belongs to global, you may delete only client:acme: nothing is deleted\n")
+    assert len(json.loads(folder("--client", "acme", "list", "--json").stdout)) == 2
+
+
 def test_delete_asks_nobody_in_a_pipe_and_refuses(opx: Opx) -> None:
     document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
     result = opx("delete", document_id, stdin="y\n")

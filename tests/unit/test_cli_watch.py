@@ -5,6 +5,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import bearer
 from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
+from opx.adapters.remote.waiting import Waiting
 from opx.cli.intake import Place
 from opx.cli.watch_command import Follower
 from opx.domain.scopes import Identity
@@ -208,6 +210,21 @@ def test_changes_are_handled_later_if_the_store_does_not_answer(
     failing.down = False
     follower.react([])
     assert titles(services) == {"docs/a.md": "A"}
+
+
+def test_what_is_waited_for_in_vain_is_told(
+    opx: Opx, services: Services, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opx.adapters.remote.waiting.Waiting", partial(Waiting, patience=0.0))
+    with DeployedSystem(services, tokens={"token": {"scope": "opx/admin"}}) as system:
+        base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
+        system.asleep = True
+        path = opx.write("a.md", "# A\n\ntext\n")
+        following(opx, base).react([path])
+        base.close()
+    lines = capsys.readouterr().err.splitlines()
+    told = "still waiting: 1 document is still being worked on: see `opx status` and `opx failed` in a while"
+    assert [line.split(maxsplit=2)[2] for line in lines if "waiting" in line] == [told, told]
 
 
 def wait_for(log: Path, text: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from opx.errors import StoreUnavailableError
 from opx.operations.coverage import CoverageReport
 from opx.operations.freshness import LastSync, unrecorded
 from opx.operations.metrics import Metric
@@ -66,7 +67,7 @@ def test_documents_and_chunks_are_counted_by_category(report: Callable[..., Repo
     assert found.of(Metric.DOCUMENTS, "runbooks/procedures") == 3
     assert found.of(Metric.CHUNKS, "runbooks/procedures") == 3
     assert found.of(Metric.DOCUMENTS, "postmortems") == 1
-    assert found.totals == {"documents": 4, "chunks": 4, "failed": 0, "overdue": 0}
+    assert found.totals == {"documents": 4, "chunks": 4, "failed": 0, "overdue": 0, "unknown": 0}
 
 
 def test_category_without_documents_is_reported_as_empty(report: Callable[..., Reported]) -> None:
@@ -109,6 +110,42 @@ class TestFreshness:
         found = report({f"documents/{CVE}/a.md": cve("2026-03-01T12:00:00Z")}, moment(3))
         assert found.totals["overdue"] == 1
         assert found.of(Metric.SYNC_OVERDUE, CVE) == 6 * 3600  # due on the third at four, with two hours of grace
+
+    @pytest.mark.parametrize("updated", ["9999-12-31", "2099-01-01", "2026-03-03T12:00:01Z"])
+    def test_document_of_a_time_to_come_hides_no_dead_source(
+        self, report: Callable[..., Reported], updated: str
+    ) -> None:
+        found = report(
+            {f"documents/{CVE}/a.md": cve("2026-03-01T12:00:00Z"), f"documents/{CVE}/b.md": cve(updated)}, moment(3)
+        )
+        assert found.of(Metric.SOURCE_AGE, CVE) == 2 * 86_400
+        assert found.of(Metric.SYNC_OVERDUE, CVE) == 6 * 3600
+
+    def test_document_of_this_very_second_counts(self, report: Callable[..., Reported]) -> None:
+        found = report({f"documents/{CVE}/a.md": cve("2026-03-03T12:00:00Z")}, moment(3))
+        assert found.of(Metric.SOURCE_AGE, CVE) == 0
+
+    @pytest.mark.parametrize("owner", ["clients/acme/", "clients/acme/projects/web/"])
+    def test_documents_of_a_client_say_nothing_of_the_source(self, report: Callable[..., Reported], owner: str) -> None:
+        own = f"{owner}documents/{CVE}/own.md"
+        found = report({f"documents/{CVE}/a.md": cve("2026-03-01T12:00:00Z"), own: cve("2026-03-03")}, moment(3))
+        assert found.of(Metric.SYNC_OVERDUE, CVE) == 6 * 3600
+
+    @pytest.mark.parametrize("problem", [StoreUnavailableError("throttled"), ValueError("no time")])
+    def test_category_that_can_not_be_judged_leaves_the_others_reported(
+        self, report: Callable[..., Reported], problem: Exception, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def last_sync(category: str) -> datetime:
+            if category == CVE:
+                raise problem
+            return datetime(2026, 1, 1, tzinfo=UTC)
+
+        found = report({}, moment(3), last_sync)
+        assert found.of(Metric.SYNC_OVERDUE, CVE) is None
+        assert found.of(Metric.SYNC_OVERDUE, "operations/baselines")
+        assert found.totals["overdue"] == len(found.measured.values[Metric.SYNC_OVERDUE]) > 3
+        assert found.totals["unknown"] == 1
+        assert f"can't tell how fresh {CVE} is" in caplog.text
 
     def test_noted_sync_counts_more_than_documents(self, report: Callable[..., Reported]) -> None:
         corpus = {f"documents/{CVE}/a.md": cve("2020-01-01T00:00:00Z")}

@@ -42,6 +42,10 @@ def test_time_ahead_is_not_overdue() -> None:
     assert overdue(DAILY, at(9, 0), at(1, 0)) == timedelta()
 
 
+def test_last_day_of_all_is_not_overdue() -> None:
+    assert overdue(DAILY, datetime.max.replace(tzinfo=UTC), at(1, 0), missed=1) == timedelta()
+
+
 @pytest.mark.parametrize("text", ["2026-03-01", "2026-03-01T00:00:00Z", "2026-03-01T00:00:00"])
 def test_dates_and_times_of_the_catalog_are_read(text: str) -> None:
     assert moment(text) == at(1, 0)

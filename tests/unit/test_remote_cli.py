@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
+from opx.adapters.remote.waiting import Waiting
 from opx.cli.target import is_remote
 from opx.settings import Settings
 from tests.doubles.http_double import Response
@@ -49,6 +51,64 @@ def test_ingest_can_leave_documents_to_the_workers(opx: DeployedOpx) -> None:
     assert result.exit_code == 0
     assert sources(opx) == []
     assert json.loads(opx("status", "--json").stdout)["waiting"] == 1
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for longer than one look takes."""
+    monkeypatch.setattr("opx.adapters.remote.waiting.Waiting", partial(Waiting, patience=0.0))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_wait_in_vain_says_what_is_open_and_where_to_look(opx: DeployedOpx) -> None:
+    opx.write("a.md", RUNBOOK)
+    opx.write("b.md", RUNBOOK)
+    opx.system.asleep = True
+    result = opx("ingest", opx.folder / "docs")
+    assert result.exit_code == 1
+    assert result.stderr.endswith(
+        "opx: 2 documents are still being worked on: see `opx status` and `opx failed` in a while\n"
+    )
+    assert "2 left to the workers of this corpus" in result.stdout
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_deletion_that_is_waited_for_in_vain_says_so(opx: DeployedOpx) -> None:
+    opx("ingest", opx.write("a.md", RUNBOOK))
+    document_id = json.loads(opx("list", "--json").stdout)[0]["documentId"]
+    opx.system.asleep = True
+    result = opx("delete", document_id, "--yes")
+    assert (result.exit_code, result.stdout) == (1, f"deleted {document_id}  Disk full\n")
+    assert result.stderr.startswith("opx: 1 document is still being worked on: ")
+
+
+def test_a_deletion_whose_answer_gets_lost_does_not_end_the_command(
+    opx: DeployedOpx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def a_worker_is_quicker(_attempt: int, _headers: object) -> float:
+        opx.system.work()
+        return 0.0
+
+    monkeypatch.setattr("opx.adapters.remote.http.pause_before", a_worker_is_quicker)
+    for name in ("a.md", "b.md"):
+        opx.write(name, RUNBOOK + name)
+    opx("ingest", opx.folder / "docs")
+    first, second = (document["documentId"] for document in json.loads(opx("list", "--json").stdout))
+    opx.system.lose_answers(path=f"/documents/{first}", method="DELETE")
+    assert opx("delete", first, second, "--yes").exit_code == 0
+    assert sources(opx) == []
+
+
+def test_a_document_of_another_scope_is_not_deleted_nor_any_with_it(opx: DeployedOpx) -> None:
+    opx.system.tokens = {"abc": {"scope": "opx/admin"}, "def": {"opx_client_id": "acme", "scope": "opx/write"}}
+    opx("ingest", opx.write("a.md", RUNBOOK), OPX_API_TOKEN="abc")
+    opx("ingest", opx.write("b.md", RUNBOOK + "b"), OPX_API_TOKEN="def")
+    found = json.loads(opx("list", "--json", OPX_API_TOKEN="def").stdout)
+    own, foreign = (document["documentId"] for document in sorted(found, key=lambda d: str(d["source"]), reverse=True))
+    result = opx("delete", own, foreign, OPX_API_TOKEN="def")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (f"opx: {foreign} belongs to global, you may delete only client:acme: nothing is deleted\n")
+    assert "DELETE" not in [request.method for request in opx.system.requests]
 
 
 def test_a_folder_is_worked_on_whether_it_is_waited_for_or_not(tmp_path: Path) -> None:

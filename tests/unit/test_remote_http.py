@@ -90,6 +90,20 @@ def test_a_request_without_an_answer_is_tried_again(api: ApiClient, server: Echo
     assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize(("first", "repeated"), [(Response(hang_up=True), True), (None, False)])
+def test_nothing_to_delete_is_an_error_only_for_the_first_attempt(
+    api: ApiClient, server: Echo, first: Response | None, repeated: bool
+) -> None:
+    if first:
+        server.inject(first)
+    server.inject(Response(404, refused("not_found")))
+    if repeated:
+        assert api.delete("documents", "0f") == (None, True)
+        return
+    with pytest.raises(DocumentNotFoundError):
+        api.delete("documents", "0f")
+
+
 def test_a_server_that_takes_too_long_is_unavailable(api: ApiClient, server: Echo) -> None:
     server.inject(Response(200, {}, delay=1.0), times=ATTEMPTS)
     with pytest.raises(StoreUnavailableError, match="took too long"):

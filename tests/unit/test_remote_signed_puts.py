@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import boto3
 import pytest
-from botocore.config import Config
 
-from opx.adapters.aws.upload_signer import S3UploadSigner
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, bearer
 from opx.adapters.remote.uploads import Uploads
+from opx.bootstrap import bootstrap
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.reading import OBJECT_METADATA
+from opx.ports import UploadSigner
+from opx.settings import Settings
 from tests.doubles.http_double import HttpDouble, Request, Response
 from tests.unit.remote_support import aws_credentials
 
@@ -26,7 +26,7 @@ DATA = "# Größe\n\ntext\n".encode()
 class Gateway(HttpDouble):
     """Gives one signed address to whoever asks, and takes what is put."""
 
-    signer: S3UploadSigner
+    signer: UploadSigner
 
     def _answer(self, request: Request) -> Response:
         if request.method == "PUT":
@@ -46,11 +46,11 @@ class Gateway(HttpDouble):
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
     aws_credentials(monkeypatch)
     with Gateway("none") as gateway:
-        addressing = Config(s3={"addressing_style": "path"}, signature_version="s3v4")
-        client = boto3.Session(region_name="eu-central-1").client(
-            "s3", endpoint_url=gateway.endpoint, config=addressing
-        )
-        gateway.signer = S3UploadSigner("corpus", client)
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", gateway.endpoint)
+        signer = bootstrap(Settings(backend="aws", corpus_bucket="corpus")).upload_signer
+        assert signer is not None
+        gateway.signer = signer
         yield gateway
 
 

@@ -11,17 +11,19 @@ import pytest
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ATTEMPTS, bearer
 from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
-from opx.errors import OpxError, StoreUnavailableError
+from opx.errors import DocumentNotFoundError, OpxError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Result
-from opx.knowledge_base import no_progress
+from opx.knowledge_base import PutFile, no_progress
 from opx.settings import Settings
+from opx.wire import API_VERSION
 from tests.doubles.api_gateway import DeployedSystem
 from tests.doubles.http_double import Request, Response
 from tests.unit.cli_support import word_services
 
 CLAIMS = {"scope": "opx/admin"}
+NOT_FOUND = Response(404, {"error": {"code": "not_found", "message": "no current document"}})
 
 
 @pytest.fixture
@@ -42,6 +44,19 @@ def a_file(tmp_path: Path, name: str = "a.md", data: bytes = b"# A\n\ntext\n") -
     path = tmp_path / name
     path.write_bytes(data)
     return FileToIngest(path, f"docs/{name}")
+
+
+def change_when_signed(
+    system: DeployedSystem, monkeypatch: pytest.MonkeyPatch, file: FileToIngest, changed: bytes
+) -> None:
+    """Change a file between the question where to put it and the answer."""
+    sign = system.bucket.sign_put
+
+    def change_and_sign(*args: object, **more: object) -> object:
+        file.path.write_bytes(changed)
+        return sign(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(system.bucket, "sign_put", change_and_sign)
 
 
 def puts(system: DeployedSystem) -> list[Request]:
@@ -67,6 +82,46 @@ def test_the_sidecar_is_there_before_its_document(
         f"/bucket/documents/docs/a.md{SIDECAR_SUFFIX}",
         "/bucket/documents/docs/a.md",
     ]
+
+
+def test_a_sidecar_does_not_go_before_a_document_that_can_not_follow(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = a_file(tmp_path)
+    a_file(tmp_path, "a.md" + SIDECAR_SUFFIX, b"{}")
+    change_when_signed(system, monkeypatch, file, b"# A\n\nlonger text\n")
+    (put,) = base.put_files([file], {})
+    assert put.outcome is not None
+    assert (put.outcome.result, puts(system)) == (Result.FAILED, [])
+
+
+def test_a_sidecar_that_is_gone_is_removed_after_its_document_was_put(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    sidecar = a_file(tmp_path, "a.md" + SIDECAR_SUFFIX, b"{}").path
+    list(base.put_files([a_file(tmp_path)], {}))
+    sidecar.unlink()
+    system.reset()
+    assert list(base.put_files([a_file(tmp_path)], {})) == [PutFile("documents/docs/a.md")]
+    (put, removal) = [request for request in system.requests if request.path not in ("/failures", "/uploads")]
+    assert (put.method, put.path) == ("PUT", "/bucket/documents/docs/a.md")
+    assert (removal.path, removal.json()) == (
+        "/objects/delete",
+        {"objectKeys": ["documents/docs/a.md" + SIDECAR_SUFFIX]},
+    )
+    assert system.services.store.head("documents/docs/a.md" + SIDECAR_SUFFIX) is None
+
+
+def test_a_document_that_is_not_replaced_keeps_its_sidecar(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    sidecar = a_file(tmp_path, "a.md" + SIDECAR_SUFFIX, b"{}").path
+    list(base.put_files([a_file(tmp_path)], {}))
+    sidecar.unlink()
+    system.inject(Response(403, "<Code>AccessDenied</Code>"), path="/bucket/documents/docs/a.md")
+    with pytest.raises(OpxError, match="AccessDenied"):
+        list(base.put_files([a_file(tmp_path)], {}))
+    assert system.services.store.head("documents/docs/a.md" + SIDECAR_SUFFIX)
 
 
 def test_an_unchanged_file_is_not_sent_again(system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path) -> None:
@@ -109,13 +164,7 @@ def test_a_file_that_changes_meanwhile_fails_and_is_not_stored(
     system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: bytes
 ) -> None:
     file = a_file(tmp_path)
-    ask = system.bucket.sign_put
-
-    def change_and_sign(*args: object, **more: object) -> object:
-        file.path.write_bytes(changed)
-        return ask(*args, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(system.bucket, "sign_put", change_and_sign)
+    change_when_signed(system, monkeypatch, file, changed)
     (put,) = base.put_files([file], {})
     assert put.outcome is not None
     assert put.outcome.result is Result.FAILED
@@ -161,6 +210,47 @@ def test_a_failure_from_before_is_not_taken_for_a_new_one(system: DeployedSystem
     assert results == [Result.FAILED, Result.INGESTED]
 
 
+def test_a_failure_between_two_things_that_are_sent_is_a_new_one(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    (put,) = base.put_files([a_file(tmp_path, data=b"")], {})
+    system.work()
+    base.delete_objects(["documents/docs/gone.md"])
+    assert [outcome.result for outcome in base.work([put.object_key], no_progress)] == [Result.FAILED]
+
+
+@pytest.mark.parametrize("again", [None, NOT_FOUND])
+def test_a_deletion_whose_answer_got_lost_is_done(
+    system: DeployedSystem, tmp_path: Path, again: Response | None
+) -> None:
+    base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: system.work())
+    (put,) = base.put_files([a_file(tmp_path)], {})
+    (outcome,) = base.work([put.object_key], no_progress)
+    system.lose_answers(path=outcome.document_id)
+    if again:
+        system.inject(again, path=outcome.document_id)
+    (deleted,) = base.delete(outcome.document_id)
+    base.close()
+    assert (deleted.document_id, deleted.key.source) == (outcome.document_id, put.object_key)
+
+
+def test_a_repeated_deletion_of_nothing_is_an_error(system: DeployedSystem, base: RemoteKnowledgeBase) -> None:
+    system.inject(Response(503, {}))
+    with pytest.raises(DocumentNotFoundError):
+        base.delete("0" * 32)
+
+
+def test_a_repeated_deletion_of_what_belongs_to_others_is_an_error(
+    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
+) -> None:
+    (put,) = base.put_files([a_file(tmp_path)], {})
+    (outcome,) = base.work([put.object_key], no_progress)
+    system.tokens = {"token": {**CLAIMS, "opx_client_id": "acme"}}
+    system.inject(Response(503, {}))
+    with pytest.raises(DocumentNotFoundError):
+        base.delete(outcome.document_id)
+
+
 def test_no_files_ask_nothing(system: DeployedSystem, base: RemoteKnowledgeBase) -> None:
     assert list(base.put_files([], {})) == []
     assert system.requests == []
@@ -170,6 +260,14 @@ def test_many_keys_are_deleted_in_portions(system: DeployedSystem, base: RemoteK
     base.delete_objects([f"documents/{number}.md" for number in range(150)])
     sizes = [len(request.json()["objectKeys"]) for request in system.requests if request.path == "/objects/delete"]
     assert sizes == [100, 50]
+
+
+def test_a_system_that_is_newer_says_so_whatever_else_it_says(
+    system: DeployedSystem, base: RemoteKnowledgeBase
+) -> None:
+    system.inject(Response(200, {"apiVersion": API_VERSION + 1, "owner": "global"}), path="/status")
+    with pytest.raises(OpxError, match="is newer than this command: update opx"):
+        base.status()
 
 
 def test_an_answer_of_another_version_says_so(system: DeployedSystem, base: RemoteKnowledgeBase) -> None:

@@ -60,6 +60,12 @@ def test_what_stands_still_is_left_to_the_workers() -> None:
     assert 60 <= workers.clock <= 60 + LONGEST_PAUSE_SECONDS
 
 
+def test_patience_outlasts_the_attempts_of_the_system() -> None:
+    workers = Workers(lambda key, now: FAILED if now > 620 else WAITING)
+    waiting = Waiting(workers.states, pause=workers.pause, now=lambda: workers.clock)
+    assert [outcome.result for outcome in waiting.outcomes(["a"], {})] == [Result.FAILED]
+
+
 def test_patience_begins_anew_with_every_document() -> None:
     settled = {"a": 50, "b": 100, "c": 150}
     workers = Workers(lambda key, now: INGESTED if now >= settled[key] else WAITING)

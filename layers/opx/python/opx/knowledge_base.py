@@ -161,6 +161,9 @@ class ReadableKnowledge(Protocol):
 class WritableKnowledge(Protocol):
     """Documents in and out of the caller's own scope."""
 
+    def own_scope(self) -> str:
+        """The key of that scope, as `Status.scope` has it."""
+
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
         """Put files and their sidecars, each whole or not at all; one result a file, in any order, as they are done.
 

@@ -63,6 +63,9 @@ class LocalKnowledgeBase(LocalReading):
         """Where documents of the identity go. Raises `InvalidScopeError` for a malformed one."""
         return Scope(self._identity.client_id, project_id=self._identity.project_id)
 
+    def own_scope(self) -> str:
+        return self.scope.key
+
     @cached_property
     def manager(self) -> IngestionManager:
         """The ways in, for the identity's scope."""

@@ -26,7 +26,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 API_VERSION = 1
-"""Raised when a client of the old version would misunderstand an answer."""
+"""Raised when a client of the old version would misunderstand an answer. `GET /status` carries it, and a client refuses
+that of a newer system."""
 
 
 def _reader(read: Callable[P, R]) -> Callable[P, R]:

@@ -16,6 +16,7 @@ from opx.errors import (
     ConditionFailedError,
     DocumentNotFoundError,
     InvalidInputError,
+    KnowledgeConfigError,
     ObjectNotFoundError,
     OpxError,
     StoreUnavailableError,
@@ -40,6 +41,10 @@ class UnknownKnowledgeBaseError(OpxError):
     """The path names a knowledge base that this is not."""
 
 
+class StartError(OpxError):
+    """The system can't be started as it is configured, which is never the caller's mistake."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request as its route declares it: values by name, checked, with defaults."""
@@ -59,7 +64,10 @@ class Failure:
     message: str = ""
 
 
+_UNEXPECTED = Failure(500, "internal", Metric.API_ERRORS, "the request failed; the error was logged")
+
 _FAILURES: dict[type[Exception], Failure] = {
+    KnowledgeConfigError: _UNEXPECTED,
     UnknownCategoryError: Failure(400, "unknown_category", Metric.API_REFUSED),
     InvalidInputError: Failure(400, "invalid_argument", Metric.API_REFUSED),
     UnparsableDocumentError: Failure(400, "invalid_argument", Metric.API_REFUSED),
@@ -74,9 +82,7 @@ _FAILURES: dict[type[Exception], Failure] = {
         503, "unavailable", Metric.API_UNAVAILABLE, "the knowledge base is unavailable for now"
     ),
 }
-"""The first that fits counts."""
-
-_UNEXPECTED = Failure(500, "internal", Metric.API_ERRORS, "the request failed; the error was logged")
+"""The first that fits counts; what none does is unexpected."""
 
 Operations = Callable[["Services", Caller, Report], object]
 """Makes what has a method for each route of a function, named like it: a `Call` in, JSON out."""
@@ -106,14 +112,23 @@ def _answer(
     route = ROUTES.get(event["routeKey"])
     if route is None or route.function is not function:
         raise UnknownRouteError("there is no such route")
-    services = start()
+    services = _started(start)
     settings = services.settings
     caller = caller_of(event, Identity(settings.client_id, settings.project_id))
     check_scopes(route, caller)
     call = call_of(route, request_of(event))
+    check_client(call, caller)
     if call.path.get("kbId", DEFAULT_KNOWLEDGE_BASE) not in {DEFAULT_KNOWLEDGE_BASE, settings.environment} - {""}:
         raise UnknownKnowledgeBaseError("no knowledge base has this id")
     return reply(route.status, getattr(operations(services, caller, report), route.name)(call))
+
+
+def _started(start: Callable[[], Services]) -> Services:
+    """Raises `StartError` for what would look like an error of the request."""
+    try:
+        return start()
+    except OpxError as exc:
+        raise StartError("the system does not start") from exc
 
 
 def check_scopes(route: Route, caller: Caller) -> None:
@@ -125,6 +140,13 @@ def check_scopes(route: Route, caller: Caller) -> None:
         raise ForbiddenError(f"this needs a token with the scope {' or '.join(sorted(allowed))}")
     if not caller.identity.client_id and TokenScope.ADMIN.value not in caller.token_scopes:
         raise ForbiddenError(f"a token that names no client may write only with the scope {TokenScope.ADMIN.value}")
+
+
+def check_client(call: Call, caller: Caller) -> None:
+    """Raise `ForbiddenError` if the path names another client than the caller's. Who is of none may name any."""
+    own = caller.identity.client_id
+    if own and call.path.get("clientId", own) != own:
+        raise ForbiddenError("the projects of another client are not the caller's")
 
 
 def call_of(route: Route, request: Request) -> Call:

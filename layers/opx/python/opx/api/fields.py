@@ -13,6 +13,9 @@ from typing import Any
 from opx.errors import InvalidInputError
 
 Json = dict[str, Any]
+MAX_NESTING = 32
+"""Objects and lists within each other in a field that may have any; what reads them goes a call deeper for each."""
+
 _QUOTED_CHARACTERS = 60
 
 
@@ -94,6 +97,8 @@ class Field:
         if isinstance(value, dict) and self.fields:
             return read_fields(self.fields, value, within=f"{self.name}.")
         if self.kind is not Kind.DOCUMENT:  # which is looked through where it is stored
+            if _is_nested_deeper(value, MAX_NESTING):
+                raise RequestError(f"{self.name} may have at most {MAX_NESTING} objects and lists within each other")
             self._check_unicode(value)
         if isinstance(value, str):
             self._check_text(value)
@@ -201,6 +206,20 @@ def _is(kind: Kind, value: object) -> bool:
     return isinstance(value, str) or (kind is Kind.DOCUMENT and isinstance(value, dict))
 
 
+def _is_nested_deeper(value: object, levels: int) -> bool:
+    """Not by recursion, which is what the limit spares others."""
+    level: list[Any] = [value]
+    for _ in range(levels + 1):
+        level = [found for found in level if isinstance(found, dict | list)]
+        if not level:
+            return False
+        level = [inner for found in level for inner in (found.values() if isinstance(found, dict) else found)]
+    return True
+
+
 def _quoted(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "something nested too deeply"
     return text if len(text) <= _QUOTED_CHARACTERS else text[:_QUOTED_CHARACTERS] + "…"

@@ -67,9 +67,11 @@ class ReadingApi:
         return {"documents": items, **_next(after)}
 
     def document(self, call: Call) -> Json:
+        after = call.query["after"]
         found = self._base.document(call.path["documentId"])
-        versions, _ = taken(found.versions, wire.document_to_json, len(found.versions))
-        return {"document": wire.document_to_json(found.document), "versions": versions}
+        versions, more = taken(found.versions[after:], wire.document_to_json, len(found.versions))
+        following = {"next": after + len(versions)} if more else {}
+        return {"document": wire.document_to_json(found.document), "versions": versions, **following}
 
     def chunks(self, call: Call) -> Json:
         after = call.query["after"]

@@ -21,6 +21,11 @@ def _several(name: str, about: str, choices: Sequence[str] = ()) -> Field:
     return text_field(name, about, repeated=True, minimum=1, most=MAX_PAGE, choices=tuple(choices))
 
 
+def _after_count(what: str) -> Field:
+    about = f"`next` of the page before: how many {what} to leave out."
+    return Field("after", Kind.WHOLE, about, default=0, minimum=0, maximum=10**9)
+
+
 CONFIG_FIELDS = (
     _several("tiers", "Tiers to search.", [*Tier]),
     _several("categories", _CATEGORY),
@@ -93,6 +98,7 @@ READING = (
         path="/documents/{documentId}",
         function=Function.RETRIEVE,
         about="A document and its versions; of a current one the beginning of its id is enough.",
+        query=(_after_count("versions"),),
     ),
     Route(
         name="chunks",
@@ -100,16 +106,7 @@ READING = (
         path="/documents/{documentId}/chunks",
         function=Function.RETRIEVE,
         about="The text of a document, in the pieces that are searched.",
-        query=(
-            Field(
-                "after",
-                Kind.WHOLE,
-                "`next` of the page before: how many pieces to leave out.",
-                default=0,
-                minimum=0,
-                maximum=10**9,
-            ),
-        ),
+        query=(_after_count("pieces"),),
     ),
     Route(
         name="categories",

@@ -143,7 +143,14 @@ REPLIES: dict[str, Json] = {
     "search": _named("Answer"),
     "query": _named("Answer"),
     "documents": _page("documents", _named("Document")),
-    "document": _object({"document": _named("Document"), "versions": _list(_named("Document"))}),
+    "document": _object(
+        {
+            "document": _named("Document"),
+            "versions": _list(_named("Document")),
+            "next": {**_COUNT, "description": "What to give as `after` for more versions; absent if there are none."},
+        },
+        optional=("next",),
+    ),
     "chunks": _page("chunks", _named("Chunk"), {**_COUNT, "description": _NEXT["description"]}),
     "categories": _object({"categories": _list(_named("Category")), "defaultCategory": _TEXT}),
     "status": _object(
@@ -174,8 +181,13 @@ REPLIES: dict[str, Json] = {
             "documentId": _TEXT,
             "put": _named("SignedPut"),
             "sidecarPut": _named("SignedPut"),
+            "removeSidecar": {
+                **_FLAG,
+                "description": "True if a metadata file is stored that the file no longer has: once the file is put, "
+                "remove the object of this key with `.metadata.json` behind it.",
+            },
         },
-        optional=("documentId", "put", "sidecarPut"),
+        optional=("documentId", "put", "sidecarPut", "removeSidecar"),
     ),
     "object_states": _object({"states": _list(_named("ObjectState"))}),
     "delete_objects": _object({"deleted": _COUNT}),

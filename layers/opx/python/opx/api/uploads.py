@@ -29,8 +29,12 @@ class Uploads:
         self._base = base
 
     def prepare(self, asked: Mapping[str, Any]) -> Json:
-        """Either that the file is taken in as it is, or where to put it. A stored sidecar that the file no longer has
-        is removed. Raises `InvalidInputError` for a name that no object can have, and `TooLargeError`."""
+        """Either that the file is taken in as it is, or where to put it.
+
+        A stored sidecar that the file no longer has is for the caller to remove once the file is there: without it, the
+        document that the file replaces would lose its category and tags, whether or not the file ever arrives. Raises
+        `InvalidInputError` for a name that no object can have, and `TooLargeError`.
+        """
         source, sidecar = asked["source"], asked.get("sidecar")
         if source.endswith(SIDECAR_SUFFIX):
             raise RequestError(f"names that end with {SIDECAR_SUFFIX} are for metadata: give it as `sidecar`")
@@ -45,7 +49,7 @@ class Uploads:
         if sidecar:
             found["sidecarPut"] = self._signed(key + SIDECAR_SUFFIX, sidecar, {})
         elif self._services.store.head(key + SIDECAR_SUFFIX):
-            self._services.store.delete(key + SIDECAR_SUFFIX)
+            found["removeSidecar"] = True
         return found
 
     def _check_size(self, size: int) -> None:

@@ -9,6 +9,7 @@ from opx.api.calls import Call
 from opx.api.fields import Json, RequestError
 from opx.api.http_events import Caller
 from opx.api.uploads import Uploads
+from opx.errors import DocumentNotFoundError
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.metrics import Report
 
@@ -53,8 +54,18 @@ class WritingApi:
         return {"deleted": len(keys)}
 
     def delete_document(self, call: Call) -> Json:
-        deleted = self._base.delete(call.path["documentId"].lower())
+        """Nothing is deleted for a document that no longer is current: who got no reply may ask again."""
+        document_id = call.path["documentId"].lower()
+        try:
+            deleted = self._base.delete(document_id)
+        except DocumentNotFoundError:
+            if not self._was_own(document_id):
+                raise
+            deleted = ()
         return {"deleted": [wire.document_to_json(document) for document in deleted]}
+
+    def _was_own(self, document_id: str) -> bool:
+        return any(found.key.scope == self._base.scope for found in self._services.catalog.find(document_id))
 
     def retry_failures(self, call: Call) -> Json:
         ids, everything = call.body.get("failureIds"), call.body.get("all", False)

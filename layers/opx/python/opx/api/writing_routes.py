@@ -75,7 +75,7 @@ WRITING = (
         method="POST",
         path="/objects/delete",
         function=Function.MANAGE,
-        about="Remove some of the caller's own objects, with their metadata files.",
+        about="Remove some of the caller's own objects, with their metadata files, or such files alone.",
         body=(_OBJECT_KEYS,),
         scopes=_WRITE,
     ),
@@ -104,7 +104,7 @@ WRITING = (
         method="DELETE",
         path="/documents/{documentId}",
         function=Function.MANAGE,
-        about="Remove a document of the caller's own; its versions stay readable.",
+        about="Remove a document of the caller's own; its versions stay readable. Of one that was removed before, none is.",
         scopes=_WRITE,
     ),
     Route(

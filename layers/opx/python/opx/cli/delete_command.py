@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 
 import click
 
 from opx.cli.exits import NO_ANSWER
+from opx.cli.intake import Tally, still_under_way
 from opx.cli.output import plural, warn
 from opx.cli.session import Session, pass_session
-from opx.errors import InvalidInputError
-from opx.ingestion.outcomes import Result
+from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
 from opx.knowledge_base import no_progress
 
 
@@ -22,20 +24,43 @@ def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool
     """Remove documents: they are no longer found. Their versions stay readable with `opx show`.
 
     The files that they came from are not touched: taking them in again brings the documents back.
+
+    Exit codes: 0 all are gone, 1 a removal failed (see `opx failed`) or is still under way after the wait, 2 a document
+    is unknown or another's: then none is removed.
     """
     base = session.existing_base()
     documents = {found.document_id: found for found in (base.document(wanted).document for wanted in document_ids)}
+    _check_deletable(documents.values(), base.own_scope())
     if not yes:
         _confirm([f"{found.document_id}  {found.title}" for found in documents.values()])
     sent: list[str] = []
     for document_id, document in documents.items():
         sent.extend(found.key.scope.prefix + found.key.source for found in base.delete(document_id))
         click.echo(f"deleted {document_id}  {document.title}")
-    failures = [outcome for outcome in base.work(sent, no_progress) if outcome.result is Result.FAILED]
-    for failure in failures:
+    tally = Tally(sent=set(sent))
+    for outcome in base.work(sent, no_progress):
+        tally.add(outcome)
+    for failure in tally.failures:
         warn(f"failed: {failure.reason}")
-    if failures:
+    if tally.left_to_others:
+        warn(still_under_way(tally.left_to_others))
+    if tally.failures or tally.left_to_others:
         click.get_current_context().exit(NO_ANSWER)
+
+
+def _check_deletable(documents: Collection[KnowledgeDocument], own: str) -> None:
+    """Before the first is deleted, raises `DocumentNotFoundError` for one that is no longer current, and
+    `AccessDeniedError` that names each that may be seen but belongs to another scope."""
+    for document in documents:
+        if document.state is not DocumentState.CURRENT:
+            raise DocumentNotFoundError(f"document {document.document_id} is {document.state}: nothing is deleted")
+    foreign = [
+        f"{document.document_id} belongs to {document.key.scope.key}"
+        for document in documents
+        if document.key.scope.key != own
+    ]
+    if foreign:
+        raise AccessDeniedError(f"{', '.join(foreign)}, you may delete only {own}: nothing is deleted")
 
 
 def _confirm(lines: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from opx.cli.exits import INTERRUPTED, NO_ANSWER, CommandFailed
-from opx.cli.intake import Intake, Tally, canonical, summary
+from opx.cli.intake import Intake, Tally, canonical, still_under_way, summary
 from opx.cli.output import warn
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.session import Session, pass_session
@@ -45,7 +45,8 @@ def ingest_command(
     order: --category, the sidecar's (x.md.metadata.json), the folders' (postmortems/x.md), the front matter's, the
     default. Hidden files are left out.
 
-    Exit codes: 0 all is in, 1 something failed (see `opx failed`), 2 wrong usage, 130 interrupted.
+    Exit codes: 0 all is in, 1 something failed (see `opx failed`) or is still under way after the wait, 2 wrong usage,
+    130 interrupted. With --no-wait, what is left to the workers is no reason for 1.
     """
     started = time.perf_counter()
     base = session.base
@@ -65,13 +66,15 @@ def ingest_command(
                 intake.work(tally)
     except KeyboardInterrupt:
         raise CommandFailed(TO_GO_ON, INTERRUPTED) from None
-    finish(tally, started)
+    finish(tally, started, left=tally.left_to_others if wait else 0)
 
 
-def finish(tally: Tally, started: float) -> None:
-    """Print the failures and the summary; exit with 1 if something failed."""
+def finish(tally: Tally, started: float, *, left: int = 0) -> None:
+    """Print the failures, how many documents were waited for in vain, and the summary; exit with 1 for either."""
     for outcome in tally.failures:
         warn(f"failed: {outcome.reason}")
+    if left:
+        warn(still_under_way(left))
     click.echo(summary(tally, started))
-    if tally.failures:
+    if tally.failures or left:
         click.get_current_context().exit(NO_ANSWER)

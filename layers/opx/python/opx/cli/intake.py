@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opx.cli.output import plural
 from opx.cli.reporting import Reporter
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidInputError
@@ -142,6 +143,12 @@ def canonical(path: str | Path) -> Path:
     """The absolute path without `..` and, above its last name, without symbolic links: one file, one source name."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps `..`
     return absolute.parent.resolve() / absolute.name
+
+
+def still_under_way(documents: int) -> str:
+    """What people are told of documents that weren't settled while they were waited for."""
+    verb = "is" if documents == 1 else "are"
+    return f"{plural(documents, 'document')} {verb} still being worked on: see `opx status` and `opx failed` in a while"
 
 
 def summary(tally: Tally, started: float) -> str:

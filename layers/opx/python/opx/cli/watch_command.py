@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opx.cli.intake import Intake, Place, Tally, canonical, summary
+from opx.cli.intake import Intake, Place, Tally, canonical, still_under_way, summary
 from opx.cli.output import warn
 from opx.cli.reporting import SilentReporter, outcome_line, reporter_for_stderr
 from opx.cli.session import Session, pass_session
@@ -40,7 +40,8 @@ SETTLE_SECONDS = 0.3
 def watch_command(session: Session, folder: Path, *, category: str | None, delete: bool) -> None:
     """Take a folder in, then follow its changes until Ctrl-C: new, changed, renamed and deleted files.
 
-    One line a document on stdout, failures on stderr; what failed is also in `opx failed`.
+    One line a document on stdout, on stderr failures and what a deployed system's workers take too long for; what failed
+    is also in `opx failed`.
     """
     from watchfiles import watch
 
@@ -99,6 +100,7 @@ class Follower:
             intake.work(tally)
         for outcome in tally.failures:
             warn(f"failed: {outcome.reason}")
+        _print_open(tally)
         click.echo(summary(tally, started))
 
     def _missing(self, intake: Intake, steps: list[FileToIngest | Outcome]) -> list[str]:
@@ -117,8 +119,10 @@ class Follower:
             return
         self._waiting = set()
         try:
-            for outcome in self._apply(paths).outcomes.values():
+            tally = self._apply(paths)
+            for outcome in tally.outcomes.values():
                 _print(outcome)
+            _print_open(tally)
         except StoreUnavailableError as exc:
             self._waiting = paths
             warn(f"will try again: {exc}")
@@ -149,8 +153,17 @@ def document_path(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(SIDECAR_SUFFIX)) if path.name.endswith(SIDECAR_SUFFIX) else path
 
 
+def _print_open(tally: Tally) -> None:
+    if tally.left_to_others:
+        warn(f"{_now()} still waiting: {still_under_way(tally.left_to_others)}")
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")
+
+
 def _print(outcome: Outcome) -> None:
-    now = time.strftime("%H:%M:%S")
+    now = _now()
     line = outcome_line(outcome)
     if line:
         click.echo(f"{now} {line}")

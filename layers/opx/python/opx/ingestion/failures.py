@@ -11,6 +11,9 @@ from opx.domain.times import iso_time
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Item, KeyRange, Table
 
+MAX_REASON_CHARACTERS = 2000
+"""A parser's message may quote a whole document, and a list of failures is to be readable and fit into a reply."""
+
 _STATUS = "failed"
 
 
@@ -52,7 +55,7 @@ class FailureLog:
         item = FailedItem(
             failure_id=failure_id(event.document_key),
             object_key=event.document_key,
-            reason=str(error),
+            reason=_shortened(str(error)),
             error=type(error).__name__,
             attempts=attempts,
             failed_at=iso_time(self._clock()),
@@ -77,6 +80,10 @@ class FailureLog:
         where = KeyRange(low=since) if since else None
         for item in self._table.query(_STATUS, index="status-failedAt-index", where=where):
             yield _from_item(item)
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= MAX_REASON_CHARACTERS else reason[: MAX_REASON_CHARACTERS - 1] + "…"
 
 
 def failure_id(document_key: str) -> str:

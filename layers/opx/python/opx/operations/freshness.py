@@ -5,11 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+from opx.errors import OpxError
+
 GRACE = timedelta(hours=2)
 """After a scheduled time, for the pull to start, to finish, and to get through the pipeline."""
 
 MISSED_TIMES = 1
 """Scheduled times that may pass without a new document: a source may have had nothing new."""
+
+
+class UnknownFreshnessError(OpxError):
+    """Of at least one category it can't be told whether it is overdue; all others are reported."""
 
 
 class LastSync(Protocol):
@@ -35,6 +41,8 @@ def overdue(schedule: str, last: datetime, now: datetime, *, missed: int = 0) ->
 
     `schedule` is a five-field cron expression in UTC. `missed` scheduled times after `last` don't count.
     """
+    if last >= now:
+        return timedelta()
     from cronsim import CronSim
 
     times = CronSim(schedule, last.astimezone(UTC))

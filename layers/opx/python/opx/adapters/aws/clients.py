@@ -46,7 +46,8 @@ def client(
 
     Credentials, region and endpoints come from where boto3 looks for them: `AWS_ENDPOINT_URL` or
     `AWS_ENDPOINT_URL_<SERVICE>` send it elsewhere. Clients are thread-safe; make one a process. `addressing` is how S3's
-    addresses name a bucket.
+    addresses name a bucket. They are signed with version 4 everywhere: in S3's older regions botocore would sign those
+    for others with version 2, which covers no headers.
     """
     config = Config(
         retries={"mode": "adaptive", "total_max_attempts": attempts},
@@ -54,6 +55,7 @@ def client(
         read_timeout=read_seconds,
         tcp_keepalive=True,
         s3={"addressing_style": addressing},
+        signature_version="s3v4" if service == "s3" else None,
         user_agent_extra=f"opx-knowledge/{opx.__version__}",
     )
     return (session or boto3.Session()).client(service, region_name=region, config=config)  # type: ignore[call-overload]

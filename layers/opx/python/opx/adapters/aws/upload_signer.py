@@ -25,8 +25,9 @@ class S3UploadSigner:
     """An `UploadSigner` for an S3 bucket.
 
     Size, checksum and metadata are signed as headers, so that S3 refuses a request with others, and bytes that the
-    checksum is not of. S3 keeps the checksum with the object. The client must address buckets as hosts (`virtual`):
-    else botocore signs addresses of S3's global endpoint, which redirects to regions where the signature is not valid.
+    checksum is not of. S3 keeps the checksum with the object. The client must sign with version 4 (`s3v4`), as version 2
+    covers neither size nor checksum, and address buckets as hosts (`virtual`): else botocore signs addresses of S3's
+    global endpoint, which redirects to regions where the signature is not valid.
     """
 
     def __init__(self, bucket: str, client: S3Client) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -70,20 +70,29 @@ class ApiClient:
         Raises `InvalidInputError` (400, 413), `UnknownCategoryError`, `DocumentNotFoundError` (404),
         `ConditionFailedError` (409), `AccessDeniedError` (401, 403), and `StoreUnavailableError` for what may pass.
         """
-        address = "/" + "/".join(quote(segment, safe="") for segment in path)
-        url = f"{self.endpoint}{address}" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+        url = self._url(path) + (f"?{urlencode(query, quote_via=quote)}" if query else "")
         data = None if body is None else json.dumps(body).encode()
-        response = self._repeated(method, url, data)
-        if 200 <= response.status < 300:
-            return self._json(response, f"{method} {address}")
-        raise error_of(response.status, response.data, response.headers, method, url)
+        return self._json(self._repeated(method, url, data)[0], method, url)
 
-    def _repeated(self, method: str, url: str, data: bytes | None) -> BaseHTTPResponse:
+    def delete(self, *path: str) -> tuple[Any, bool]:
+        """The JSON of the answer to a DELETE, and whether it was repeated: then an attempt whose answer got lost may
+        have deleted it already. So nothing to delete (404) is None instead of an error for a repeated one."""
+        url = self._url(path)
+        response, attempts = self._repeated("DELETE", url, None)
+        if attempts > 1 and response.status == 404:
+            return None, True
+        return self._json(response, "DELETE", url), attempts > 1
+
+    def _url(self, path: Sequence[str]) -> str:
+        return f"{self.endpoint}/{'/'.join(quote(segment, safe='') for segment in path)}"
+
+    def _repeated(self, method: str, url: str, data: bytes | None) -> tuple[BaseHTTPResponse, int]:
+        """The last response, and how many attempts there were."""
         attempt = 1
         while True:
             response, problem = self._once(method, url, data)
             if response is not None and response.status not in AGAIN:
-                return response
+                return response, attempt
             if attempt == ATTEMPTS:
                 break
             seconds = pause_before(attempt, response.headers if response is not None else {})
@@ -91,7 +100,7 @@ class ApiClient:
             self._pause(seconds)
             attempt += 1
         if response is not None:
-            return response
+            return response, attempt
         raise StoreUnavailableError(f"{self.endpoint} doesn't answer: {problem}")
 
     def _once(self, method: str, url: str, data: bytes | None) -> tuple[BaseHTTPResponse | None, str]:
@@ -105,10 +114,13 @@ class ApiClient:
             return None, str(exc)
         return response, f"status {response.status}"
 
-    def _json(self, response: BaseHTTPResponse, action: str) -> Any:
+    def _json(self, response: BaseHTTPResponse, method: str, url: str) -> Any:
+        if not 200 <= response.status < 300:
+            raise error_of(response.status, response.data, response.headers, method, url)
         try:
             return json.loads(response.data)
         except (ValueError, RecursionError) as exc:
+            action = f"{method} {url.removeprefix(self.endpoint).partition('?')[0]}"
             raise OpxError(
                 f"{self.endpoint} answered {action} with what is not JSON: is it the API's address?"
             ) from exc

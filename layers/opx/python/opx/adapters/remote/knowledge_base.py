@@ -11,12 +11,12 @@ import opx
 from opx import wire
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
-from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Scope
-from opx.errors import InvalidInputError, InvalidScopeError, OpxError
+from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidScopeError, OpxError
 from opx.knowledge_base import (
     MAX_PAGE,
     DocumentVersions,
@@ -53,7 +53,7 @@ class RemoteKnowledgeBase:
         self._connections = connections
         self._pause = pause
         self._api = ApiClient(endpoint, authorize, connections, pause=pause)
-        self._known_failures: dict[str, str] = {}
+        self._known_failures: dict[str, str] | None = None
 
     @property
     def endpoint(self) -> str:
@@ -87,12 +87,11 @@ class RemoteKnowledgeBase:
 
     def document(self, wanted: str) -> DocumentVersions:
         found = self._api.call("GET", "documents", checked_id(wanted))
-        return self._read(
-            lambda data: DocumentVersions(
-                wire.document_from_json(data["document"]), tuple(map(wire.document_from_json, data["versions"]))
-            ),
-            found,
-        )
+        document, versions = self._read(_document_and_versions, found)
+        while "next" in found:
+            found = self._api.call("GET", "documents", document.document_id, query={"after": found["next"]})
+            versions += self._read(_document_and_versions, found)[1]
+        return DocumentVersions(document, versions)
 
     def chunks(self, document_id: str, *, after: int = 0) -> Iterator[DocumentChunk]:
         following: int | None = after
@@ -102,7 +101,15 @@ class RemoteKnowledgeBase:
             following = found.get("next")
 
     def status(self) -> Status:
-        return self._read(wire.status_from_json, self._api.call("GET", "status"))
+        return self._read(self._status, self._api.call("GET", "status"))
+
+    def _status(self, data: Mapping[str, Any]) -> Status:
+        if data["apiVersion"] > wire.API_VERSION:
+            raise OpxError(f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})")
+        return wire.status_from_json(data)
+
+    def own_scope(self) -> str:
+        return self.status().scope
 
     # -- writing
 
@@ -130,14 +137,26 @@ class RemoteKnowledgeBase:
 
     def delete(self, document_id: str) -> tuple[KnowledgeDocument, ...]:
         self._note_failures()
-        found = self._api.call("DELETE", "documents", checked_id(document_id))
-        return self._read(lambda data: tuple(map(wire.document_from_json, data["deleted"])), found)
+        found, repeated = self._api.delete("documents", checked_id(document_id))
+        answer = {"deleted": []} if found is None else found
+        deleted = self._read(lambda data: tuple(map(wire.document_from_json, data["deleted"])), answer)
+        return deleted or self._deleted_before(document_id, repeated=repeated)
+
+    def _deleted_before(self, document_id: str, *, repeated: bool) -> tuple[KnowledgeDocument, ...]:
+        """What an earlier attempt at a deletion removed. Raises `DocumentNotFoundError` if none did."""
+        found = self.document(document_id).document if repeated else None
+        if found is None or found.state is DocumentState.CURRENT:
+            raise DocumentNotFoundError(f"no current document {document_id}")
+        return (found,)
 
     def work(self, sent: Collection[str], progress: Progress) -> Iterator[Outcome]:  # noqa: ARG002 - workers don't tell
         """Waits for the system's workers."""
         from opx.adapters.remote.waiting import Waiting
 
-        yield from Waiting(self._states, pause=self._pause).outcomes(sent, self._known_failures)
+        try:
+            yield from Waiting(self._states, pause=self._pause).outcomes(sent, self._known_failures or {})
+        finally:
+            self._known_failures = None
 
     def _states(self, object_keys: Sequence[str]) -> list[ObjectState]:
         found = self._api.call("POST", "objects", "states", body={"objectKeys": list(object_keys)})
@@ -154,8 +173,12 @@ class RemoteKnowledgeBase:
         return tuple(keys)
 
     def _note_failures(self) -> None:
-        """Remember what failed before something is sent, to tell it from what fails afterwards."""
-        self._known_failures = {failure.object_key: failure.mark for failure in every_failure(self)}
+        """Remember what failed before anything is sent, to tell it from what fails afterwards.
+
+        Once until the next wait is over: what is sent first may have failed when more is sent.
+        """
+        if self._known_failures is None:
+            self._known_failures = {failure.object_key: failure.mark for failure in every_failure(self)}
 
     # -- projects
 
@@ -181,6 +204,10 @@ class RemoteKnowledgeBase:
                 f"{self.endpoint} answered in a way that opx {opx.__version__} doesn't understand ({exc}): "
                 "one of the two is newer, bring both to the same version"
             ) from exc
+
+
+def _document_and_versions(data: Any) -> tuple[KnowledgeDocument, tuple[KnowledgeDocument, ...]]:
+    return wire.document_from_json(data["document"]), tuple(map(wire.document_from_json, data["versions"]))
 
 
 def _portions(values: Sequence[str]) -> Iterator[list[str]]:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import AGAIN, ATTEMPTS, ApiClient, Pause, pause_before
 from opx.errors import InvalidInputError, OpxError, StoreUnavailableError
+from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
 from opx.ingestion.outcomes import Outcome, Result
 from opx.knowledge_base import PutFile
@@ -53,6 +54,9 @@ class Uploads:
         answer: Mapping[str, Any] = self._api.call("POST", "uploads", body=request)
         return answer
 
+    def remove(self, object_key: str) -> None:
+        self._api.call("POST", "objects", "delete", body={"objectKeys": [object_key]})
+
     def send(self, address: Mapping[str, Any], path: Path, open_file: Callable[[Path], BinaryIO]) -> None:
         """Put a file where the API said. Raises `InvalidInputError` if it changed meanwhile, and
         `StoreUnavailableError`."""
@@ -70,13 +74,11 @@ class Uploads:
         self, address: Mapping[str, Any], path: Path, open_file: Callable[[Path], BinaryIO]
     ) -> tuple[str, Mapping[str, str]]:
         """What was in the way for now and the answer's headers; "" once the file is stored."""
-        size = path.stat().st_size
-        headers = {"content-length": str(size), **{name.lower(): value for name, value in address["headers"].items()}}
-        if headers["content-length"] != str(size):
-            raise _changed(path, "another size")
+        headers = _headers_for(address, path)
         with open_file(path) as stream:
             try:
-                answer = self._connections.request("PUT", address["url"], headers, stream if size else b"")
+                body = stream if headers["content-length"] != "0" else b""
+                answer = self._connections.request("PUT", address["url"], headers, body)
             except StoreUnavailableError as exc:
                 return str(exc), {}
         if answer.status == 200:
@@ -113,8 +115,11 @@ class _Upload:
         if answer["state"] == "unchanged":
             return PutFile(key, Outcome(Result.UNCHANGED, key, document_id=str(answer["documentId"])))
         if sidecar:
+            _headers_for(answer["put"], file.path)  # a sidecar goes only before a document that follows
             self._uploads.send(answer["sidecarPut"], sidecar, self._open)
         self._uploads.send(answer["put"], file.path, self._open)
+        if answer.get("removeSidecar"):  # not earlier: it belongs to the stored document until there is the new one
+            self._uploads.remove(key + SIDECAR_SUFFIX)
         return PutFile(key)
 
     def _open(self, path: Path) -> BinaryIO:
@@ -136,6 +141,16 @@ class _StoppableFile(io.FileIO):
         data = super().read(wanted) or b""
         self._left -= len(data)
         return data
+
+
+def _headers_for(address: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """Headers of the request that puts a file. Raises `InvalidInputError` if it hasn't the size any more that the
+    address was made for."""
+    size = str(path.stat().st_size)
+    headers = {"content-length": size, **{name.lower(): value for name, value in address["headers"].items()}}
+    if headers["content-length"] != size:
+        raise _changed(path, "another size")
+    return headers
 
 
 def _changed(path: Path, what: str) -> InvalidInputError:

@@ -14,8 +14,9 @@ KEYS_AT_ONCE = 100
 KEYS_A_ROUND = 300
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
-PATIENCE_SECONDS = 600.0
-"""A cold start with a full queue before it takes minutes; a worker's attempt is over after a quarter of an hour."""
+PATIENCE_SECONDS = 900.0
+"""Longer than the system's own attempts at a document that fails for a while go on, about 620 seconds in all. What a
+worker left undone that crashed comes back to the queue only after 1,800 seconds: nobody is kept waiting for that."""
 
 _DONE = {ObjectPhase.INGESTED: Result.INGESTED, ObjectPhase.DELETED: Result.DELETED, ObjectPhase.FAILED: Result.FAILED}
 

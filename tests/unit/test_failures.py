@@ -1,0 +1,40 @@
+"""What is kept of a document that could not be taken in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.table import SqliteTable
+from opx.errors import UnparsableDocumentError
+from opx.ingestion.events import ObjectEvent
+from opx.ingestion.failures import MAX_REASON_CHARACTERS, FailureLog
+from opx.tables import FAILURES
+from tests.doubles.fake_time import FakeTime
+
+EVENT = ObjectEvent("documents/x.md", deleted=False, sequencer="0" * 40)
+
+
+@pytest.fixture
+def failures(tmp_path: Path, time: FakeTime) -> Iterator[FailureLog]:
+    database = open_database(tmp_path / "opx.db")
+    yield FailureLog(SqliteTable(FAILURES, database, clock=time.clock), time.clock)
+    database.close()
+
+
+@pytest.mark.parametrize("length", [0, 10, MAX_REASON_CHARACTERS])
+def test_a_reason_is_kept_as_it_is(failures: FailureLog, length: int) -> None:
+    reason = "ä" * length
+    failures.record(EVENT, UnparsableDocumentError(reason), 1)
+    (kept,) = failures.items()
+    assert kept.reason == reason
+
+
+@pytest.mark.parametrize("length", [MAX_REASON_CHARACTERS + 1, 1_000_000])
+def test_of_a_long_reason_the_beginning_is_kept(failures: FailureLog, length: int) -> None:
+    told = failures.record(EVENT, UnparsableDocumentError("x" * length), 1)
+    (kept,) = failures.items()
+    assert kept.reason == told.reason == "x" * (MAX_REASON_CHARACTERS - 1) + "…"
