@@ -210,13 +210,16 @@ def test_a_failure_from_before_is_not_taken_for_a_new_one(system: DeployedSystem
     assert results == [Result.FAILED, Result.INGESTED]
 
 
-def test_a_failure_between_two_things_that_are_sent_is_a_new_one(
-    system: DeployedSystem, base: RemoteKnowledgeBase, tmp_path: Path
-) -> None:
+def test_a_failure_between_two_things_that_are_sent_is_a_new_one(system: DeployedSystem, tmp_path: Path) -> None:
+    def settled_already(_seconds: float) -> None:
+        pytest.fail("there is nothing to wait for")
+
+    base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=settled_already)
     (put,) = base.put_files([a_file(tmp_path, data=b"")], {})
     system.work()
     base.delete_objects(["documents/docs/gone.md"])
     assert [outcome.result for outcome in base.work([put.object_key], no_progress)] == [Result.FAILED]
+    base.close()
 
 
 @pytest.mark.parametrize("again", [None, NOT_FOUND])
