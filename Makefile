@@ -10,7 +10,7 @@ CDK := aws-cdk@2.1148.1
 CONTEXT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test test-opensearch test-deploy lint format bench bench-deploy eval synth deploy requirements schemas clean
+.PHONY: help setup dev demo test test-opensearch test-deploy lint format bench bench-deploy eval synth deploy requirements schemas docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,10 @@ deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make
 schemas: $(VENV)/.ready ## write the agent tools' interface documents to docs/api
 	$(BIN)/python -m opx.tools.schemas docs/api
 	$(BIN)/python -m opx.api.openapi docs/api
+
+docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: interfaces, drawing, costs
+	$(BIN)/python -m infra.diagram docs/architecture.md
+	$(BIN)/python -m infra.costs docs/deploy.md
 
 requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 	cd $(REQUIREMENTS) && for set in dev embedded ingest api emulator; do \
