@@ -74,8 +74,9 @@ class Corpus:
             chunk_id(key, position, content), key, position, content, 300, self.text(5), (self.text(3),), 0, 0,
             CATEGORIES[number % len(CATEGORIES)],
         )  # fmt: skip
+        source = f"documents/{key}.md"  # answers leave out what has no source
         return IndexEntry(
-            IndexedChunk(entry_id(key, chunk.chunk_id), chunk, key, "global", Tier.INTERNAL, 1.0, "", "", "en"),
+            IndexedChunk(entry_id(key, chunk.chunk_id), chunk, key, "global", Tier.INTERNAL, 1.0, source, "", "en"),
             vector,
         )
 
