@@ -7,19 +7,16 @@ skip exact duplicates; the catalog keeps order, by sequencer and claim. An event
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from opx.bootstrap import bootstrap
 from opx.ingestion.batches import Delivery, HandledEvents, process_batch
-from opx.operations.functions import observed
+from opx.operations.functions import function_settings, observed
 from opx.operations.ingestion import reported_cache
-from opx.operations.metrics import SERVICE, Report
+from opx.operations.metrics import Report
 from opx.services import Services
-from opx.settings import Settings
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
@@ -30,8 +27,7 @@ def start() -> tuple[Services, HandledEvents]:
     from opx.adapters.aws.clients import client
     from opx.adapters.aws.handled_events import DynamoHandledEvents
 
-    settings = Settings.from_environ(os.environ)
-    logging.getLogger(SERVICE).setLevel(settings.log_level)
+    settings = function_settings()
     return bootstrap(settings), DynamoHandledEvents(client("dynamodb"), table_prefix=settings.table_prefix)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -11,17 +9,14 @@ from typing import Any
 from opx.bootstrap import bootstrap
 from opx.operations.coverage import CoverageReport
 from opx.operations.freshness import UnknownFreshnessError
-from opx.operations.functions import observed
-from opx.operations.metrics import SERVICE, Report
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
 from opx.services import Services
-from opx.settings import Settings
 
 
 def start() -> Services:
     """The system that the environment describes."""
-    settings = Settings.from_environ(os.environ)
-    logging.getLogger(SERVICE).setLevel(settings.log_level)
-    return bootstrap(settings)
+    return bootstrap(function_settings())
 
 
 def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, int]]:

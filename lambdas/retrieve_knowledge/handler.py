@@ -3,8 +3,6 @@ the HTTP API that read."""
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -15,20 +13,17 @@ from opx.api.reading import ReadingApi
 from opx.api.routes import Function
 from opx.bootstrap import bootstrap
 from opx.domain.scopes import Identity
-from opx.operations.functions import observed
-from opx.operations.metrics import SERVICE, Report
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
 from opx.operations.snapshots import around_snapshot
 from opx.services import Services
-from opx.settings import Settings
 from opx.tools.knowledge_tools import KnowledgeTools
 from opx.tools.runtimes import respond
 
 
 def start() -> Services:
     """The system that the environment describes."""
-    settings = Settings.from_environ(os.environ)
-    logging.getLogger(SERVICE).setLevel(settings.log_level)
-    return bootstrap(settings)
+    return bootstrap(function_settings())
 
 
 def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:

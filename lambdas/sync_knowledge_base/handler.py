@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from opx.ingestion.syncing import sync_batch
-from opx.operations.functions import observed
-from opx.operations.metrics import SERVICE, Report
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
 from opx.ports import IndexSync
-from opx.settings import Settings
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
@@ -22,9 +19,7 @@ def start() -> IndexSync:
     """The knowledge base that the environment names."""
     from opx.adapters.aws.services import AwsServices
 
-    settings = Settings.from_environ(os.environ)
-    logging.getLogger(SERVICE).setLevel(settings.log_level)
-    return AwsServices(settings).index_sync
+    return AwsServices(function_settings()).index_sync
 
 
 def make_handler(start: Callable[[], IndexSync] = start) -> Callable[[Any, Any], PartialItemFailureResponse]:

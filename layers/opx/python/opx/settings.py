@@ -96,6 +96,11 @@ class Settings:
                 values[each.name] = _convert(each.name, str(each.type), raw)
         return cls(**{**values, **overrides})  # type: ignore[arg-type]
 
+    @classmethod
+    def of_process(cls) -> Settings:
+        """What this process's environment says. Raises `InvalidInputError` as `from_environ`."""
+        return cls.from_environ(os.environ)
+
     @property
     def home_path(self) -> Path:
         return Path(self.home).expanduser().absolute()

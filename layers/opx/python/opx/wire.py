@@ -7,7 +7,6 @@ refuses them, as it reads what a caller typed. A reader raises `InvalidInputErro
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
@@ -147,8 +146,7 @@ def document_from_json(data: Mapping[str, Any]) -> KnowledgeDocument:
 
 def chunk_to_json(chunk: DocumentChunk) -> Json:
     """The fields of a line of the chunk file."""
-    line: Json = json.loads(chunk.to_json_line())
-    return line
+    return chunk.to_json()
 
 
 @_reader

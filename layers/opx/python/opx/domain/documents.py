@@ -113,9 +113,9 @@ class DocumentChunk:
         """What is embedded: the content under its title and section path."""
         return contextual_text(self.title, self.section, self.content)
 
-    def to_json_line(self) -> str:
-        """One line of `chunks/{documentId}.jsonl`, without line end; the same bytes everywhere."""
-        data = {
+    def to_json(self) -> dict[str, Any]:
+        """The camelCase form."""
+        return {
             "chunkId": self.chunk_id,
             "documentId": self.document_id,
             "chunkIndex": self.chunk_index,
@@ -126,7 +126,10 @@ class DocumentChunk:
             "end": self.end,
             "metadata": {"documentTitle": self.title, "category": self.category, "tags": list(self.tags)},
         }
-        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+    def to_json_line(self) -> str:
+        """One line of `chunks/{documentId}.jsonl`, without line end; the same bytes everywhere."""
+        return json.dumps(self.to_json(), ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DocumentChunk:

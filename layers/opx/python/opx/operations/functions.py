@@ -5,6 +5,7 @@ There is no Tracer: it would load the X-Ray SDK into every cold start, and the f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any, Protocol, TypeVar
@@ -15,9 +16,16 @@ from opx.errors import OpxError
 from opx.operations.logs import TextlessFormatter, call_ids
 from opx.operations.metrics import ENVIRONMENT, SERVICE, Report
 from opx.operations.recording import Recorder
-from opx.settings import environment_name
+from opx.settings import Settings, environment_name
 
 Answer_co = TypeVar("Answer_co", covariant=True)
+
+
+def function_settings() -> Settings:
+    """What the function's environment says; the library logs at the level that it gives."""
+    settings = Settings.of_process()
+    logging.getLogger(SERVICE).setLevel(settings.log_level)
+    return settings
 
 
 class Work(Protocol[Answer_co]):
