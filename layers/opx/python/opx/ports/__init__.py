@@ -1,0 +1,56 @@
+"""What the library needs from the outside. The docstrings are the specification that every adapter is tested against.
+
+Adapters raise `StoreUnavailableError` (or a subclass) when the service behind them fails for now, never a vendor's
+error. They don't change what they are given.
+"""
+
+from __future__ import annotations
+
+from opx.ports.copies import ChunkCopies, CopyChange, IndexSync
+from opx.ports.embedding import Embedder, Vector
+from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, UploadSigner
+from opx.ports.queues import Message, Queue
+from opx.ports.search import (
+    DocumentChange,
+    IndexEntry,
+    Leg,
+    SearchEngine,
+    SearchFilter,
+    SearchIndex,
+    SearchRequest,
+    SearchResponse,
+)
+from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, Item, KeyRange, LessThan, Table
+from opx.ports.time import Clock
+
+__all__ = [
+    "Absent",
+    "AllOf",
+    "AnyOf",
+    "ChunkCopies",
+    "Clock",
+    "Condition",
+    "CopyChange",
+    "DocumentChange",
+    "Embedder",
+    "Equals",
+    "IndexEntry",
+    "IndexSync",
+    "Item",
+    "KeyRange",
+    "Leg",
+    "LessThan",
+    "Message",
+    "ObjectInfo",
+    "ObjectStore",
+    "Queue",
+    "SearchEngine",
+    "SearchFilter",
+    "SearchIndex",
+    "SearchRequest",
+    "SearchResponse",
+    "SignedPut",
+    "Table",
+    "UploadSigner",
+    "Vector",
+]

@@ -1,0 +1,59 @@
+"""Objects of the corpus, and uploads past this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """`etag` changes exactly when the content does; `location` is a full URI; `metadata` as it was put."""
+
+    key: str
+    size: int
+    etag: str
+    location: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class ObjectStore(Protocol):
+    """Bytes by key. Keys are `/`-separated, non-empty, without `..` segments, at most 1,024 UTF-8 bytes."""
+
+    def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        """Store `data` whole or not at all, replacing what was there. A stream is read from its position to its end,
+        in bounded memory. Raises `InvalidInputError` for a malformed key."""
+
+    def open(self, key: str) -> BinaryIO:
+        """A readable stream of the object. Raises `ObjectNotFoundError`. The caller closes it."""
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """The object's facts, or None if there is none."""
+
+    def delete(self, key: str) -> None:
+        """Remove the object. Removing what is not there does nothing."""
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes. `metadata` may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedPut:
+    """Where an object is to be put (HTTP PUT), with exactly which headers."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+class UploadSigner(Protocol):
+    """Lets somebody else put one object, whose bytes are settled, without rights of their own."""
+
+    def sign_put(
+        self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
+    ) -> SignedPut:
+        """An address that takes `size` bytes with this SHA-256 (in hex) and nothing else, for so long. Raises
+        `InvalidInputError` for a malformed key, and for metadata that `ObjectStore.put` refuses."""
+
+    def sha256_of(self, key: str) -> str:
+        """The SHA-256 (in hex) of an object that was put so; "" if it was put otherwise, or is not there."""

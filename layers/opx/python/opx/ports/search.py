@@ -1,0 +1,120 @@
+"""Search over chunks, and what is written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from opx.domain.results import IndexedChunk
+from opx.ports.embedding import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """What may be found. Each non-empty part must match; within a part any value does. `scopes` is never empty.
+
+    Applied before the best hits are chosen, in both legs.
+    """
+
+    scopes: tuple[str, ...]
+    categories: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    document_ids: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A search of up to two legs: `text` for the lexical, `vector` for the other; None leaves the leg out.
+
+    `depth` bounds the hits of each leg.
+    """
+
+    filter: SearchFilter
+    text: str | None = None
+    vector: Vector | None = None
+    depth: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """Entry ids with their scores, best first; equal scores in the order of the ids. `error` says why a leg is missing,
+    `took_ms` how long the engine worked on it, if it says so."""
+
+    hits: tuple[tuple[str, float], ...] = ()
+    error: str = ""
+    took_ms: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse:
+    """Both legs and every chunk they name. `term_frequencies` maps each analysed term of the text to the number of
+    entries that contain it, and `entry_count` is how many entries there are to compare with.
+
+    An engine that fuses by itself has no legs and no statistics. It gives one list, `fused`, whose scores in [0, 1] say
+    how relevant each hit is. `notes` say what a reader of the answer should know about the search.
+    """
+
+    lexical: Leg = Leg()
+    vector: Leg = Leg()
+    chunks: Mapping[str, IndexedChunk] = field(default_factory=dict)
+    term_frequencies: Mapping[str, int] = field(default_factory=dict)
+    entry_count: int = 0
+    fused: Leg | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A chunk with its vector, ready to be searched."""
+
+    indexed: IndexedChunk
+    vector: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentChange:
+    """The new entries of a document and the references of the entries that they replace.
+
+    No entries: the document leaves the index. `entries` may be a generator; it is consumed once, in bounded memory.
+    """
+
+    key_id: str
+    document_id: str
+    entries: Iterable[IndexEntry] = ()
+    superseded: Sequence[str] = ()
+
+
+class SearchEngine(Protocol):
+    """Search over chunks, whoever put them there."""
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        """All that is asked for in one round trip. A leg that fails has its `error` set and the other's hits stand;
+        raises `IndexUnavailableError` only if nothing could be searched. An empty or meaningless text gives no hits."""
+
+
+class SearchIndex(SearchEngine, Protocol):
+    """Hybrid search over chunks that are put here.
+
+    The lexical leg is BM25 (k1 = 1.2, b = 0.75) over the terms of `opx.text.analyzer`, times a constant of the engine;
+    the vector leg is the cosine with all entries that pass the filter.
+    """
+
+    @property
+    def derives_ids(self) -> bool:
+        """True if an entry's reference is its `entry_id`; False if the service assigns references, which must be kept."""
+
+    def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
+        """Make each change visible, whole where the engine can, and return the references of each change's entries.
+
+        Durable on return. Applying a change again gives the same entries (where ids are derived). References that
+        don't exist are ignored. Raises `IndexUnavailableError`; then some changes may be applied, and all may be
+        applied again."""
+
+    def count(self, where: SearchFilter) -> int:
+        """How many entries pass the filter."""
+
+    def references(self, key_id: str) -> list[str]:
+        """References of all visible entries of a document key: a repair tool, not for every write."""
