@@ -57,3 +57,38 @@ class EmbeddingError(StoreUnavailableError):
 
 class IncompatibleIndexError(OpxError):
     """The index was built with another model, dimension or analyzer; reading it would give nonsense."""
+
+
+class SourceUnavailableError(StoreUnavailableError):
+    """A source of documents didn't answer, or refused for now. `retry_after`: seconds to wait, if it said so."""
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class SourceRefusedError(OpxError):
+    """A source said no, and will again: credentials that are missing or wrong, or an address that isn't there.
+
+    `status` is that of the HTTP reply, 0 for none.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class SourceShapeError(OpxError):
+    """What a source sent is not of the shape that it used to have; nothing of it is taken in."""
+
+
+class SourceBusyError(OpxError):
+    """The source is being pulled already."""
+
+
+class ForbiddenAddressError(InvalidInputError):
+    """An address that documents may not be fetched from: private, loopback, link-local, or of another scheme."""
+
+
+class SecretNotFoundError(InvalidInputError):
+    """A secret that the configuration names doesn't exist."""

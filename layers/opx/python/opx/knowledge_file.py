@@ -20,6 +20,9 @@ from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.marked_yaml import Marked, read_marked
 
 FILE_NAME = "knowledge.yaml"
+SECTIONS = ("sources", "webhooks", "streams", "evidence")
+"""Parts of the file that only those read who need them, through `read_section`."""
+
 _PACKAGE = Path(__file__).resolve().parent
 _CATEGORY_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\Z")
 _REQUIRED = ("tier", "description", "retention", "schema", "embed")
@@ -34,7 +37,7 @@ def load_knowledge(path: Path | None = None, *, check_json_paths: bool = False) 
     functions load this file at every cold start.
     """
     file, name = (path, str(path)) if path else _default_file()
-    top = read_marked(file, name).fields(required=("default_category", "tiers", "categories"))
+    top = read_marked(file, name).fields(required=("default_category", "tiers", "categories"), optional=SECTIONS)
     default_trust = _default_trust(top["tiers"])
     categories: dict[str, Category] = {}
     for category_path, entry in top["categories"].entries().items():
@@ -45,6 +48,12 @@ def load_knowledge(path: Path | None = None, *, check_json_paths: bool = False) 
         allowed = ", ".join(sorted(categories))
         raise top["default_category"].error(f"unknown category {default!r}; allowed: {allowed}")
     return KnowledgeModel(categories, default)
+
+
+def read_section(name: str, path: Path | None = None) -> Marked | None:
+    """One of `SECTIONS`, None if the file hasn't got it. Raises `KnowledgeConfigError`."""
+    file, called = (path, str(path)) if path else _default_file()
+    return read_marked(file, called).entries().get(name)
 
 
 def _default_file() -> tuple[Path, str]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.worker import IngestionWorker, QueueDrain
+    from opx.ports.reading import ParsingTools
 
 QUEUE_NAME = "ingest"
 
@@ -137,7 +138,9 @@ class Services:
         limit = self.settings.max_document_bytes
         return IngestionPipeline(
             store=self.store,
-            reader=DocumentReader(self.store, self.knowledge, max_bytes=limit, clock=self.clock),
+            reader=DocumentReader(
+                self.store, self.knowledge, max_bytes=limit, clock=self.clock, tools=self.parsing_tools
+            ),
             catalog=self.catalog,
             embedder=self.document_embedder,
             index=self.index,
@@ -147,6 +150,13 @@ class Services:
             index_identity=self.index_identity,
             copies=self.copies,
         )
+
+    @cached_property
+    def parsing_tools(self) -> ParsingTools:
+        """What there is to read pictures with."""
+        from opx.ports.reading import ParsingTools
+
+        return ParsingTools()
 
     read_threads = 1
     index_identity = ""

@@ -74,4 +74,25 @@ PROJECTS = TableSpec(
 IDEMPOTENCY = TableSpec(name="opx-knowledge-idempotency", partition="id", ttl="expiration")
 """Used by the ingestion function to skip events that were handled already."""
 
-ALL_TABLES = (DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, PROJECTS, IDEMPOTENCY)
+SOURCES = TableSpec(name="opx-knowledge-sources", partition="sourceId", sort="entry")
+"""Of each source what was registered (`entry` = `definition`), where its pulls are (`state`), and an item for each of
+its documents (`item#<key>`) and for each address whose validators are kept (`page#<hash>`)."""
+
+DELIVERIES = TableSpec(name="opx-knowledge-deliveries", partition="deliveryId", ttl="expiresAt")
+"""Webhook deliveries that were taken in, so that none is taken twice."""
+
+WEB_CACHE = TableSpec(name="opx-knowledge-web-cache", partition="cacheKey", ttl="expiresAt")
+"""Answers of web searches."""
+
+ALL_TABLES = (
+    DOCUMENTS,
+    KEYS,
+    ENTRIES,
+    FAILURES,
+    EMBEDDINGS,
+    PROJECTS,
+    IDEMPOTENCY,
+    SOURCES,
+    DELIVERIES,
+    WEB_CACHE,
+)

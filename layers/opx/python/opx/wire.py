@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import Category, KnowledgeModel, Retention, Tier
 from opx.domain.queries import QueryConfig
+from opx.domain.remarks import Remark
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
@@ -141,6 +142,7 @@ def document_from_json(data: Mapping[str, Any]) -> KnowledgeDocument:
         chunk_count=int(data["chunkCount"]),
         token_count=int(data["tokenCount"]),
         content_hash=data["contentHash"],
+        remarks=tuple(Remark.from_json(remark) for remark in data.get("remarks", ())),
     )
 
 

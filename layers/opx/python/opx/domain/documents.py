@@ -10,6 +10,7 @@ from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Tier
+from opx.domain.remarks import Remark
 from opx.domain.scopes import Scope
 
 DEFAULT_LANGUAGE = "en"
@@ -41,7 +42,7 @@ class KnowledgeDocument:
 
     `source` is the object's key in the corpus store without its scope; `location` a full URI of the object;
     `source_uri` what a person would open (a file path, a page's address). `version` counts the versions of the key
-    from 1. `trust` is in [0, 1]. Times are ISO 8601 in UTC.
+    from 1. `trust` is in [0, 1]. `remarks` say what of it could not be read, or was changed. Times are ISO 8601 in UTC.
     """
 
     document_id: str
@@ -66,6 +67,7 @@ class KnowledgeDocument:
     chunk_count: int = 0
     token_count: int = 0
     content_hash: str = ""
+    remarks: tuple[Remark, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The camelCase form that agents and tools receive."""
@@ -84,6 +86,7 @@ class KnowledgeDocument:
             "version": self.version,
             "state": self.state.value,
             "chunkCount": self.chunk_count,
+            "remarks": [remark.to_json() for remark in self.remarks],
             "createdAt": self.created_at,
         }
 

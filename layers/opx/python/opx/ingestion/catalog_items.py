@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import Tier
+from opx.domain.remarks import Remark
 from opx.domain.scopes import Scope
 from opx.ports import Item
 
@@ -47,6 +48,7 @@ def document_item(document: KnowledgeDocument) -> Item:
         "chunkCount": document.chunk_count,
         "tokenCount": document.token_count,
         "contentHash": document.content_hash,
+        "remarks": [remark.to_json() for remark in document.remarks],
     }
 
 
@@ -90,4 +92,5 @@ def document_from_item(item: Item) -> KnowledgeDocument:
         chunk_count=int(item["chunkCount"]),
         token_count=int(item["tokenCount"]),
         content_hash=item["contentHash"],
+        remarks=tuple(Remark.from_json(remark) for remark in item.get("remarks", ())),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from opx.domain.remarks import Remark
+
 
 class Result(StrEnum):
     INGESTED = "ingested"
@@ -33,6 +35,7 @@ class Outcome:
     error: Exception | None = None
     attempts: int = 0
     stale: bool = False
+    remarks: tuple[Remark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,7 +255,9 @@ def _done(step: Step) -> Outcome:
     document = step.document
     reason = "" if step.vectors else f"kept, but {document.category} is not searched by text"
     key = step.claim.event.document_key
-    return Outcome(Result.INGESTED, key, reason, document.document_id, document.title, len(step.vectors))
+    return Outcome(
+        Result.INGESTED, key, reason, document.document_id, document.title, len(step.vectors), remarks=document.remarks
+    )
 
 
 def _busy(event: ObjectEvent) -> Outcome:

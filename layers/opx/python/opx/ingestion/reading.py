@@ -7,13 +7,14 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import IO, Any
 
 from opx.domain.documents import DEFAULT_LANGUAGE, DocumentKey, KnowledgeDocument
 from opx.domain.ids import document_id, normalise
 from opx.domain.knowledge import Category, KnowledgeModel
+from opx.domain.remarks import bounded
 from opx.domain.times import iso_time
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.ingestion.events import SIDECAR_SUFFIX
@@ -22,6 +23,7 @@ from opx.ingestion.metadata import DocumentMetadata, validated
 from opx.ingestion.parsing.registry import parse
 from opx.ingestion.parsing.sidecar import parse_sidecar
 from opx.ports import Clock, ObjectInfo, ObjectStore
+from opx.ports.reading import ParsingTools
 
 OBJECT_METADATA = "opx-document"
 """The user metadata of an object that holds what its uploader said about it, as JSON; it wins over the document's own."""
@@ -55,11 +57,20 @@ class ReadDocument:
 class DocumentReader:
     """Reads what is in the corpus store now, not what an event said was there."""
 
-    def __init__(self, store: ObjectStore, knowledge: KnowledgeModel, *, max_bytes: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        knowledge: KnowledgeModel,
+        *,
+        max_bytes: int,
+        clock: Clock,
+        tools: ParsingTools = ParsingTools(),  # noqa: B008 (frozen)
+    ) -> None:
         self._store = store
         self._knowledge = knowledge
         self._max_bytes = max_bytes
         self._clock = clock
+        self._tools = tools
 
     def sidecar(self, object_key: str) -> ObjectInfo | None:
         return self._store.head(object_key + SIDECAR_SUFFIX)
@@ -80,7 +91,7 @@ class DocumentReader:
         ):
             category = self._category(key.source, outer)
             name = str(uploaded.get("name") or key.source)
-            parsed = parse(stream, name=name, category=category)
+            parsed = parse(stream, name=name, category=category, tools=self._tools)
             raw = {**parsed.metadata, **outer}
             metadata = validated(raw, name=name)
             if metadata.category:
@@ -88,6 +99,7 @@ class DocumentReader:
             spooled = _spool(parsed.lines, text)
             title = _title(metadata.title, parsed.title, spooled.heading, name)
             document = self._document(key, info, category, metadata, (title, spooled.digest))
+            document = replace(document, remarks=bounded(parsed.remarks))
             yield ReadDocument(document, category, text, spooled.lines)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:

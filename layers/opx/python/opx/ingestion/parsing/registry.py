@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import io
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -10,8 +12,25 @@ from opx.domain.knowledge import Category
 from opx.errors import UnparsableDocumentError
 from opx.ingestion.parsing import sniffing
 from opx.ingestion.parsing.source import HEAD_BYTES, ParsedSource, Parser, Source
+from opx.ports.reading import ParsingTools
 
-_EXTENSIONS = {
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a format is read: the module of this package and its function. `binary` ones need not be text."""
+
+    module: str
+    function: str
+    binary: bool = False
+
+
+_FORMATS = {
+    "markdown": Format("markdown", "parse_markdown"),
+    "plain": Format("plain", "parse_plain"),
+    "html": Format("html", "parse_html"),
+    "json": Format("json_mapping", "parse_json"),
+}
+EXTENSIONS = {
     ".md": "markdown",
     ".markdown": "markdown",
     ".txt": "plain",
@@ -24,7 +43,13 @@ _EXTENSIONS = {
 }
 
 
-def parse(stream: BinaryIO, *, name: str, category: Category) -> ParsedSource:
+def parse(
+    stream: BinaryIO,
+    *,
+    name: str,
+    category: Category,
+    tools: ParsingTools = ParsingTools(),  # noqa: B008 (frozen)
+) -> ParsedSource:
     """The text and metadata of an object, whose `name` gives its format (and is what errors call it).
 
     An extension that isn't known leaves the choice to the content; text of no known format is plain text. Markdown and
@@ -34,12 +59,12 @@ def parse(stream: BinaryIO, *, name: str, category: Category) -> ParsedSource:
     head = _read_head(stream)
     if not head:
         raise UnparsableDocumentError(f"{name}: the file is empty; upload it again")
-    problem = sniffing.binary_problem(head)
-    if problem:
-        raise UnparsableDocumentError(f"{name}: {problem}; convert it to Markdown, plain text or HTML")
-    extension = PurePosixPath(name).suffix.lower()
-    kind = _EXTENSIONS.get(extension) or sniffing.text_format(head, category)
-    return _parser(kind)(Source(name, head, stream, category))
+    kind = EXTENSIONS.get(PurePosixPath(name).suffix.lower(), "")
+    if not (kind and _FORMATS[kind].binary):
+        problem = sniffing.binary_problem(head)
+        if problem:
+            raise UnparsableDocumentError(f"{name}: {problem}; convert it to Markdown, plain text or HTML")
+    return _parser(kind or sniffing.text_format(head, category))(Source(name, head, stream, category, tools))
 
 
 def _read_head(stream: BinaryIO) -> bytes:
@@ -50,19 +75,7 @@ def _read_head(stream: BinaryIO) -> bytes:
 
 
 def _parser(kind: str) -> Parser:
-    """Imported when first needed: Beautiful Soup and JSONPath take longer to load than most files to parse."""
-    if kind == "html":
-        from opx.ingestion.parsing.html import parse_html
-
-        return parse_html
-    if kind == "json":
-        from opx.ingestion.parsing.json_mapping import parse_json
-
-        return parse_json
-    if kind == "markdown":
-        from opx.ingestion.parsing.markdown import parse_markdown
-
-        return parse_markdown
-    from opx.ingestion.parsing.plain import parse_plain
-
-    return parse_plain
+    """Imported when first needed: most parsers' libraries take longer to load than most files to parse."""
+    found = _FORMATS[kind]
+    parser: Parser = getattr(importlib.import_module(f"opx.ingestion.parsing.{found.module}"), found.function)
+    return parser

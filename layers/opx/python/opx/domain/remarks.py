@@ -1,0 +1,45 @@
+"""What a reader of a document should know about how it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+MAX_REMARKS = 50
+
+
+class RemarkKind(StrEnum):
+    """Whether something was left out, changed, or looks wrong."""
+
+    UNREAD_PART = "unread_part"
+    """A page, picture or attachment that could not be read."""
+    UNDESCRIBED_IMAGE = "undescribed_image"
+    MASKED_SECRET = "masked_secret"  # noqa: S105 - a name, no secret
+    SUSPECTED_INSTRUCTION = "suspected_instruction"
+    """Text that seems to be aimed at a language model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """`text` says what and where, for people; it never quotes a secret."""
+
+    kind: RemarkKind
+    text: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"kind": self.kind.value, "text": self.text}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Remark:
+        return cls(RemarkKind(data["kind"]), data["text"])
+
+
+def bounded(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """At most `MAX_REMARKS`, each once; the last then says how many there are besides."""
+    found = tuple(dict.fromkeys(remarks))
+    if len(found) <= MAX_REMARKS:
+        return found
+    kept, left = found[: MAX_REMARKS - 1], len(found) - MAX_REMARKS + 1
+    return (*kept, Remark(found[MAX_REMARKS - 1].kind, f"and {left} more remarks"))

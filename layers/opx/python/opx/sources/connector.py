@@ -1,0 +1,129 @@
+"""What every connector is: it pulls page by page, says whether it is well, and declares its options.
+
+A connector reads; it stores nothing and knows nothing of what was taken in before. Times, cursors and documents that
+vanished are kept by `opx.sources.pulling`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from opx.domain.knowledge import Tier
+from opx.domain.sources import Health, Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.errors import (
+    ForbiddenAddressError,
+    InvalidInputError,
+    SecretNotFoundError,
+    SourceRefusedError,
+    SourceShapeError,
+    SourceUnavailableError,
+)
+from opx.ports.sources import Secrets, WebClient
+from opx.ports.time import Clock
+
+O = TypeVar("O")  # noqa: E741 - options
+
+_KINDS = {
+    "str": (str, "a text"),
+    "int": (int, "a whole number"),
+    "float": (int | float, "a number"),
+    "bool": (bool, "true or false"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTools:
+    """What connectors read with. `web` keeps the rate limit of the source that it was made for."""
+
+    web: WebClient
+    secrets: Secrets
+    clock: Clock
+
+
+class Connector(ABC, Generic[O]):
+    """A source of one kind. `options_type` is a frozen dataclass whose fields are texts, numbers, flags or tuples of
+    texts; fields without a default must be given. Fields that name a secret end with `_secret`."""
+
+    options_type: ClassVar[type]
+
+    def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
+        self.definition = definition
+        self.options = options
+        self.web = tools.web
+        self.secrets = tools.secrets
+        self.clock = tools.clock
+
+    @classmethod
+    def rate_limit(cls, options: O) -> RateLimit | None:  # noqa: ARG003
+        """How often the source lets itself be asked; None if it doesn't say."""
+        return None
+
+    @abstractmethod
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        """Pages of documents: at least one, each with the cursor behind it, in an order in which a pull can be
+        interrupted after any of them. Raises `SourceUnavailableError`, `SourceRefusedError`, `SourceShapeError` and
+        `ForbiddenAddressError`: what was given before stays."""
+
+    @abstractmethod
+    def probe(self) -> None:
+        """Ask the source for as little as shows that credentials and shape are right. Raises as `pull`."""
+
+    def check(self) -> Health:
+        """Whether the source can be pulled, without raising for what is wrong with it."""
+        try:
+            self.probe()
+        except (
+            SourceUnavailableError,
+            SourceRefusedError,
+            SourceShapeError,
+            ForbiddenAddressError,
+            SecretNotFoundError,
+        ) as exc:
+            return Health(ok=False, reason=str(exc))
+        return Health(ok=True)
+
+    # -- the interface that any source has
+
+    @property
+    def name(self) -> str:
+        return self.definition.source_id
+
+    @property
+    def tier(self) -> Tier:
+        return self.definition.tier
+
+    def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
+        for page in self.pull(PullRequest(since or "")):
+            yield from page.documents
+
+    def health_check(self) -> bool:
+        return self.check().ok
+
+
+def read_options(kind: type[O], values: Mapping[str, Any], *, of: str) -> O:
+    """Options of a connector from what was configured. Raises `InvalidInputError` that names the option and what is
+    allowed. `of` says whose options they are."""
+    assert is_dataclass(kind)
+    known = {each.name: each for each in fields(kind)}
+    for name in values:
+        if name not in known:
+            raise InvalidInputError(f"{of}: unknown option {name!r}; allowed: {', '.join(known) or 'none'}")
+    for name, each in known.items():
+        if name not in values and each.default is MISSING and each.default_factory is MISSING:
+            raise InvalidInputError(f"{of}: the option {name!r} is needed")
+    return kind(**{name: _checked(value, str(known[name].type), name, of) for name, value in values.items()})
+
+
+def _checked(value: Any, kind: str, name: str, of: str) -> Any:
+    if kind.startswith("tuple[str"):
+        items = [value] if isinstance(value, str) else value
+        if isinstance(items, list | tuple) and all(isinstance(item, str) and item for item in items):
+            return tuple(items)
+        raise InvalidInputError(f"{of}: option {name!r} must be a list of texts")
+    expected, words = _KINDS[kind]
+    if not isinstance(value, expected) or (isinstance(value, bool) and kind != "bool"):
+        raise InvalidInputError(f"{of}: option {name!r} must be {words}")
+    return value
