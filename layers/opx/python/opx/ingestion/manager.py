@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
@@ -18,11 +19,13 @@ from opx.ingestion.claims import current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ingestion.files import FileToIngest, described, file_digest, plan_files, sidecar_of, unreadable
 from opx.ingestion.outcomes import IngestionResult, Outcome, Result
+from opx.ingestion.parsing.registry import is_binary, is_known
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
 from opx.ports import ObjectInfo, ObjectStore
 
-_DOCUMENT_SUFFIXES = (".md", ".markdown", ".txt", ".text", ".html", ".htm", ".xhtml", ".json", ".log")
+Content = str | bytes | Mapping[str, Any]
+"""A document as callers give it: Markdown text, the bytes of a file, or a mapping that is read as JSON."""
 
 
 class IngestionManager:
@@ -49,13 +52,14 @@ class IngestionManager:
         self._scope = scope
 
     def ingest_document(
-        self, tier: str, category: str, document: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+        self, tier: str, category: str, document: Content, metadata: Mapping[str, Any] | None = None
     ) -> str:
-        """Take in one document: Markdown text, or a mapping that is read as JSON of the category. Returns its id.
+        """Take in one document: Markdown text, a file's bytes, or a mapping that is read as JSON of the category.
+        Returns its id.
 
         Where functions do the work, the id isn't known yet and the object's key is returned. `metadata` may have title,
         tags, author, version, severity, services, language, source_uri, and `source`, the name that stays when the
-        document changes (else a hash of the document). Raises `InvalidInputError` for a category that is not of the
+        document changes (else a hash of the document); its extension, or that of `name`, tells a file's format. Raises `InvalidInputError` for a category that is not of the
         tier, and `UnparsableDocumentError` for what can't be read.
         """
         key = self.put_document(self.category_of_tier(tier, category), document, dict(metadata or {}))
@@ -66,7 +70,7 @@ class IngestionManager:
         return (current_id(head) if head else "") or key
 
     def ingest_batch(
-        self, tier: str, category: str, documents: Iterable[str | Mapping[str, Any]], *, dedupe: bool = True
+        self, tier: str, category: str, documents: Iterable[Content], *, dedupe: bool = True
     ) -> IngestionResult:
         """Take in several documents; with `dedupe`, equal ones of the batch once, without, each under a name of its own
         (the same one the next time). Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
@@ -75,7 +79,7 @@ class IngestionManager:
         return IngestionResult((*refused, *(outcome for outcome in self.work() if outcome.object_key in put)))
 
     def put_batch(
-        self, category: str, documents: Iterable[str | Mapping[str, Any]], *, dedupe: bool = True
+        self, category: str, documents: Iterable[Content], *, dedupe: bool = True
     ) -> list[str | InvalidInputError]:
         """Put several documents, as `ingest_batch` does, and leave the rest to the pipeline. For each, in order, its
         object key (equal ones may share it), or why it is refused. Raises `UnknownCategoryError`."""
@@ -85,7 +89,7 @@ class IngestionManager:
         keys: dict[str, str] = {}
         for document in documents:
             try:
-                digest = stable_hash(_text(document))
+                digest = _digest(_bytes(document))
                 if not (dedupe and copies[digest]):
                     named = {} if dedupe else {"source": f"batch/{digest}-{copies[digest]}"}
                     keys[digest] = self.put_document(path, document, named)
@@ -103,7 +107,7 @@ class IngestionManager:
             raise InvalidInputError(f"category {known.path} is of tier {known.tier.value}, not {tier!r}")
         return known.path
 
-    def put_document(self, category: str, document: str | Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+    def put_document(self, category: str, document: Content, metadata: Mapping[str, Any]) -> str:
         """Put a document into the corpus store and return its object key; the pipeline does the rest.
 
         `metadata` as for `ingest_document`. Raises `UnknownCategoryError`, and `InvalidInputError` for a mapping that
@@ -111,14 +115,13 @@ class IngestionManager:
         """
         known = self._knowledge.category(category)
         facts = dict(metadata)
-        text = _text(document)
-        name = str(facts.pop("source", "") or stable_hash(text))
+        data = _bytes(document)
+        name = str(facts.pop("source", "") or _digest(data) + _suffix(facts))
         if name.endswith(SIDECAR_SUFFIX):
             raise InvalidInputError(f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another")
-        suffixes, suffix = (_DOCUMENT_SUFFIXES, ".md") if isinstance(document, str) else ((".json",), ".json")
-        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{name if name.endswith(suffixes) else name + suffix}"
+        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{_with_extension(name, document)}"
         said = metadata_text({**facts, "category": known.path})
-        self._store.put(key, text.encode("utf-8"), metadata={OBJECT_METADATA: said})
+        self._store.put(key, data, metadata={OBJECT_METADATA: said})
         return key
 
     # -- files
@@ -197,16 +200,40 @@ class IngestionManager:
             self._store.delete(key + SIDECAR_SUFFIX)
 
 
-def _text(document: str | Mapping[str, Any]) -> str:
+def _bytes(document: Content) -> bytes:
     """The document as it is stored. Raises `InvalidInputError` if it can't be."""
+    if isinstance(document, bytes):
+        return document
     try:
         text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, sort_keys=True)
-        text.encode("utf-8")
+        return text.encode("utf-8")
     except UnicodeEncodeError as exc:
         raise InvalidInputError(f"the document is not valid Unicode at character {exc.start}; correct it") from exc
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"the document can't be written as JSON: {exc}") from exc
-    return text
+
+
+def _digest(data: bytes) -> str:
+    try:
+        return stable_hash(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return stable_hash(hashlib.sha256(data).hexdigest())
+
+
+def _suffix(facts: Mapping[str, Any]) -> str:
+    """The extension of the file's name, if it says what format the file has."""
+    suffix = PurePosixPath(str(facts.get("name") or "")).suffix
+    return suffix if is_known(suffix) else ""
+
+
+def _with_extension(name: str, document: Content) -> str:
+    """The name with an extension by which the document is read as what it is."""
+    suffix = PurePosixPath(name).suffix
+    if isinstance(document, bytes):
+        return name
+    if isinstance(document, str):
+        return name if is_known(suffix) and suffix != ".json" and not is_binary(suffix) else name + ".md"
+    return name if suffix == ".json" else name + ".json"
 
 
 def _same(info: ObjectInfo, digest: str, stored: ObjectInfo | None, path: Path) -> bool:

@@ -67,6 +67,16 @@ def parse(
     return _parser(kind or sniffing.text_format(head, category))(Source(name, head, stream, category, tools))
 
 
+def is_known(extension: str) -> bool:
+    """Whether the extension (`.md`, in any case) tells a format that is read."""
+    return extension.lower() in EXTENSIONS
+
+
+def is_binary(extension: str) -> bool:
+    """Whether files with this extension are no text."""
+    return is_known(extension) and _FORMATS[EXTENSIONS[extension.lower()]].binary
+
+
 def _read_head(stream: BinaryIO) -> bytes:
     head = io.BytesIO()
     while (missing := HEAD_BYTES - head.tell()) and (data := stream.read(missing)):
