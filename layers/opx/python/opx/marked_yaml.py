@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -66,6 +67,14 @@ class Marked:
             except ValueError:
                 pass  # notations that only YAML knows, such as .inf
         raise self.error(f"{self.path} must be a number")
+
+    def plain(self) -> Any:
+        """The value as YAML's own types: texts, numbers, flags, lists and mappings."""
+        loader = yaml.SafeLoader("")
+        try:
+            return loader.construct_document(self.node)  # type: ignore[no-untyped-call]
+        except yaml.YAMLError as exc:
+            raise self.error(f"{self.path} can't be read: {' '.join(str(exc).split())}") from exc
 
     def items(self) -> list[Marked]:
         """The values of a list."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Identity, Scope
+from opx.errors import SourceRefusedError
 from opx.knowledge_file import load_knowledge
 from opx.operations.metrics import Report, unreported
 from opx.operations.queries import MeasuredQuery, counted_as_unavailable
@@ -29,12 +30,14 @@ from opx.ports import (
     Table,
     UploadSigner,
 )
+from opx.ports.sources import Secrets, SourceSchedules
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
 from opx.settings import Settings
-from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS, TableSpec
+from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS, SOURCES, TableSpec
 
 if TYPE_CHECKING:
+    from opx.domain.sources import SourceDefinition
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.embedding_cache import CachedEmbedder
     from opx.ingestion.failures import FailureLog
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.worker import IngestionWorker, QueueDrain
     from opx.ports.reading import ParsingTools
+    from opx.sources.connecting import ConnectedSource
+    from opx.sources.pulling import SourcePuller
+    from opx.sources.repository import SourceRepository
 
 QUEUE_NAME = "ingest"
 
@@ -63,6 +69,12 @@ class Services:
     def table(self, spec: TableSpec) -> Table:  # noqa: ARG002 - each backend's class has its own
         """The table of a specification."""
         raise TypeError(f"{type(self).__name__} has no tables")
+
+    def foreign_bucket(self, name: str) -> ObjectStore:
+        """The objects of another bucket. Raises `SourceRefusedError` where there are no buckets."""
+        raise SourceRefusedError(
+            f"bucket {name} can be read by a system on AWS alone (OPX_BACKEND=aws); copy its files here and watch the folder"
+        )
 
     def close(self) -> None:
         """Release files and connections; afterwards the services can't be used."""
@@ -97,6 +109,21 @@ class Services:
     def query_embedder(self) -> Embedder | None:
         """For questions; None if the engine embeds them itself."""
         return self.embedder
+
+    secrets: Secrets
+    """Credentials of sources, by name."""
+
+    source_schedules: SourceSchedules | None = None
+    """Has registered sources pulled at their times; None where the process that pulls looks at the clock itself."""
+
+    pulls: Queue | None = None
+    """Where pulls are asked for; None where they are done in this process."""
+
+    def exclusive_pull(self, source_id: str) -> AbstractContextManager[Any]:  # noqa: ARG002
+        """Held while this process pulls a source, where a lock of the machine is better than a lease."""
+        return nullcontext()
+
+    pull_lease_seconds = 900.0
 
     # -- capabilities
 
@@ -198,6 +225,36 @@ class Services:
             drain=self.drain,
             fingerprint=self._fingerprint,
             scope=scope,
+        )
+
+    @cached_property
+    def sources(self) -> SourceRepository:
+        """The sources that are declared or registered. Raises `KnowledgeConfigError`."""
+        from opx.sources.declared import declared_sources
+        from opx.sources.repository import SourceRepository
+
+        path = self.settings.knowledge_file
+        declared = declared_sources(self.knowledge, Path(path) if path else None)
+        return SourceRepository(self.table(SOURCES), declared, self.knowledge, self.clock)
+
+    def connected_source(self, definition: SourceDefinition) -> ConnectedSource:
+        """A source that can be asked. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
+        from opx.sources.connecting import connected
+
+        return connected(definition, self)
+
+    def puller(self, report: Report = unreported) -> SourcePuller:
+        """Pulls sources into the installation's scope."""
+        from opx.sources.pulling import SourcePuller
+
+        return SourcePuller(
+            sources=self.sources,
+            connect=self.connected_source,
+            manager=self.manager,
+            clock=self.clock,
+            lease_seconds=self.pull_lease_seconds,
+            exclusive=self.exclusive_pull,
+            report=report,
         )
 
     def _fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:

@@ -24,6 +24,9 @@ class Settings:
     `backend` is `embedded` (one folder, no network) or `aws`. Times are in seconds, sizes in bytes.
     The last five say which deployed system the `opx` command talks to, if any, and as whom: `environment` is the name
     that the system was deployed under.
+
+    `allowed_hosts` lists, separated by commas, hosts (or host:port) that sources may be fetched from although their
+    addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them.
     """
 
     backend: str = "embedded"
@@ -42,6 +45,12 @@ class Settings:
     knowledge_base_id: str = ""
     data_source_id: str = ""
     sync_queue_url: str = ""
+    pull_queue_url: str = ""
+    pull_queue_arn: str = ""
+    pull_failed_arn: str = ""
+    pull_role_arn: str = ""
+    schedule_group: str = ""
+    allowed_hosts: str = ""
     embedding_model: str = ""
     embedding_requests_per_minute: int = 600
     embedding_threads: int = 2
@@ -109,6 +118,11 @@ class Settings:
 def env_name(field_name: str) -> str:
     """The environment variable of a settings field."""
     return ENV_PREFIX + field_name.upper()
+
+
+def secret_of_environment(name: str) -> str | None:
+    """What this process's environment holds under a secret's name."""
+    return os.environ.get(name) or None
 
 
 def environment_name() -> str:

@@ -19,6 +19,7 @@ from opx.errors import (
     KnowledgeConfigError,
     ObjectNotFoundError,
     OpxError,
+    SourceBusyError,
     StoreUnavailableError,
     UnknownCategoryError,
     UnparsableDocumentError,
@@ -76,6 +77,7 @@ _FAILURES: dict[type[Exception], Failure] = {
     ObjectNotFoundError: Failure(404, "not_found", Metric.API_REFUSED),
     UnknownKnowledgeBaseError: Failure(404, "not_found", Metric.API_REFUSED),
     UnknownRouteError: Failure(404, "no_such_route", Metric.API_REFUSED),
+    SourceBusyError: Failure(409, "conflict", Metric.API_REFUSED),
     ConditionFailedError: Failure(409, "conflict", Metric.API_REFUSED, "it was changed meanwhile; try again"),
     TooLargeError: Failure(413, "too_large", Metric.API_REFUSED),
     StoreUnavailableError: Failure(

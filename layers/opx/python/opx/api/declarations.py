@@ -68,6 +68,7 @@ PATH_FIELDS = {
         text_field("category", "A category: its path, slashes included.", required=True),
         text_field("clientId", "A client.", required=True),
         text_field("projectId", "A project of the client's.", required=True),
+        text_field("sourceId", "The id of a source.", 48, required=True),
     )
 }
 """What stands in the paths of routes, by name."""

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from opx.api.declarations import Function, Route, TokenScope
 from opx.api.reading_routes import READING
+from opx.api.source_routes import SOURCES
 from opx.api.writing_routes import WRITING
 
 __all__ = ["READING", "ROUTES", "WRITING", "Function", "Route", "TokenScope"]
 
-ROUTES = {route.key: route for route in (*READING, *WRITING)}
+ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES)}
 """By their keys, as API Gateway names them."""

@@ -8,6 +8,7 @@ from opx import wire
 from opx.api.calls import Call
 from opx.api.fields import Json, RequestError
 from opx.api.http_events import Caller
+from opx.api.sources import SourceOperations
 from opx.api.uploads import Uploads
 from opx.errors import DocumentNotFoundError
 from opx.local_knowledge_base import LocalKnowledgeBase
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class WritingApi:
+class WritingApi(SourceOperations):
     """Documents in and out of the caller's scope, and projects into groups. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:  # noqa: ARG002 - as all operations

@@ -33,6 +33,9 @@ _COMMANDS = {
     "watch": ("watch_command", "Keep the knowledge in step with a folder."),
     "categories": ("categories_command", "List the kinds of knowledge."),
     "project": ("project_command", "Put a client's projects into groups that share knowledge."),
+    "source": ("source_command", "Where documents are pulled from: add, list, pull, check."),
+    "secret": ("secret_command", "Keep credentials of sources on this machine."),
+    "run": ("run_command", "Pull sources at their times and take in what comes, until Ctrl-C."),
     "eval": ("eval_command", "Measure how well a labelled set of questions is answered."),
     "demo": ("demo_command", "Take the example corpus in and ask it five questions."),
 }

@@ -15,6 +15,8 @@ class RemarkKind(StrEnum):
 
     UNREAD_PART = "unread_part"
     """A page, picture or attachment that could not be read."""
+    IRREGULAR = "irregular"
+    """What doesn't keep to the rules of its format, and was read as far as it goes."""
     UNDESCRIBED_IMAGE = "undescribed_image"
     MASKED_SECRET = "masked_secret"  # noqa: S105 - a name, no secret
     SUSPECTED_INSTRUCTION = "suspected_instruction"

@@ -59,10 +59,14 @@ class Page:
 @dataclass(frozen=True, slots=True)
 class PullRequest:
     """What to pull: everything (`since` empty), or what changed since a time (ISO 8601); from `cursor` on if a pull was
-    interrupted. The request of a pull that goes on has the `since` that it began with."""
+    interrupted. The request of a pull that goes on has the `since` that it began with.
+
+    `left` is the cursor of the last page of the last pull that was finished: for sources that know their state by
+    something else than time, such as a commit."""
 
     since: str = ""
     cursor: Cursor = field(default_factory=dict)
+    left: Cursor = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

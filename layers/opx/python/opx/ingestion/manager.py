@@ -28,6 +28,10 @@ Content = str | bytes | Mapping[str, Any]
 """A document as callers give it: Markdown text, the bytes of a file, or a mapping that is read as JSON."""
 
 
+MAX_OBJECT_METADATA = 1000
+"""Bytes of metadata that an object has itself: S3 takes 2 KB, in an encoding that makes some texts a third longer."""
+
+
 class IngestionManager:
     """Takes documents in for one scope. On a laptop `drain` does the work at once; on AWS functions do, and it is None.
 
@@ -89,7 +93,7 @@ class IngestionManager:
         keys: dict[str, str] = {}
         for document in documents:
             try:
-                digest = _digest(_bytes(document))
+                digest = _digest(stored_bytes(document))
                 if not (dedupe and copies[digest]):
                     named = {} if dedupe else {"source": f"batch/{digest}-{copies[digest]}"}
                     keys[digest] = self.put_document(path, document, named)
@@ -115,14 +119,24 @@ class IngestionManager:
         """
         known = self._knowledge.category(category)
         facts = dict(metadata)
-        data = _bytes(document)
+        data = stored_bytes(document)
         name = str(facts.pop("source", "") or _digest(data) + _suffix(facts))
         if name.endswith(SIDECAR_SUFFIX):
             raise InvalidInputError(f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another")
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{_with_extension(name, document)}"
-        said = metadata_text({**facts, "category": known.path})
-        self._store.put(key, data, metadata={OBJECT_METADATA: said})
+        self._put_described(key, data, {**facts, "category": known.path})
         return key
+
+    def _put_described(self, key: str, data: bytes, facts: Mapping[str, Any]) -> None:
+        """Put an object with what is said about it: in its metadata, or in a file beside it if it is long."""
+        said = metadata_text(facts)
+        beside = len(said.encode("utf-8")) > MAX_OBJECT_METADATA
+        if beside:
+            self._store.put(key + SIDECAR_SUFFIX, metadata_text({"metadataAttributes": facts}).encode("utf-8"))
+            said = metadata_text({"category": facts["category"]})
+        elif self._store.head(key + SIDECAR_SUFFIX):
+            self._store.delete(key + SIDECAR_SUFFIX)
+        self._store.put(key, data, metadata={OBJECT_METADATA: said})
 
     # -- files
 
@@ -200,7 +214,7 @@ class IngestionManager:
             self._store.delete(key + SIDECAR_SUFFIX)
 
 
-def _bytes(document: Content) -> bytes:
+def stored_bytes(document: Content) -> bytes:
     """The document as it is stored. Raises `InvalidInputError` if it can't be."""
     if isinstance(document, bytes):
         return document

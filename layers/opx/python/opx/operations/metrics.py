@@ -57,6 +57,14 @@ class Metric(StrEnum):
     """Texts whose vector was known already. Misses are those that the model was asked for."""
     CACHE_MISSES = "EmbeddingCacheMisses"
 
+    DOCUMENTS_PULLED = "DocumentsPulled"
+    """Put into the corpus by pulls, because they were new or had changed."""
+    DOCUMENTS_WITHDRAWN = "DocumentsWithdrawn"
+    PULL_FAILURES = "PullFailures"
+    """Pulls that ended because of the source; they go on with the next one."""
+    SOURCES_FLAGGED = "SourcesFlagged"
+    """Complete listings that missed so much that nothing was withdrawn: somebody has to look."""
+
     DOCUMENTS = "Documents"
     """Current ones. This and the next are reported once a day: a metric is paid for by the hours that have it."""
     CHUNKS = "Chunks"

@@ -9,13 +9,15 @@ from typing import BinaryIO, Protocol
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """`etag` changes exactly when the content does; `location` is a full URI; `metadata` as it was put."""
+    """`etag` changes exactly when the content does; `location` is a full URI; `metadata` as it was put. `modified` is
+    when it was put (ISO 8601), in listings of stores that say so."""
 
     key: str
     size: int
     etag: str
     location: str
     metadata: Mapping[str, str] = field(default_factory=dict)
+    modified: str = field(default="", compare=False)
 
 
 class ObjectStore(Protocol):

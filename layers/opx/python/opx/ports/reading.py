@@ -23,8 +23,26 @@ class ImageDescriber(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ParsingLimits:
+    """What reading one file of a binary format may take, in a process of its own.
+
+    `seconds` are of CPU, and twice as many may pass in all. `memory_bytes` bounds its address space (where the system
+    can), `unpacked_bytes` what an archive unpacks to and what is written. Of longer documents the first `pages` are
+    read, and as many pictures or scanned pages as `images` are given to the tools. `attachments` are nested that deep.
+    """
+
+    seconds: float = 60.0
+    memory_bytes: int = 512 * 1024 * 1024
+    unpacked_bytes: int = 256 * 1024 * 1024
+    pages: int = 5000
+    images: int = 100
+    attachments: int = 3
+
+
+@dataclass(frozen=True, slots=True)
 class ParsingTools:
     """What there is to read with. Without a tool, what would need it is kept and reported as unread."""
 
     ocr: Ocr | None = None
     describer: ImageDescriber | None = None
+    limits: ParsingLimits = ParsingLimits()

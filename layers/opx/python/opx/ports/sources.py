@@ -80,6 +80,16 @@ class WebClient(Protocol):
         """A request with a JSON body that changes nothing, such as a search. Tried again like `get`."""
 
 
+class Validators(Protocol):
+    """What replies said of their version (`etag`, `last-modified`), by address; kept between pulls of one source."""
+
+    def get(self, url: str) -> Mapping[str, str]:
+        """Those of the last reply that was kept; empty if there are none."""
+
+    def put(self, url: str, validators: Mapping[str, str]) -> None:
+        """Keep these, replacing what was kept; empty ones forget it."""
+
+
 class Secrets(Protocol):
     """Credentials by name."""
 

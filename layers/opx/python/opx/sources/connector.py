@@ -7,7 +7,7 @@ vanished are kept by `opx.sources.pulling`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from opx.errors import (
     SourceShapeError,
     SourceUnavailableError,
 )
+from opx.ports.objects import ObjectStore
 from opx.ports.sources import Secrets, WebClient
 from opx.ports.time import Clock
 
@@ -34,13 +35,26 @@ _KINDS = {
 }
 
 
+def nothing_known(keys: Sequence[str]) -> Collection[str]:  # noqa: ARG001
+    """None of these was taken in before."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTools:
-    """What connectors read with. `web` keeps the rate limit of the source that it was made for."""
+    """What connectors read with. `web` keeps the rate limit of the source that it was made for.
+
+    `known` gives those of some keys whose documents were taken in before: for a source whose documents never change.
+    `addresses` are those that a connection to a host and port may go to, for what is no web site; it raises
+    `ForbiddenAddressError` and `SourceUnavailableError`. `buckets` opens a bucket of objects by its name.
+    """
 
     web: WebClient
     secrets: Secrets
     clock: Clock
+    known: Callable[[Sequence[str]], Collection[str]] = nothing_known
+    addresses: Callable[[str, int], Sequence[str]] | None = None
+    buckets: Callable[[str], ObjectStore] | None = None
 
 
 class Connector(ABC, Generic[O]):

@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import MISSING, Field, fields, replace
 from typing import Any
 
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.sources.connector import Connector, read_options
+from opx.sources.presets import PRESETS
 
 CONNECTORS: dict[str, str] = {}
 """Module (below `opx.sources`) and class of the connector of each kind."""
 
 
+def resolved(definition: SourceDefinition) -> SourceDefinition:
+    """A source of a preset's kind as one of the kind that the preset is made of; any other as it is."""
+    if definition.kind not in PRESETS:
+        return definition
+    preset = PRESETS[definition.kind]
+    return replace(definition, kind=preset.kind, options=preset.completed(definition.options))
+
+
 def connector_type(kind: str) -> type[Connector[Any]]:
-    """The connector of a kind. Raises `InvalidInputError` that lists the kinds."""
-    if kind not in CONNECTORS:
-        raise InvalidInputError(f"unknown kind of source {kind!r}; allowed: {', '.join(sorted(CONNECTORS))}")
-    module, _, name = CONNECTORS[kind].partition(":")
+    """The connector of a kind, or of a preset's. Raises `InvalidInputError` that lists the kinds."""
+    base = PRESETS[kind].kind if kind in PRESETS else kind
+    if base not in CONNECTORS:
+        allowed = ", ".join(sorted({*CONNECTORS, *PRESETS}))
+        raise InvalidInputError(f"unknown kind of source {kind!r}; allowed: {allowed}")
+    module, _, name = CONNECTORS[base].partition(":")
     found: type[Connector[Any]] = getattr(importlib.import_module(f"opx.sources.{module}"), name)
     return found
 
 
 def checked_options(definition: SourceDefinition) -> Any:
     """The options of a source, as its connector takes them. Raises `InvalidInputError`."""
-    kind = connector_type(definition.kind)
-    return read_options(kind.options_type, definition.options, of=f"source {definition.source_id} ({definition.kind})")
+    kind, options = connector_type(definition.kind), resolved(definition).options
+    return read_options(kind.options_type, options, of=f"source {definition.source_id} ({definition.kind})")
+
+
+def described_kinds() -> list[tuple[str, str, list[str]]]:
+    """Every kind with what it is and its options; those that must be given end with `*`."""
+    found = []
+    for kind in sorted({*CONNECTORS, *PRESETS}):
+        connector = connector_type(kind)
+        preset = f"{PRESETS[kind].kind} with its options filled in" if kind in PRESETS else ""
+        about = preset or (connector.__doc__ or "").partition("\n")[0]
+        options = [f"{each.name}{'*' if _is_needed(each) else ''}" for each in fields(connector.options_type)]
+        found.append((kind, about, ["topics", *options] if kind in PRESETS else options))
+    return found
+
+
+def _is_needed(option: Field[Any]) -> bool:
+    return option.default is MISSING and option.default_factory is MISSING

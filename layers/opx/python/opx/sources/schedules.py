@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from opx.errors import InvalidInputError
+
+JITTER_MINUTES = 10
+"""Pulls start within these minutes after their time, so that not everything that is due at three starts then."""
 
 _ANY_DAY = "?"
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -35,6 +39,31 @@ def scheduler_cron(text: str) -> str:
     return (
         f"cron({_listed(minutes, whole=60)} {_listed(hours, whole=24)} {day} {_listed(months, whole=12)} {weekday} *)"
     )
+
+
+def checked_cron(text: str) -> str:
+    """The five-field cron expression, if it is one that can be followed everywhere. Raises as `scheduler_cron`."""
+    scheduler_cron(text)
+    return " ".join(text.split())
+
+
+def checked_zone(name: str) -> str:
+    """The name of a time zone, such as `Europe/Vienna`. Raises `InvalidInputError`."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+        raise InvalidInputError(f"unknown time zone {name!r}; allowed are names such as UTC or Europe/Vienna") from exc
+    return name
+
+
+def next_time(schedule: str, time_zone: str, after: float) -> float:
+    """When a five-field cron expression is next due, in seconds since the epoch.
+
+    A time that the zone skips in spring is due at the next that there is; one that it has twice is due once.
+    """
+    from cronsim import CronSim
+
+    return float(next(CronSim(schedule, datetime.fromtimestamp(after, ZoneInfo(time_zone)))).timestamp())
 
 
 def _fields(text: str) -> tuple[set[int], set[int], set[int], set[int], set[Any]]:

@@ -13,6 +13,7 @@ from opx.adapters.aws.object_metadata import from_headers, to_headers
 from opx.adapters.aws.streams import BodyStream, WholeReads
 from opx.adapters.aws.vendor_errors import error_code, translated_errors
 from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
+from opx.domain.times import iso_time
 from opx.errors import ObjectNotFoundError
 from opx.ports import ObjectInfo
 
@@ -90,7 +91,8 @@ class S3ObjectStore:
                 return
             for entry in page.get("Contents", []):
                 key = entry["Key"]
-                yield ObjectInfo(key, entry["Size"], _etag(entry["ETag"]), self._uri(key))
+                modified = iso_time(entry["LastModified"].timestamp())
+                yield ObjectInfo(key, entry["Size"], _etag(entry["ETag"]), self._uri(key), modified=modified)
 
     def _upload(self, key: str, stream: BinaryIO, headers: dict[str, str]) -> ObjectInfo:
         source = WholeReads(stream)

@@ -16,6 +16,7 @@ from opx.ports import (
     Table,
     UploadSigner,
 )
+from opx.ports.sources import Secrets, SourceSchedules
 from opx.services import Services
 from opx.settings import MANAGED_ENGINE
 from opx.tables import TableSpec
@@ -59,6 +60,11 @@ class AwsServices(Services):
         from opx.adapters.aws.object_store import S3ObjectStore
 
         return S3ObjectStore(self.settings.corpus_bucket, self._client("s3"))
+
+    def foreign_bucket(self, name: str) -> ObjectStore:
+        from opx.adapters.aws.object_store import S3ObjectStore
+
+        return S3ObjectStore(name, self._client("s3"))
 
     @cached_property
     def upload_signer(self) -> UploadSigner | None:  # type: ignore[override]
@@ -118,6 +124,29 @@ class AwsServices(Services):
 
         requests = SqsQueue(self._client("sqs"), self.settings.sync_queue_url)
         return KnowledgeBaseCopies(self.store, requests, self.clock)
+
+    @cached_property
+    def secrets(self) -> Secrets:  # type: ignore[override]
+        from opx.adapters.aws.secrets import ManagedSecrets
+
+        return ManagedSecrets(self._client("secretsmanager"), f"{self.settings.table_prefix}opx-knowledge/", self.clock)
+
+    @cached_property
+    def pulls(self) -> Queue | None:  # type: ignore[override]
+        from opx.adapters.aws.queue import SqsQueue
+
+        url = self.settings.pull_queue_url
+        return SqsQueue(self._client("sqs"), url) if url else None
+
+    @cached_property
+    def source_schedules(self) -> SourceSchedules | None:  # type: ignore[override]
+        from opx.adapters.aws.source_schedules import EventBridgeSchedules, PullTarget
+
+        settings = self.settings
+        if not settings.schedule_group:
+            return None
+        target = PullTarget(settings.pull_queue_arn, settings.pull_role_arn, settings.pull_failed_arn)
+        return EventBridgeSchedules(self._client("scheduler"), settings.schedule_group, target)
 
     @property
     def index_identity(self) -> str:  # type: ignore[override]

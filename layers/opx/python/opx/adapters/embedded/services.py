@@ -8,8 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opx.errors import SourceBusyError
 from opx.ports import Embedder, ObjectStore, Queue, SearchIndex, Table
+from opx.ports.sources import Secrets
 from opx.services import Services
+from opx.settings import secret_of_environment
 from opx.tables import DOCUMENTS, ENTRIES, KEYS, TableSpec
 
 if TYPE_CHECKING:
@@ -75,6 +78,28 @@ class EmbeddedServices(Services):
     @property
     def index_identity(self) -> str:  # type: ignore[override]
         return str(getattr(self.index, "incarnation", ""))
+
+    @cached_property
+    def secrets(self) -> Secrets:  # type: ignore[override]
+        from opx.adapters.embedded.secrets import FileSecrets
+
+        return FileSecrets(self.settings.home_path / "secrets.json", secret_of_environment)
+
+    pull_lease_seconds = -1.0  # the lock below is free as soon as its process is gone
+
+    @contextmanager
+    def exclusive_pull(self, source_id: str) -> Iterator[None]:
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.settings.home_path / f"pull-{source_id}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout as exc:
+            raise SourceBusyError(f"source {source_id} is being pulled already, by another process") from exc
+        try:
+            yield
+        finally:
+            lock.release()
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         database: AbstractContextManager[Any] = self._database.transaction()

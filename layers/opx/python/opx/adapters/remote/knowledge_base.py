@@ -11,6 +11,7 @@ import opx
 from opx import wire
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
+from opx.adapters.remote.sources import RemoteSources
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
@@ -44,7 +45,7 @@ _MAX_QUESTION = 100_000
 """Characters that the API takes; it searches for far fewer, and says so."""
 
 
-class RemoteKnowledgeBase:
+class RemoteKnowledgeBase(RemoteSources):
     """A `KnowledgeBase` that asks the API at `endpoint`. Who the caller is follows from what `authorize` proves."""
 
     def __init__(

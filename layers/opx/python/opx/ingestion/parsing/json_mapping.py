@@ -24,12 +24,17 @@ def parse_json(source: Source) -> ParsedSource:
     The text is the content field; of several each is a paragraph under its name. Raises `KnowledgeConfigError` if the
     mapping itself is wrong.
     """
-    category, name = source.category, source.name
-    if not category.json_mapping:
+    if not source.category.json_mapping:
+        path = source.category.path
         raise UnparsableDocumentError(
-            f"{name}: category {category.path} has no `json` paths in knowledge.yaml; add them, or convert the file"
+            f"{source.name}: category {path} has no `json` paths in knowledge.yaml; add them, or convert the file"
         )
-    record = _loaded(read_text(source), name)
+    return parse_record(_loaded(read_text(source), source.name), source)
+
+
+def parse_record(record: dict[str, Any], source: Source) -> ParsedSource:
+    """As `parse_json`, of an object that is read already, nested no deeper than `MAX_DEPTH`."""
+    category, name = source.category, source.name
     paths = {field: _compiled(field, source) for field in JSON_MAPPING_FIELDS if field in category.json_mapping}
     title = _first(paths.pop("title"), record)
     if isinstance(title, bool) or not isinstance(title, str | int | float):
@@ -61,18 +66,20 @@ def _loaded(text: str, name: str) -> dict[str, Any]:
         raise UnparsableDocumentError(f"{name}: an array of records at the top; put each record into a file of its own")
     if not isinstance(record, dict):
         raise UnparsableDocumentError(f"{name}: a JSON object is needed at the top, not {type(record).__name__}")
-    _refuse_deep(record, name)
+    if is_deep(record):
+        raise UnparsableDocumentError(f"{name}: JSON nested deeper than {MAX_DEPTH} levels; flatten it")
     return record
 
 
-def _refuse_deep(record: dict[str, Any], name: str) -> None:
+def is_deep(record: Any) -> bool:
+    """Whether it is nested deeper than `MAX_DEPTH` levels."""
     level: list[Any] = [record]
     for _ in range(MAX_DEPTH):
         collections = [value for value in level if isinstance(value, dict | list)]
         level = [item for value in collections for item in (value.values() if isinstance(value, dict) else value)]
         if not level:
-            return
-    raise UnparsableDocumentError(f"{name}: JSON nested deeper than {MAX_DEPTH} levels; flatten it")
+            return False
+    return True
 
 
 def _compiled(field: str, source: Source) -> tuple[FieldPath, ...]:
@@ -110,11 +117,11 @@ def _as_text(values: list[Any]) -> str:
     if all(isinstance(value, str) for value in values):
         text = "\n\n".join(dict.fromkeys(values))
     else:
-        text = _rendered(values[0] if len(values) == 1 else values)
+        text = rendered(values[0] if len(values) == 1 else values)
     return normalise(well_formed(text)).strip("\n")
 
 
-def _rendered(value: Any, indent: str = "") -> str:
+def rendered(value: Any, indent: str = "") -> str:
     """A value as Markdown: collections as nested bullets, `- key: value` for objects."""
     if isinstance(value, dict):
         return "\n".join(_bullet(f"{key}:", item, indent) for key, item in value.items())
@@ -128,6 +135,6 @@ def _rendered(value: Any, indent: str = "") -> str:
 def _bullet(label: str, value: Any, indent: str) -> str:
     if isinstance(value, dict | list) and value:
         deeper = indent + "  " if len(indent) < _MAX_INDENT else indent
-        return f"{indent}- {label}".rstrip() + "\n" + _rendered(value, deeper)
-    text = _rendered(value).strip().replace("\n", f"\n{indent}  ")
+        return f"{indent}- {label}".rstrip() + "\n" + rendered(value, deeper)
+    text = rendered(value).strip().replace("\n", f"\n{indent}  ")
     return f"{indent}- " + f"{label} {text}".strip()

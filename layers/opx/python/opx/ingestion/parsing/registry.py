@@ -10,7 +10,8 @@ from typing import BinaryIO
 
 from opx.domain.knowledge import Category
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing import sniffing
+from opx.ingestion.parsing import config_text, sniffing
+from opx.ingestion.parsing.code.languages import LANGUAGES
 from opx.ingestion.parsing.source import HEAD_BYTES, ParsedSource, Parser, Source
 from opx.ports.reading import ParsingTools
 
@@ -29,6 +30,13 @@ _FORMATS = {
     "plain": Format("plain", "parse_plain"),
     "html": Format("html", "parse_html"),
     "json": Format("json_mapping", "parse_json"),
+    "code": Format("code.source_code", "parse_code"),
+    "csv": Format("csv_tables", "parse_csv"),
+    "config": Format("config_text", "parse_config"),
+    "yaml": Format("yaml_records", "parse_yaml"),
+    "jsonl": Format("json_lines", "parse_json_lines"),
+    "asciidoc": Format("asciidoc", "parse_asciidoc"),
+    "rst": Format("restructured_text", "parse_restructured_text"),
 }
 EXTENSIONS = {
     ".md": "markdown",
@@ -40,6 +48,18 @@ EXTENSIONS = {
     ".htm": "html",
     ".xhtml": "html",
     ".json": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".adoc": "asciidoc",
+    ".asciidoc": "asciidoc",
+    ".rst": "rst",
+    ".rest": "rst",
+    **dict.fromkeys(config_text.LANGUAGES, "config"),
+    **dict.fromkeys(LANGUAGES, "code"),
 }
 
 

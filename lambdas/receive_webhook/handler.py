@@ -1,0 +1,40 @@
+"""Takes deliveries of webhooks in; each is verified here, as no authorizer can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from opx.api.http_events import is_http
+from opx.bootstrap import bootstrap
+from opx.errors import InvalidInputError
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
+from opx.services import Services
+from opx.webhooks.receiving import WebhookReceiver, receiver_of
+from opx.webhooks.requests import respond
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    return bootstrap(function_settings())
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:
+    """The function's handler; `start` is called at the first delivery, once a cold start."""
+
+    @cache
+    def receiver() -> WebhookReceiver:
+        return receiver_of(start())
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:  # noqa: ARG001
+        if not is_http(event, context):
+            raise InvalidInputError("this function answers requests of the API for webhooks alone")
+        return respond(event, receiver)
+
+    return handler
+
+
+handler = make_handler()

@@ -1,0 +1,63 @@
+"""Secrets in Secrets Manager."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.errors import SecretNotFoundError
+from opx.ports.time import Clock
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+KEPT_SECONDS = 300.0
+"""A secret that is changed counts everywhere after this long."""
+
+
+class ManagedSecrets:
+    """The secrets whose names begin with `prefix`, read at most once in five minutes each."""
+
+    def __init__(self, client: SecretsManagerClient, prefix: str, clock: Clock) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._clock = clock
+        self._known: dict[str, tuple[float, str]] = {}
+
+    def get(self, name: str) -> str:
+        read_at, value = self._known.get(name, (float("-inf"), ""))
+        if self._clock() - read_at < KEPT_SECONDS:
+            return value
+        value = self._read(name)
+        self._known[name] = (self._clock(), value)
+        return value
+
+    def _read(self, name: str) -> str:
+        full = self._prefix + name
+        with translated_errors(f"read the secret {full}"):
+            try:
+                answer = self._client.get_secret_value(SecretId=full)
+            except ClientError as exc:
+                if error_code(exc) == "ResourceNotFoundException":
+                    raise SecretNotFoundError(f"there is no secret {full} in Secrets Manager: create it") from exc
+                raise
+        return _value(answer.get("SecretString", ""), full)
+
+
+def _value(text: str, name: str) -> str:
+    """The secret: the text itself, or the only value of a JSON object, which the console makes of what is typed there."""
+    if text.startswith("{"):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return text
+        values = [value for value in found.values() if isinstance(value, str)]
+        if len(values) == 1:
+            return values[0]
+        raise SecretNotFoundError(f"the secret {name} must be a text, or an object with one value")
+    if not text:
+        raise SecretNotFoundError(f"the secret {name} is empty, or binary: it must be a text")
+    return text

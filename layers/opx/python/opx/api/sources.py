@@ -1,0 +1,58 @@
+"""The operations on sources."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from opx.api.calls import Call
+from opx.api.fields import Json
+
+if TYPE_CHECKING:
+    from opx.services import Services
+    from opx.sources.control import SourceControl
+
+
+class SourceOperations:
+    """A method a route of `source_routes`."""
+
+    _services: Services
+
+    @cached_property
+    def _control(self) -> SourceControl:
+        from opx.sources.control import SourceControl
+
+        return SourceControl(self._services)
+
+    def sources(self, call: Call) -> Json:  # noqa: ARG002 - as all operations
+        from opx.sources.views import view_to_json
+
+        return {"sources": [view_to_json(view) for view in self._control.views()]}
+
+    def register_source(self, call: Call) -> Json:
+        from opx.sources.views import view_to_json
+
+        return view_to_json(self._control.register(call.path["sourceId"], call.body["definition"]))
+
+    def remove_source(self, call: Call) -> Json:
+        self._control.remove(call.path["sourceId"])
+        return {"removed": call.path["sourceId"]}
+
+    def pull_source(self, call: Call) -> Json:
+        source_id, body = call.path["sourceId"], call.body
+        self._control.pull(
+            source_id, everything=body.get("everything", False), accept_missing=body.get("acceptMissing", False)
+        )
+        return {"sourceId": source_id}
+
+    def source_health(self, call: Call) -> Json:
+        from opx.sources.views import view_to_json
+
+        return view_to_json(self._control.health(call.path["sourceId"]))
+
+    def crawl(self, call: Call) -> Json:
+        body = call.body
+        names = {"urls": "urls", "sitemaps": "sitemaps", "depth": "depth", "maxPages": "max_pages"}
+        names |= {"include": "include", "exclude": "exclude"}
+        options = {option: body[name] for name, option in names.items() if name in body}
+        return {"sourceId": self._control.crawl(body["category"], options)}

@@ -1,0 +1,215 @@
+"""`opx source`: where documents are pulled from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import yaml
+
+from opx.cli.exits import NO_ANSWER
+from opx.cli.output import aligned, print_json, print_table, warn
+from opx.cli.session import Session, pass_session
+from opx.errors import InvalidInputError
+from opx.knowledge_base import no_progress
+
+if TYPE_CHECKING:
+    from opx.sources.states import SourceView
+
+
+@click.group("source", no_args_is_help=True)
+def source_command() -> None:
+    """Where documents are pulled from. Sources are declared in knowledge.yaml, or added here.
+
+    \b
+    opx source kinds                       what can be pulled, and its options
+    opx source add blog --kind feed --category web/blogs --option url=https://example.org/feed.xml
+    opx source list                        how pulls stand
+    opx source health blog                 ask whether it can be pulled
+    opx source pull blog                   pull now
+    opx run                                pull all at their times
+    """
+
+
+@source_command.command("kinds")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def list_kinds(*, as_json: bool) -> None:
+    """List the kinds of sources with their options; * marks those that must be given."""
+    from opx.sources.registry import described_kinds
+
+    kinds = described_kinds()
+    if as_json:
+        print_json([{"kind": kind, "about": about, "options": options} for kind, about, options in kinds])
+        return
+    for kind, about, options in kinds:
+        click.echo(f"{kind}: {about}")
+        if options:
+            click.echo(f"    {', '.join(options)}")
+
+
+@source_command.command("add")
+@click.argument("source_id", metavar="ID")
+@click.option("--kind", required=True, metavar="KIND", help="What kind of source; see `opx source kinds`.")
+@click.option("--category", required=True, metavar="NAME", help="The category of its documents.")
+@click.option("--schedule", metavar="CRON", help="Five fields; '' for by hand alone.  [default: the category's]")
+@click.option("--time-zone", metavar="NAME", help="Of the schedule.  [default: UTC]")
+@click.option(
+    "--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the kind; lists in YAML: a=[x, y]."
+)
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="For all of its documents.")
+@click.option("--disabled", is_flag=True, help="Keep it, but don't pull it at its times.")
+@pass_session
+def add_source(
+    session: Session,
+    /,
+    source_id: str,
+    *,
+    options: Sequence[str],
+    tags: Sequence[str],
+    disabled: bool,
+    **given: str | None,
+) -> None:
+    """Add a source, or replace the one that was added under this id."""
+    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    fields["options"] = dict(map(_option, options))
+    view = session.base.register_source(source_id, {**fields, "tags": list(tags), "enabled": not disabled})
+    when = f"pulled at {view.schedule} {view.time_zone}" if view.schedule and view.enabled else "pulled by hand alone"
+    click.echo(f"added {view.source_id} ({view.kind} into {view.category}), {when}")
+
+
+@source_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@pass_session
+def list_sources(session: Session, *, as_json: bool) -> None:
+    """List sources and how their last pulls went."""
+    from opx.sources.views import view_to_json
+
+    views = session.base.sources()
+    if as_json:
+        print_json([view_to_json(view) for view in views])
+    elif not views:
+        click.echo("no sources yet: `opx source add`, or `sources:` in knowledge.yaml")
+    else:
+        rows = [
+            (v.source_id, v.kind, v.category, _when(v), v.state.last_success or "never", _standing(v)) for v in views
+        ]
+        print_table(("ID", "KIND", "CATEGORY", "SCHEDULE", "LAST SUCCESS", "STATE"), rows)
+
+
+@source_command.command("show")
+@click.argument("source_id", metavar="ID")
+@pass_session
+def show_source(session: Session, source_id: str) -> None:
+    """Print one source with all that is known of its last pull, what could not be read included."""
+    _print_view(_wanted(session.base.sources(), source_id))
+
+
+@source_command.command("health")
+@click.argument("source_ids", metavar="[ID...]", nargs=-1)
+@pass_session
+def check_sources(session: Session, source_ids: Sequence[str]) -> None:
+    """Ask sources (all that are enabled, if none is named) whether they can be pulled."""
+    wanted = source_ids or [view.source_id for view in session.base.sources() if view.enabled]
+    failed = False
+    for source_id in wanted:
+        health = session.base.source_health(source_id).health
+        assert health
+        click.echo(f"{source_id}: {'ok' if health.ok else health.reason}")
+        failed |= not health.ok
+    if failed:
+        click.get_current_context().exit(NO_ANSWER)
+
+
+@source_command.command("pull")
+@click.argument("source_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--everything", is_flag=True, help="Ask for all of it again, not for what changed.")
+@click.option("--accept-missing", is_flag=True, help="Withdraw what a complete listing misses, however much it is.")
+@pass_session
+def pull_sources(session: Session, source_ids: Sequence[str], *, everything: bool, accept_missing: bool) -> None:
+    """Pull sources now, and take in what they bring."""
+    from opx.running import told
+
+    base = session.base
+    failed = False
+    for source_id in source_ids:
+        report = base.pull_source(source_id, everything=everything, accept_missing=accept_missing)
+        if report is None:
+            click.echo(f"asked for a pull of {source_id}: `opx source show {source_id}` tells how it goes")
+            continue
+        click.echo(told(report))
+        failed |= bool(report.error or report.flag)
+        for outcome in base.work((*report.put, *report.withdrawn), no_progress):
+            if outcome.error:
+                warn(f"failed: {outcome.reason}")
+                failed = True
+    if failed:
+        click.get_current_context().exit(NO_ANSWER)
+
+
+@source_command.command("remove")
+@click.argument("source_id", metavar="ID")
+@pass_session
+def remove_source(session: Session, source_id: str) -> None:
+    """Forget a source that was added. Its documents stay; `opx delete` removes those."""
+    session.base.remove_source(source_id)
+    click.echo(f"removed {source_id}; its documents stay")
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InvalidInputError(f"--option {text!r}: give NAME=VALUE")
+    try:
+        return name, yaml.safe_load(value) if value else ""
+    except yaml.YAMLError as exc:
+        raise InvalidInputError(f"--option {name}: {value!r} is no value: put it in quotes") from exc
+
+
+def _wanted(views: Sequence[SourceView], source_id: str) -> SourceView:
+    for view in views:
+        if view.source_id == source_id:
+            return view
+    raise InvalidInputError(
+        f"no source {source_id!r}; there are: {', '.join(v.source_id for v in views) or 'none yet'}"
+    )
+
+
+def _when(view: SourceView) -> str:
+    if not view.enabled:
+        return "disabled"
+    zone = "" if view.time_zone == "UTC" else f" {view.time_zone}"
+    return f"{view.schedule}{zone}" if view.schedule else "by hand"
+
+
+def _standing(view: SourceView) -> str:
+    state = view.state
+    if state.error:
+        return f"failed {state.failures} times: {state.error}"
+    if state.flag:
+        return state.flag
+    if state.run:
+        return "under way"
+    if not state.last_success:
+        return "-"
+    refused = f", {state.refused:,} can't be read" if state.refused else ""
+    return f"{state.put:,} put, {state.unchanged:,} unchanged, {state.withdrawn:,} withdrawn{refused}"
+
+
+def _print_view(view: SourceView) -> None:
+    state = view.state
+    rows = [
+        ("source", view.source_id),
+        ("kind", view.kind),
+        ("category", f"{view.category} ({view.tier})"),
+        ("schedule", _when(view)),
+        ("from", "knowledge.yaml" if view.declared else "opx source add"),
+        ("last attempt", state.last_attempt or "never"),
+        ("last success", state.last_success or "never"),
+        ("next asks since", state.since or "the beginning"),
+        ("state", _standing(view)),
+    ]
+    for line in aligned(rows):
+        click.echo(line)
+    for one in state.refusals:
+        click.echo(f"can't be read: {one.key}: {one.reason}")

@@ -1,0 +1,111 @@
+"""Private keys in PEM form, over the lines of a text or within one (in JSON, with its `\\n`)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+HINT = "private key"
+
+_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_HEADER = re.compile(r"(?:Proc-Type|DEK-Info|Comment|Version|Hash|Charset|MessageID): ")
+_DECORATION = " \t\r\n>|+#*/\"'`,;"
+_ESCAPES = re.compile(r"\\+[nrt]|\s")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\\]+")
+_LEAST_CHARACTERS = 48
+"""Of base64 in the shortest key (Ed25519 in PKCS 8 has 64)."""
+_MOST_HELD = 65_536
+"""Characters that are held until it is clear whether they are a key. RSA with 16,384 bits has 12,800."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedKey:
+    line: int
+    fingerprint: str
+
+    @property
+    def mask(self) -> str:
+        return f"[masked private-key {self.fingerprint}]"
+
+
+@dataclass(slots=True)
+class _Open:
+    """A key whose end has not come yet. `before` is what its first line has before it."""
+
+    line: int
+    before: str
+    held: list[str] = field(default_factory=list)
+    body: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+class PrivateKeys:
+    """Takes lines one by one and gives back those that are not of a key; a key becomes one mask.
+
+    What looks like the beginning of a key but has nothing in it (documentation) is given back as it is.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[MaskedKey] = []
+        self._open: _Open | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._open is not None
+
+    def feed(self, text: str, line: int) -> Iterator[str]:
+        """What there is to go on with, of this line and those held before."""
+        while text:
+            if self._open is None:
+                begin = _BEGIN.search(text)
+                if begin is None:
+                    yield text
+                    return
+                self._open = _Open(line, text[: begin.start()], [begin[0]])
+                text = text[begin.end() :]
+                continue
+            end = _END.search(text)
+            if end:
+                self._hold(self._open, text[: end.start()], raw=text[: end.end()])
+                text = text[end.end() :]
+                yield self._closed()
+            elif self._belongs(self._open, text):
+                self._hold(self._open, text, raw=text)
+                return
+            else:
+                yield self._closed(line_end="\n")
+
+    def rest(self) -> Iterator[str]:
+        """What is held when the text is over."""
+        if self._open is not None:
+            yield self._closed()
+
+    @staticmethod
+    def _belongs(key: _Open, text: str) -> bool:
+        bare = _ESCAPES.sub("", text).strip(_DECORATION)
+        if key.size > _MOST_HELD and not key.body:
+            return False
+        return not bare or bool(_BASE64.fullmatch(bare)) or bool(_HEADER.match(text.strip(_DECORATION)))
+
+    @staticmethod
+    def _hold(key: _Open, body: str, *, raw: str) -> None:
+        bare = _ESCAPES.sub("", body).strip(_DECORATION)
+        if _BASE64.fullmatch(bare):
+            key.body.append(bare)
+        key.size += len(raw)
+        if key.size <= _MOST_HELD:
+            key.held.append(raw)
+
+    def _closed(self, line_end: str = "") -> str:
+        """The mask, or what was held if it is no key."""
+        key, self._open = self._open, None
+        assert key is not None
+        body = "".join(key.body)
+        if len(body) < _LEAST_CHARACTERS or len(set(body)) < 10 or "..." in body:
+            return key.before + "".join(key.held)
+        masked = MaskedKey(key.line, hashlib.sha256(body.encode()).hexdigest()[:4])
+        self.found.append(masked)
+        return key.before + masked.mask + line_end

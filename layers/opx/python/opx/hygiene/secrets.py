@@ -1,0 +1,136 @@
+"""Credentials in text: found by their form, and masked so that only their kind and a short fingerprint are left."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from opx.hygiene.private_keys import PrivateKeys
+from opx.hygiene.randomness import is_obvious_placeholder, is_placeholder, looks_random
+from opx.hygiene.secret_formats import SecretFormat, secret_formats
+
+_DIGITS, _DIGITS_OF_CHOSEN = 4, 2
+"""Hex digits of a fingerprint. Of what people choose there are few, so that every bit helps to guess it."""
+
+_PAGING = re.compile(r"(?i)(?:next|page|paging|pagination|continuation|sync|delta|resume|start(?:ing)?|marker|cursor)[ _.-]?$")
+_BASIC = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A secret that was masked. `line` counts from 1."""
+
+    kind: str
+    label: str
+    fingerprint: str
+    line: int
+
+    @property
+    def mask(self) -> str:
+        return f"[masked {self.kind} {self.fingerprint}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where in a text a secret is: the part that is masked, and `since`, where what tells that it is one begins."""
+
+    format: SecretFormat
+    since: int
+    start: int
+    end: int
+
+
+def mask(text: str) -> tuple[str, tuple[Finding, ...]]:
+    """The text with its secrets masked, and what was masked. Masking again changes nothing."""
+    keys = PrivateKeys()
+    findings: list[Finding] = []
+    masked: list[str] = []
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        for piece in keys.feed(line, number):
+            masked.append(mask_line(piece, number, findings))
+    masked.extend(keys.rest())
+    for key in keys.found:
+        findings.append(Finding("private-key", "private key", key.fingerprint, key.line))
+    findings.sort(key=lambda finding: finding.line)
+    return "".join(masked), tuple(findings)
+
+
+def mask_line(text: str, line: int, findings: list[Finding], hints: Iterable[str] | None = None) -> str:
+    """The text with all but private keys masked; what was is added to `findings`.
+
+    `hints`: those of the formats' hints that the text may contain.
+    """
+    parts: list[str] = []
+    position = 0
+    for found in find(text, hints):
+        secret = text[found.start : found.end]
+        finding = Finding(found.format.kind, found.format.label, _fingerprint(secret, found.format), line)
+        findings.append(finding)
+        parts += (text[position : found.start], finding.mask)
+        position = found.end
+    return "".join((*parts, text[position:])) if parts else text
+
+
+def find(text: str, hints: Iterable[str] | None = None) -> list[Found]:
+    """The secrets of a text other than private keys, in order, none within another."""
+    lowered = text.lower()
+    present = {hint for hint in hints if hint in lowered} if hints is not None else None
+    found: list[Found] = []
+    for form in secret_formats():
+        if present.intersection(form.hints) if present is not None else any(hint in lowered for hint in form.hints):
+            found.extend(_matches(form, text))
+    kept: list[Found] = []
+    for each in found:  # the most telling first
+        if not any(each.start < other.end and other.start < each.end for other in kept):
+            kept.append(each)
+    return sorted(kept, key=lambda each: each.start)
+
+
+def _matches(form: SecretFormat, text: str) -> Iterator[Found]:
+    for match in form.pattern.finditer(text):
+        start, end = _span(match)
+        value = text[start:end]
+        if "[masked " in text[max(0, start - 1) : end + 1] or not _is_secret(form, match, value, text):
+            continue
+        yield Found(form, match.start(), start, end)
+
+
+def _span(match: re.Match[str]) -> tuple[int, int]:
+    """Of the group that took part, else of the whole match."""
+    for name in match.re.groupindex:
+        if name != "user" and match[name] is not None:
+            return match.span(name)
+    return match.span()
+
+
+def _is_secret(form: SecretFormat, match: re.Match[str], value: str, text: str) -> bool:
+    if form.kind == "authorization":
+        return looks_random(value) or _is_basic(value)
+    if form.judged:
+        before = text[max(0, match.start() - 40) : match.start()]
+        return looks_random(value) and not _PAGING.search(before)
+    if form.chosen:
+        user = match.groupdict().get("user") or ""
+        return not is_placeholder(value) and value.lower() != user.lower()
+    return not is_obvious_placeholder(value)
+
+
+def _is_basic(value: str) -> bool:
+    """Whether a header has the base64 of `user:password`, and the password is no placeholder."""
+    import base64
+    import binascii
+
+    if not _BASIC.fullmatch(value):
+        return False
+    try:
+        user, colon, password = base64.b64decode(value, validate=True).decode("ascii").partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return False
+    return bool(colon and user and password) and not is_placeholder(password)
+
+
+def _fingerprint(secret: str, form: SecretFormat) -> str:
+    digits = _DIGITS_OF_CHOSEN if form.chosen else _DIGITS
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()[:digits]

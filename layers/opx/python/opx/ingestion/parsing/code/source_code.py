@@ -1,0 +1,60 @@
+"""Source files: a section for each class and function, under its signature, with its comment as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import PurePosixPath
+
+from opx.domain.remarks import Remark, RemarkKind
+from opx.ingestion.parsing.code.languages import LANGUAGES, Language
+from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.source import ParsedSource, Source
+from opx.ingestion.parsing.writing import fenced, heading
+
+MAX_CHARACTERS = 512 * 1024
+"""Larger files are generated, nearly always; a syntax tree takes up to 200 times the size of a hostile one."""
+
+_MAX_LINE = 400
+"""Characters of a line, on average, above which code was written by a program for a program."""
+
+
+def parse_code(source: Source) -> ParsedSource:
+    """The file as Markdown, with its path as title. A file without a grammar, too large or minified has no sections."""
+    language = LANGUAGES.get(PurePosixPath(source.name).suffix.lower()) or Language("")
+    lines = not_blank(text_lines(source), source.name, "there is nothing but white space in it; upload it again")
+    remarks: list[Remark] = []
+    blocks = chain([heading(1, source.name)], _blocks(lines, language, source.name, remarks))
+    return ParsedSource(source.name, {}, cut_lines(blocks, source.name), remarks)
+
+
+def _blocks(lines: Iterator[str], language: Language, name: str, remarks: list[Remark]) -> Iterator[str]:
+    if not language.grammar:
+        yield from fenced(lines, language.name)
+        return
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size > MAX_CHARACTERS:
+            break
+    problem = _problem(held, size)
+    found = None if problem else _outlined("".join(held), language)
+    if found is None:
+        text = f"{name}: {problem or 'its syntax is too tangled'}, so it is kept without sections for its functions"
+        remarks.append(Remark(RemarkKind.IRREGULAR, text))
+        found = fenced(chain(held, lines), language.name)
+    yield from found
+
+
+def _outlined(text: str, language: Language) -> Iterable[str] | None:
+    from opx.ingestion.parsing.code.outline import outline  # only here: tree-sitter is native code
+
+    return outline(text, language)
+
+
+def _problem(lines: list[str], size: int) -> str:
+    if size > MAX_CHARACTERS:
+        return f"it has more than {MAX_CHARACTERS // 1024} KiB of code"
+    return "its lines are as long as a program's output" if size > _MAX_LINE * (len(lines) + 4) else ""

@@ -1,0 +1,209 @@
+"""YAML by documents and paths of keys: the file's own lines in code blocks, under headings to find them by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from opx.domain.remarks import Remark, RemarkKind
+from opx.errors import UnparsableDocumentError
+from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.json_mapping import parse_record
+from opx.ingestion.parsing.source import ParsedSource, Source
+from opx.ingestion.parsing.writing import PIECE, fenced, heading
+from opx.ingestion.parsing.yaml_tree import Part, TangledYamlError, documents
+
+MAX_CHARACTERS = 2 * 1024 * 1024
+"""Larger files are kept as plain code blocks."""
+
+_NAMES = ("name", "alert", "record", "id", "job_name", "title")
+_VERBS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+_COMMENT = re.compile(r"[ \t]*(?:#.*)?\n?\Z")
+_MAX_LEVEL = 6
+
+
+def parse_yaml(source: Source) -> ParsedSource:
+    """The file in sections; through the category's JSON mapping if it is one mapping that has its title and content.
+
+    What isn't valid YAML, such as a template, is kept as plain code blocks and remarked on.
+    """
+    name = source.name
+    lines = not_blank(text_lines(source), name, "there is nothing but white space in it; upload it again")
+    remarks: list[Remark] = []
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size > MAX_CHARACTERS:
+            return _plain(name, chain(held, lines), f"more than {MAX_CHARACTERS // 1024} KiB")
+    try:
+        found = documents("".join(held))
+    except TangledYamlError as exc:
+        return _plain(name, iter(held), str(exc))
+    mapped = _mapped(found, source)
+    if mapped is not None:
+        return mapped
+    for document in found:
+        _remark_on_repeated(document, name, remarks)
+    title, metadata = _identity(found)
+    sections = _Sections("".join(held).splitlines(keepends=True))
+    blocks = chain([heading(1, title or name)], *(sections.document(part, found) for part in found))
+    return ParsedSource(title or name, metadata, cut_lines(blocks, name), remarks)
+
+
+def _plain(name: str, lines: Iterator[str], problem: str) -> ParsedSource:
+    remark = Remark(RemarkKind.IRREGULAR, f"{name}: {problem}, so it is kept as plain text without sections")
+    return ParsedSource(name, {}, cut_lines(chain([heading(1, name)], fenced(lines, "yaml")), name), [remark])
+
+
+def _mapped(found: list[Part], source: Source) -> ParsedSource | None:
+    if not source.category.json_mapping or len(found) != 1 or found[0].kind != "mapping":
+        return None
+    try:
+        return parse_record(_data(found[0]), source)
+    except UnparsableDocumentError:
+        return None
+
+
+def _data(part: Part) -> Any:
+    """Scalars as they are written; of a repeated key the last."""
+    if part.keys is not None:
+        return {key: _data(item) for key, item in zip(part.keys, part.items, strict=True)}
+    if part.kind == "sequence":
+        return [_data(item) for item in part.items]
+    return None if part.kind == "null" else part.text
+
+
+def _identity(found: list[Part]) -> tuple[str, dict[str, Any]]:
+    """The title of a file that has one subject, and what else it says about itself."""
+    if len(found) != 1:
+        return "", {}
+    if found[0].get("openapi") or found[0].get("swagger"):
+        version = found[0].texts("info", "version")
+        return found[0].texts("info", "title"), {"version": version} if version else {}
+    return _label(found[0]), {}
+
+
+def _label(part: Part) -> str:
+    """`Deployment checkout` of a Kubernetes object; what the first item is called of a playbook."""
+    kind, name = part.texts("kind"), part.texts("metadata", "name")
+    if kind:
+        return f"{kind} {name}".strip()
+    if part.kind == "sequence" and len(part.items) == 1:
+        return _name(part.items[0])
+    return part.texts("name") if part.get("apiVersion") else ""
+
+
+def _name(part: Part) -> str:
+    for key in _NAMES:
+        if name := part.texts(key):
+            return f"{key.title()} {name}" if key in ("alert", "record") else name
+    return ""
+
+
+def _remark_on_repeated(document: Part, name: str, remarks: list[Remark]) -> None:
+    stack = [document]
+    while stack:
+        part = stack.pop()
+        stack.extend(part.items)
+        if part.keys and len(set(part.keys)) < len(part.keys):
+            text = f"{name}: a key is given again in the mapping of line {part.line + 1}; most programs use the last"
+            remarks.append(Remark(RemarkKind.IRREGULAR, text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sections:
+    lines: list[str]
+
+    def document(self, part: Part, found: list[Part]) -> Iterator[str]:
+        at = next(index for index, other in enumerate(found) if other is part)
+        start = self._with_comments(part.line, 0) if at else 0
+        end = self._with_comments(found[at + 1].line, part.line + 1) if at + 1 < len(found) else len(self.lines)
+        several = len(found) > 1
+        if several:
+            yield heading(2, _label(part) or f"Document {at + 1}")
+        yield from self._part(part, (start, end), "", 3 if several else 2)
+
+    def _part(self, part: Part, span: tuple[int, int], path: str, level: int) -> Iterator[str]:
+        """All of a small part; of a large one each large item under its path, the small ones together before them."""
+        if not self._divisible(part) or (self._size(span) <= PIECE and not _has_own_sections(part, path)):
+            yield from self._fenced([span])
+            return
+        spans = self._spans(part, span)
+        paths = [_path(path, part, at) for at in range(len(part.items))]
+        large = [
+            self._size(item_span) > PIECE or _is_own_section(item, item_path)
+            for item, item_span, item_path in zip(part.items, spans, paths, strict=True)
+        ]
+        small = [item_span for item_span, is_large in zip(spans, large, strict=True) if not is_large]
+        if spans[0][0] > span[0]:
+            small.insert(0, (span[0], spans[0][0]))
+        yield from self._fenced(small)
+        for item, item_span, item_path, is_large in zip(part.items, spans, paths, large, strict=True):
+            if is_large:
+                yield heading(level, _heading(item, item_path))
+                yield from self._part(item, item_span, item_path, min(level + 1, _MAX_LEVEL))
+
+    def _divisible(self, part: Part) -> bool:
+        """Whether each item begins on a line of its own."""
+        if part.inline or not part.items:
+            return False
+        return all(first < second for first, second in zip(part.lines, part.lines[1:], strict=False))
+
+    def _spans(self, part: Part, span: tuple[int, int]) -> list[tuple[int, int]]:
+        """The lines of each item, with the comments above it."""
+        starts = [part.lines[0]]
+        for line in part.lines[1:]:
+            starts.append(self._with_comments(line, starts[-1] + 1))
+        return list(zip(starts, [*starts[1:], span[1]], strict=True))
+
+    def _with_comments(self, line: int, least: int) -> int:
+        while line > least and _COMMENT.match(self.lines[line - 1]):
+            line -= 1
+        return line
+
+    def _size(self, span: tuple[int, int]) -> int:
+        return sum(len(line) for line in self.lines[slice(*span)])
+
+    def _fenced(self, spans: list[tuple[int, int]]) -> Iterator[str]:
+        lines = [line for span in spans for line in self.lines[slice(*span)] if line.strip() not in ("---", "...")]
+        widths = [len(line) - len(line.lstrip(" ")) for line in lines if line.strip()]
+        margin = min(widths, default=0)
+        return fenced((line[margin:] if line.strip() else "\n" for line in lines), "yaml")
+
+
+def _path(path: str, part: Part, at: int) -> str:
+    """`spec.containers[checkout].env`: a sequence's item by its name, or else its number."""
+    if part.keys is None:
+        return f"{path}[{_name(part.items[at]) or at}]"
+    return f"{path}.{part.keys[at]}" if path else part.keys[at]
+
+
+def _is_own_section(item: Part, path: str) -> bool:
+    """An alert or recording rule of Prometheus, and an operation of OpenAPI, whatever their size."""
+    if item.get("expr") and (item.get("alert") or item.get("record")):
+        return True
+    return path.startswith("paths./") and path.rpartition(".")[2] in _VERBS
+
+
+def _has_own_sections(part: Part, path: str) -> bool:
+    """Whether any such is in it, three levels deep: groups, rules, rule; paths, path, operation."""
+    level = [(part, path)]
+    for _ in range(4):
+        level = [(one.items[at], _path(where, one, at)) for one, where in level for at in range(len(one.items))]
+        if any(_is_own_section(item, where) for item, where in level):
+            return True
+    return False
+
+
+def _heading(item: Part, path: str) -> str:
+    if item.get("expr"):
+        return _name(item) or path
+    if path.startswith("paths./") and path.rpartition(".")[2] in _VERBS:
+        where, _, verb = path.removeprefix("paths.").rpartition(".")
+        return f"{verb.upper()} {where}"
+    return path

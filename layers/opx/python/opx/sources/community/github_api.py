@@ -1,0 +1,161 @@
+"""GitHub's API as the connectors use it: addresses, credentials and limits.
+
+Limits are those of GitHub's documentation, "Rate limits for the REST API": 60 requests an hour without a token, 5,000
+with one; secondary limits of 900 points a minute, and whoever goes on in spite of a limit may be banned. Replies that
+are not modified don't count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from opx.domain.sources import RateLimit
+from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.ports.sources import Secrets, WebClient, WebReply
+from opx.ports.time import Clock
+from opx.sources.community.fields import Record
+
+BASE_URL = "https://api.github.com"
+LIMIT = RateLimit(10, 1.0)
+"""600 a minute: below the secondary limit."""
+
+JSON = "application/vnd.github+json"
+RAW = "application/vnd.github.raw+json"
+PAGE_SIZE = 100
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}\Z")
+_NEXT = re.compile(r"<[^<>]*>\s*;[^,<]*\brel=\"?next\b")
+
+
+class GitHubApi:
+    """Requests about repositories. Raises what `WebClient` raises, and `SourceUnavailableError` at a limit."""
+
+    def __init__(self, web: WebClient, secrets: Secrets, clock: Clock, *, base_url: str, token_secret: str) -> None:
+        self._web = web
+        self._clock = clock
+        self._base = base_url.rstrip("/")
+        self._secrets = secrets
+        self._token_secret = token_secret
+        self._free_at = 0.0
+
+    def get(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        accept: str = JSON,
+        conditional: bool = False,
+    ) -> WebReply:
+        """A reply of the REST API; `path` begins with a slash."""
+        self._heed_limit()
+        headers = self._headers(accept)
+        try:
+            reply = self._web.get(self._base + path, query=query, headers=headers, conditional=conditional)
+        except SourceRefusedError as exc:
+            raise self._explained(exc) from exc
+        self._note_limit(reply.headers)
+        return reply
+
+    def graphql(self, query: str, variables: Mapping[str, Any]) -> Record:
+        """`data` of a GraphQL query. Raises `SourceRefusedError` for what the repository or the token doesn't allow."""
+        if not self._token_secret:
+            raise SourceRefusedError("GitHub's GraphQL API needs a token: give the option token_secret")
+        self._heed_limit()
+        try:
+            reply = self._web.post(
+                self._graphql_url, json={"query": query, "variables": dict(variables)}, headers=self._headers(JSON)
+            )
+        except SourceRefusedError as exc:
+            raise self._explained(exc) from exc
+        if reply.gone:
+            raise SourceRefusedError(f"{self._graphql_url}: there is no GraphQL API; check base_url", reply.status)
+        self._note_limit(reply.headers)
+        answer = Record.of(reply.json(), "GitHub GraphQL")
+        _refuse_errors(answer)
+        return answer.record("data", needed=True)
+
+    @property
+    def _graphql_url(self) -> str:
+        """Beside the REST API: `/graphql`, on an Enterprise server `/api/graphql` where REST is `/api/v3`."""
+        return f"{self._base.removesuffix('/v3')}/graphql"
+
+    def _headers(self, accept: str) -> dict[str, str]:
+        headers = {"accept": accept, "x-github-api-version": "2022-11-28"}
+        if self._token_secret:
+            headers["authorization"] = f"Bearer {self._secrets.get(self._token_secret)}"
+        return headers
+
+    def _heed_limit(self) -> None:
+        wait = self._free_at - self._clock()
+        if wait > 0:
+            more = "" if self._token_secret else "; with a token (option token_secret) there are 5,000 an hour"
+            raise SourceUnavailableError(f"GitHub's limit of requests is used up for {wait:.0f} s{more}", wait)
+
+    def _note_limit(self, headers: Mapping[str, str]) -> None:
+        remaining, reset = headers.get("x-ratelimit-remaining", ""), headers.get("x-ratelimit-reset", "")
+        self._free_at = float(reset) if remaining == "0" and reset.isdigit() else 0.0
+
+    def _explained(self, refused: SourceRefusedError) -> Exception:
+        if refused.status == 401:
+            return SourceRefusedError("GitHub doesn't take the token: renew the secret that token_secret names", 401)
+        if refused.status == 403:
+            hint = (
+                "the token lacks the right to read this repository, or an organisation requires single sign-on for it"
+            )
+            return SourceRefusedError(f"{refused}: {hint}", 403)
+        return refused
+
+
+def checked_repository(name: str) -> str:
+    """`owner/name`. Raises `InvalidInputError`."""
+    if not _REPOSITORY.match(name) or name.endswith(("/.", "/..")):
+        raise InvalidInputError(f"repository {name!r} must be owner/name, such as kubernetes/kubernetes")
+    return name
+
+
+def has_next(reply: WebReply) -> bool:
+    """Whether a listing goes on (`Link` header, RFC 8288)."""
+    return bool(_NEXT.search(reply.headers.get("link", "")))
+
+
+def path_of(*parts: str) -> str:
+    """A path of parts that may hold slashes."""
+    return "/" + "/".join(quote(part, safe="/") for part in parts)
+
+
+def site_of(base_url: str) -> str:
+    """Where people look at what the API tells of: `https://github.com`, or an Enterprise server."""
+    parts = urlsplit(base_url)
+    host = "github.com" if parts.netloc == "api.github.com" else parts.netloc
+    return f"{parts.scheme}://{host}"
+
+
+def listed(reply: WebReply, what: str) -> list[Any]:
+    """The items of a listing. Raises `SourceRefusedError` if there is none, and `SourceShapeError`."""
+    if reply.gone:
+        raise SourceRefusedError(
+            f"{what}: GitHub has none (HTTP {reply.status}); check the repository, its settings and the token's rights",
+            reply.status,
+        )
+    found = reply.json()
+    if not isinstance(found, list):
+        raise SourceShapeError(f"{what}: expected a list; GitHub's format may have changed")
+    return found
+
+
+def _refuse_errors(answer: Record) -> None:
+    errors = answer.records("errors")
+    if not errors:
+        return
+    first = errors[0]
+    kind, message = first.text("type"), first.text("message")[:200]
+    if kind == "RATE_LIMITED":
+        raise SourceUnavailableError(f"GitHub's limit of requests is used up: {message}", 3600.0)
+    if kind in ("NOT_FOUND", "FORBIDDEN", "INSUFFICIENT_SCOPES"):
+        raise SourceRefusedError(f"GitHub: {message}; check the repository and the token's rights", 403)
+    if kind:
+        raise SourceShapeError(f"GitHub doesn't take the query: {message}")
+    raise SourceUnavailableError(f"GitHub could not answer: {message}")

@@ -1,0 +1,223 @@
+"""Issues of a GitHub repository with their comments, closed ones too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
+from opx.errors import SourceShapeError
+from opx.sources.community.fields import Record
+from opx.sources.community.github_api import (
+    BASE_URL,
+    LIMIT,
+    PAGE_SIZE,
+    GitHubApi,
+    checked_repository,
+    has_next,
+    listed,
+    path_of,
+)
+from opx.sources.community.threads import Post, checked_time, described, thread
+from opx.sources.connector import Connector, SourceTools
+
+_MAINTAINERS = ("OWNER", "MEMBER", "COLLABORATOR")
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubIssuesOptions:
+    """`repository` is owner/name. With `labels`, only issues that have all of them. Comments of bots are left out, and
+    of the others those beyond `max_comments`. On an Enterprise server `base_url` ends with `/api/v3`."""
+
+    repository: str
+    labels: tuple[str, ...] = ()
+    include_pull_requests: bool = False
+    max_comments: int = 100
+    token_secret: str = ""
+    base_url: str = BASE_URL
+
+
+class GitHubIssues(Connector[GitHubIssuesOptions]):
+    """Issues in the order of their last change. GitHub has no accepted answers for issues: comments stay in the order
+    of time, those by the project's own people are marked.
+
+    Each page asks for what changed since the last issue of the one before, so that issues which change meanwhile are
+    seen again instead of moving others past the page's end. Sources: GitHub's documentation, "REST API endpoints for
+    issues" and "... for issue comments".
+    """
+
+    options_type = GitHubIssuesOptions
+
+    def __init__(self, definition: SourceDefinition, options: GitHubIssuesOptions, tools: SourceTools) -> None:
+        super().__init__(definition, options, tools)
+        self._path = path_of("repos", checked_repository(options.repository), "issues")
+        self._api = GitHubApi(
+            tools.web, tools.secrets, tools.clock, base_url=options.base_url, token_secret=options.token_secret
+        )
+
+    @classmethod
+    def rate_limit(cls, options: GitHubIssuesOptions) -> RateLimit:  # noqa: ARG003
+        return LIMIT
+
+    def probe(self) -> None:
+        for item in listed(self._api.get(self._path, query={"per_page": 1, "state": "all"}), self._path):
+            _checked(item)
+
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        if not request.cursor and self._nothing_new() and request.since:
+            yield Page()
+            return
+        place = _Place.of(request)
+        again: frozenset[int] = frozenset()
+        while True:
+            reply = self._api.get(self._path, query=self._query(place))
+            issues = [_checked(item) for item in listed(reply, self._path)]
+            more = has_next(reply) and bool(issues)
+            fresh = [issue for issue in issues if issue.number("number") not in again]
+            again = place.seen_again(issues)
+            place = place.after(issues)
+            yield self._page(fresh, place, complete=not more and not request.since)
+            if not more:
+                return
+
+    def _nothing_new(self) -> bool:
+        """Whether the issue that changed last is as it was after the pull before. Costs nothing of the limit if so."""
+        query: dict[str, str | int] = {"state": "all", "sort": "updated", "direction": "desc", "per_page": 1}
+        return self._api.get(self._path, query=query, conditional=True).not_modified
+
+    def _query(self, place: _Place) -> dict[str, str | int]:
+        query: dict[str, str | int] = {
+            "state": "all",
+            "sort": "updated",
+            "direction": "asc",
+            "per_page": PAGE_SIZE,
+            "page": place.page,
+        }
+        if place.since:
+            query["since"] = place.since
+        if self.options.labels:
+            query["labels"] = ",".join(self.options.labels)
+        return query
+
+    def _page(self, issues: list[Record], place: _Place, *, complete: bool) -> Page:
+        documents: list[SourceDocument] = []
+        withdrawn: list[str] = []
+        refused: list[Refused] = []
+        for issue in issues:
+            if "pull_request" in issue.data and not self.options.include_pull_requests:
+                continue
+            key = f"issues/{issue.number('number')}"
+            try:
+                document = self._document(key, issue)
+            except SourceShapeError as exc:
+                refused.append(Refused(key, str(exc)))
+                continue
+            if document is None:
+                withdrawn.append(key)
+            else:
+                documents.append(document)
+        return Page(
+            documents=tuple(documents),
+            withdrawn=tuple(withdrawn),
+            refused=tuple(refused),
+            cursor=place.cursor(),
+            seen_until=place.since,
+            complete=complete,
+        )
+
+    def _document(self, key: str, issue: Record) -> SourceDocument | None:
+        """The issue with its comments; None if it was deleted or moved meanwhile."""
+        comments = self._comments(issue)
+        if comments is None:
+            return None
+        title = issue.text("title", needed=True)
+        metadata = described(
+            title=title,
+            address=issue.text("html_url"),
+            tags=_labels(issue),
+            updated=checked_time(issue.text("updated_at"), issue.name),
+            created=checked_time(issue.text("created_at"), issue.name),
+            author=issue.record("user").text("login"),
+        )
+        return SourceDocument(key, thread(title, _state(issue), issue.text("body"), comments), metadata)
+
+    def _comments(self, issue: Record) -> list[Post] | None:
+        wanted = min(issue.number("comments"), self.options.max_comments)
+        posts: list[Post] = []
+        page = 1
+        while wanted > 0:
+            path = f"{self._path}/{issue.number('number')}/comments"
+            reply = self._api.get(path, query={"per_page": PAGE_SIZE, "page": page})
+            if reply.gone:
+                return None
+            found = listed(reply, path)
+            posts += [_post(Record.of(item, f"comment on {issue.name}")) for item in found if not _is_bots(item)]
+            if len(posts) >= self.options.max_comments or not has_next(reply):
+                break
+            page += 1
+        return posts[: self.options.max_comments]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a pull is: page `page` of what changed at `since` (ISO 8601) or later."""
+
+    since: str
+    page: int
+
+    @classmethod
+    def of(cls, request: PullRequest) -> _Place:
+        if not request.cursor:
+            return cls(request.since, 1)
+        return cls(str(request.cursor.get("since", "")), int(request.cursor.get("page", 1)))
+
+    def after(self, issues: list[Record]) -> _Place:
+        """What to ask for next: the next page only while more changed in one second than a page holds."""
+        last = issues[-1].text("updated_at", needed=True) if issues else self.since
+        return _Place(last, 1) if last != self.since else _Place(self.since, self.page + 1)
+
+    def seen_again(self, issues: list[Record]) -> frozenset[int]:
+        """The issues of a page that the next one may begin with: those that changed in its last second."""
+        last = issues[-1].text("updated_at") if issues else ""
+        if last == self.since:
+            return frozenset()  # the next is another page of the same listing
+        return frozenset(issue.number("number") for issue in issues if issue.text("updated_at") == last)
+
+    def cursor(self) -> dict[str, Any]:
+        return {"since": self.since, "page": self.page}
+
+
+def _checked(item: Any) -> Record:
+    """An issue with what paging needs. Raises `SourceShapeError`."""
+    issue = Record.of(item, "an issue")
+    number = issue.number("number", needed=True)
+    checked_time(issue.text("updated_at", needed=True), f"issue {number}")
+    return Record(issue.data, f"issue {number}")
+
+
+def _labels(issue: Record) -> list[str]:
+    """Labels are objects; old Enterprise servers list names."""
+    return [
+        item if isinstance(item, str) else Record.of(item, "a label").text("name") for item in issue.items("labels")
+    ]
+
+
+def _state(issue: Record) -> str:
+    state, reason = issue.text("state"), issue.text("state_reason").replace("_", " ")
+    closed = checked_time(issue.text("closed_at"), issue.name)[:10]
+    if state != "closed":
+        return "State: open" if state else ""
+    return "State: closed" + (f" as {reason}" if reason else "") + (f" on {closed}" if closed else "")
+
+
+def _is_bots(item: Any) -> bool:
+    user = item.get("user") if isinstance(item, Mapping) else None
+    return isinstance(user, Mapping) and user.get("type") == "Bot"
+
+
+def _post(comment: Record) -> Post:
+    author = comment.record("user").text("login") or "somebody"
+    role = " (of the project)" if comment.text("author_association") in _MAINTAINERS else ""
+    written = checked_time(comment.text("created_at"), comment.name)[:10]
+    return Post(f"Comment by {author}{role}" + (f" on {written}" if written else ""), comment.text("body"))

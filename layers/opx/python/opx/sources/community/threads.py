@@ -1,0 +1,132 @@
+"""Questions with what was said about them, as one Markdown document each.
+
+What people wrote stays below the headings that say who wrote it: their own headings are moved down, and a code block or
+comment that they left open is closed, so that no post can pass for another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from opx.errors import SourceShapeError
+
+MAX_TITLE = 300
+MAX_TAGS = 20
+MAX_TAG = 100
+MAX_NAME = 100
+
+_FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:>[ \t]?)*(`{3,}|~{3,})([^\n]*)\Z")
+_ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
+_SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*\Z")
+_NO_PARAGRAPH = re.compile(r"\s*(?:[-*+>|#]|\d{1,9}[.)]|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Something that was said. `heading` tells what it is and whose."""
+
+    heading: str
+    text: str
+
+
+def thread(title: str, facts: str, body: str, posts: Iterable[Post]) -> str:
+    """A document: title, a line of facts, the question, and a section a post. Posts without text are left out."""
+    parts = [f"# {one_line(title, MAX_TITLE)}", facts, nested(body)]
+    for post in posts:
+        text = nested(post.text, below=2)
+        if text:
+            parts += [f"## {one_line(post.heading, MAX_TITLE)}", text]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def nested(text: str, below: int = 1) -> str:
+    """Markdown by somebody else as part of a section whose heading is of level `below`: deeper headings, closed code
+    blocks, no HTML comments."""
+    lines: list[str] = []
+    fence = ""
+    hidden = False
+    for line in _plain_lines(text):
+        found = _FENCE.match(line)
+        if fence:
+            closes = found and found[1].startswith(fence) and not found[2].strip()
+            fence = "" if closes else fence
+            lines.append(line)
+            continue
+        line, hidden = _without_comment(line, hidden)  # noqa: PLW2901
+        if found and not hidden and line and not (found[1][0] == "`" and "`" in found[2]):
+            fence = found[1]
+            lines.append(line)
+        else:
+            _add(lines, line, below)
+    if fence:
+        lines.append(fence)
+    return "\n".join(lines).strip("\n")
+
+
+def _plain_lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").split("\n")
+
+
+def _without_comment(line: str, hidden: bool) -> tuple[str, bool]:
+    """The line without what is in `<!-- -->`, and whether a comment is open at its end."""
+    shown = []
+    while line:
+        if hidden:
+            _, found, line = line.partition("-->")
+            hidden = not found
+        else:
+            before, found, line = line.partition("<!--")
+            shown.append(before)
+            hidden = bool(found)
+    return "".join(shown).rstrip() if shown else "", hidden
+
+
+def _add(lines: list[str], line: str, below: int) -> None:
+    """Add a line, as a deeper heading if it is one."""
+    atx = _ATX.match(line)
+    setext = _SETEXT.match(line)
+    if atx:
+        lines.append("#" * min(6, len(atx[1]) + below) + line[atx.end() :])
+    elif setext and lines and not _NO_PARAGRAPH.match(lines[-1]):
+        level = 1 if setext[1][0] == "=" else 2
+        lines[-1] = "#" * (level + below) + " " + lines[-1].strip()
+    else:
+        lines.append(line)
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text in one line, cut with a mark if it is longer than `limit` characters."""
+    line = " ".join(text.replace("\0", "").split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def described(
+    *, title: str, address: str, tags: Sequence[str] = (), updated: str = "", created: str = "", author: str = ""
+) -> dict[str, Any]:
+    """Metadata of a document, within the limits of the library; without what isn't known."""
+    short = [one_line(tag, MAX_TAG) for tag in tags]
+    known = {
+        "title": one_line(title, MAX_TITLE),
+        "source_uri": address if len(address) <= 2000 else "",
+        "tags": list(dict.fromkeys(tag for tag in short if tag))[:MAX_TAGS],
+        "last_updated": updated,
+        "created_at": created,
+        "author": one_line(author, MAX_NAME),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def checked_time(text: str, what: str) -> str:
+    """An ISO 8601 time in UTC, to the second, as `2025-03-14T09:26:53Z`; "" for none. Raises `SourceShapeError`."""
+    if not text:
+        return ""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise SourceShapeError(f"{what}: {text[:40]!r} is not a time such as 2025-03-14T09:26:53Z") from exc
+    aware = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    return aware.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,78 @@
+"""A source's definition to a connector that can be asked, with its own client for the web."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from opx.domain.sources import SourceDefinition
+from opx.ports.objects import ObjectStore
+from opx.ports.sources import Secrets
+from opx.ports.tables import Table
+from opx.ports.time import Clock
+from opx.settings import Settings
+from opx.sources.connector import Connector, SourceTools
+from opx.sources.registry import checked_options, connector_type
+from opx.sources.repository import SourceItems
+from opx.sources.web.addresses import AddressBook
+from opx.sources.web.client import HttpWeb, open_web
+from opx.tables import SOURCES, TableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedSource:
+    """A connector with what keeps its replies and documents."""
+
+    connector: Connector[Any]
+    items: SourceItems
+    web: HttpWeb
+
+    def commit(self) -> None:
+        self.web.commit_validators()
+
+    def close(self) -> None:
+        self.web.close()
+
+
+class Around(Protocol):
+    """What a source needs of the system around it."""
+
+    @property
+    def secrets(self) -> Secrets: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def table(self, spec: TableSpec) -> Table: ...
+
+    def foreign_bucket(self, name: str) -> ObjectStore: ...
+
+
+def connected(definition: SourceDefinition, around: Around) -> ConnectedSource:
+    """The source, ready to be asked. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
+    kind, options = connector_type(definition.kind), checked_options(definition)
+    items = SourceItems(around.table(SOURCES), definition.source_id)
+    web = open_web(
+        rate=kind.rate_limit(options),
+        allowed_hosts=allowed_hosts(around.settings),
+        validators=items,
+        clock=around.clock,
+    )
+    book = AddressBook(allowed=allowed_hosts(around.settings))
+    tools = SourceTools(
+        web=web,
+        secrets=around.secrets,
+        clock=around.clock,
+        known=items.get_many,
+        addresses=book.addresses_of,
+        buckets=around.foreign_bucket,
+    )
+    return ConnectedSource(kind(definition, options, tools), items, web)
+
+
+def allowed_hosts(settings: Settings) -> tuple[str, ...]:
+    """The hosts that an operator allowed."""
+    return tuple(host.strip() for host in settings.allowed_hosts.split(",") if host.strip())

@@ -1,0 +1,108 @@
+"""What people do with sources: list, register, remove, pull and check them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from opx.domain.ids import stable_hash
+from opx.domain.sources import Health, SourceDefinition
+from opx.errors import InvalidInputError
+from opx.sources.declared import definition_of
+from opx.sources.registry import checked_options
+from opx.sources.states import SourceView
+
+if TYPE_CHECKING:
+    from opx.services import Services
+    from opx.sources.pulling import PullReport
+
+
+class SourceControl:
+    """The sources of the installation that `services` are of."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._sources = services.sources
+
+    def views(self) -> list[SourceView]:
+        """Every source by id, and how its pulls stand."""
+        return [self._view(definition) for definition in self._sources.all()]
+
+    def view(self, source_id: str) -> SourceView:
+        """One source. Raises `InvalidInputError` that lists those there are."""
+        return self._view(self._sources.get(source_id))
+
+    def health(self, source_id: str) -> SourceView:
+        """The source with whether it can be pulled now, for which it is asked."""
+        definition = self._sources.get(source_id)
+        connected = self._services.connected_source(definition)
+        try:
+            health: Health = connected.connector.check()
+        finally:
+            connected.close()
+        return replace(self._view(definition), health=health)
+
+    def register(self, source_id: str, given: Mapping[str, Any]) -> SourceView:
+        """Keep a source under this id, replacing one that was registered under it, and have it pulled at its times.
+
+        `given` as in knowledge.yaml: kind, category, and options. Raises `InvalidInputError` that names what is wrong,
+        before anything is kept.
+        """
+        definition = definition_of(source_id, given, self._services.knowledge)
+        checked_options(definition)
+        self._sources.register(definition)
+        if self._services.source_schedules:
+            self._services.source_schedules.put(definition)
+        return self._view(definition)
+
+    def remove(self, source_id: str) -> None:
+        """Forget a registered source. Its documents stay; `opx delete` removes those. Raises `InvalidInputError`."""
+        self._sources.get(source_id)
+        if self._sources.is_declared(source_id):
+            raise InvalidInputError(f"source {source_id} is declared in knowledge.yaml; remove it there")
+        if self._services.source_schedules:
+            self._services.source_schedules.delete(source_id)
+        self._sources.remove(source_id)
+
+    def pull(self, source_id: str, *, everything: bool = False, accept_missing: bool = False) -> PullReport | None:
+        """Pull it now. None where a function does it: it is asked to, and the source's state tells what came of it.
+
+        Raises `InvalidInputError` and `SourceBusyError`.
+        """
+        definition = self._sources.get(source_id)
+        checked_options(definition)
+        if self._services.pulls is None:
+            puller = self._services.puller()
+            return puller.pull(source_id, everything=everything, accept_missing=accept_missing)
+        self._services.pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
+        return None
+
+    def crawl(self, category: str, options: Mapping[str, Any]) -> str:
+        """Register a site as a source that is pulled by hand, under an id that follows from its address, and pull it
+        now. Returns the id. Raises `InvalidInputError`."""
+        starts = options.get("urls") or options.get("sitemaps") or ()
+        source_id = f"crawl-{stable_hash('crawl', sorted(starts))[:12]}"
+        self.register(source_id, {"kind": "crawl", "category": category, "schedule": "", "options": options})
+        self.pull(source_id)
+        return source_id
+
+    def _view(self, definition: SourceDefinition) -> SourceView:
+        return SourceView(
+            source_id=definition.source_id,
+            kind=definition.kind,
+            category=definition.category,
+            tier=definition.tier.value,
+            schedule=definition.schedule,
+            time_zone=definition.time_zone,
+            enabled=definition.enabled,
+            declared=self._sources.is_declared(definition.source_id),
+            state=self._sources.state(definition.source_id),
+        )
+
+
+def pull_message(source_id: str, *, everything: bool = False, accept_missing: bool = False) -> str:
+    """How a pull is asked for."""
+    wishes = {"everything": everything, "accept_missing": accept_missing}
+    return json.dumps({"source": source_id, **{name: True for name, wanted in wishes.items() if wanted}})

@@ -1,0 +1,150 @@
+"""Where requests may go: public addresses, and what an operator allowed."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from urllib3.exceptions import LocationParseError
+from urllib3.util import Url, parse_url
+
+from opx.errors import ForbiddenAddressError, SourceUnavailableError
+
+Address = IPv4Address | IPv6Address
+Resolve = Callable[[str, int], Sequence[str]]
+"""The addresses of a host, as texts. Raises `OSError`."""
+
+PORTS = {"http": 80, "https": 443}
+_NOT_PUBLIC = tuple(
+    map(
+        ip_network,
+        (
+            "100.64.0.0/10",  # shared by a carrier's customers; also some clouds' metadata
+            "168.63.129.16/32",  # Azure's own services for its machines
+            "192.88.99.0/24",  # relays of 6to4
+            "::/96",  # IPv4 in IPv6, as it was first
+            "64:ff9b:1::/48",  # NAT64 within a network
+            "fec0::/10",  # site-local
+        ),
+    )
+)
+"""Besides what the registries of special addresses list, which differs between versions of Python."""
+
+_NAT64 = ip_network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An address on the web, taken apart. `path` has the query; `host` is in lower case, without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def netloc(self) -> str:
+        """Host and port as the Host header has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.netloc}{self.path}"
+
+    @property
+    def shown(self) -> str:
+        """The address without its query, which may have a key in it."""
+        return self.url.partition("?")[0]
+
+
+def target_of(url: str) -> Target:
+    """An address, taken apart and normalised, without fragment. Raises `ForbiddenAddressError` for another scheme than
+    http and https, for credentials in it, and for what is no address."""
+    try:
+        parts = parse_url(url.strip())
+    except LocationParseError as exc:
+        raise ForbiddenAddressError(f"not an address on the web: {url[:200]!r}") from exc
+    if parts.scheme not in PORTS or not parts.host or any(ord(letter) < 32 for letter in url.strip()):
+        raise ForbiddenAddressError(f"only http:// and https:// addresses can be fetched, not {_without_query(url)!r}")
+    if parts.auth:
+        raise ForbiddenAddressError(f"credentials in the address of {parts.host}: keep them as a secret of the source")
+    return _target(parts)
+
+
+def _target(parts: Url) -> Target:
+    scheme = parts.scheme or ""
+    host = (parts.host or "").strip("[]").rstrip(".").lower()
+    return Target(scheme, host, parts.port or PORTS[scheme], Url(path=parts.path, query=parts.query).request_uri)
+
+
+def _without_query(url: str) -> str:
+    return url.partition("?")[0][:200]
+
+
+class AddressBook:
+    """Hosts and the addresses that requests to them may go to. `allowed`: hosts, or host:port, that may be anywhere."""
+
+    def __init__(self, *, allowed: Iterable[str] = (), resolve: Resolve | None = None) -> None:
+        self._allowed = frozenset(each.strip().rstrip(".").lower() for each in allowed)
+        self._resolve = resolve or _resolve
+
+    def is_allowed(self, target: Target) -> bool:
+        """Whether the operator allowed this host wherever it is."""
+        host = f"[{target.host}]" if ":" in target.host else target.host
+        return not self._allowed.isdisjoint({target.host, host, f"{host}:{target.port}"})
+
+    def addresses_of(self, host: str, port: int) -> tuple[str, ...]:
+        """As `addresses`, for a service that is no web site."""
+        return self.addresses(Target("https", host.strip("[]").rstrip(".").lower(), port, "/"))
+
+    def addresses(self, target: Target) -> tuple[str, ...]:
+        """The addresses that may be connected to, as they resolve now. Raises `ForbiddenAddressError` if one of them is
+        not public, and `SourceUnavailableError` if there are none."""
+        try:
+            found = tuple(dict.fromkeys(self._resolve(target.host, target.port)))
+        except (OSError, UnicodeError) as exc:
+            raise SourceUnavailableError(f"no address is known for {target.host}: {exc}") from exc
+        if not found:
+            raise SourceUnavailableError(f"no address is known for {target.host}")
+        if not self.is_allowed(target) and not all(map(is_public, found)):
+            raise ForbiddenAddressError(
+                f"{target.host} is not on the public internet, so nothing is fetched from {target.shown}; "
+                "if that is meant, list the host in the allowed hosts"
+            )
+        return found
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is one that anybody on the internet reaches, also where an IPv4 address hides in it."""
+    if "%" in text:
+        return False
+    address = ip_address(text)
+    if isinstance(address, IPv6Address):
+        inner = _embedded(address)
+        if inner is not None:
+            return all(map(_is_public, inner))
+    return _is_public(address)
+
+
+def _embedded(address: IPv6Address) -> tuple[Address, ...] | None:
+    """IPv4 addresses that packets to this one end up at."""
+    if address.ipv4_mapped:
+        return (address.ipv4_mapped,)
+    if address.sixtofour:
+        return (address.sixtofour,)
+    if address.teredo:
+        return address.teredo
+    return (IPv4Address(int(address) & 0xFFFFFFFF),) if address in _NAT64 else None
+
+
+def _is_public(address: Address) -> bool:
+    special = address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
+    listed = any(address in network for network in _NOT_PUBLIC if network.version == address.version)
+    return address.is_global and not special and not listed
+
+
+def _resolve(host: str, port: int) -> Sequence[str]:
+    return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]

@@ -1,0 +1,78 @@
+"""Markdown from outside, put into a document of ours without breaking out of its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)\Z")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*\Z")
+_MAX_LEVEL = 6
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks and runs of spaces."""
+    return " ".join(text.split())
+
+
+def fenced(code: str, language: str = "") -> str:
+    """Code in a fence that is longer than any in it."""
+    fence = max(["``", *re.findall(r"`{3,}", code)], key=len) + "`"
+    word = re.sub(r"[^\w+#.-]", "", language)
+    return f"{fence}{word}\n{code.strip(chr(10))}\n{fence}"
+
+
+def nested(markdown: str, under: int) -> str:
+    """The same with its headings below level `under`, and with every code fence closed.
+
+    Underlines that would make a heading of the line above are escaped: only headings with `#` are moved.
+    """
+    lines: list[str] = []
+    fence = ""
+    previous = ""
+    for line in markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not mark[2].strip():
+                fence = ""
+            lines.append(line)
+            previous = ""
+            continue
+        if mark and not (mark[1][0] == "`" and "`" in mark[2]):
+            fence = mark[1]
+        lines.append(_moved(line, previous, under))
+        previous = line
+    return "\n".join([*lines, fence] if fence else lines).strip("\n")
+
+
+def _moved(line: str, previous: str, under: int) -> str:
+    heading = _HEADING.match(line)
+    if heading:
+        return "#" * min(len(heading[1]) + under, _MAX_LEVEL) + line[heading.end() :]
+    if previous.strip() and _UNDERLINE.match(line):
+        return "\\" + line.lstrip()
+    return line
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first row is its head; cells become one line each, short rows are filled."""
+    width = max((len(row) for row in rows), default=0)
+    if not width:
+        return ""
+    lines = [_row([*row, *[""] * (width - len(row))]) for row in rows]
+    return "\n".join([lines[0], "| " + " | ".join(["---"] * width) + " |", *lines[1:]])
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(one_line(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """`- **Name**: value` for each that has a value."""
+    return "\n".join(f"- **{name}**: {one_line(value)}" for name, value in pairs if value.strip())
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Parts that are not empty, a blank line between them, and a line end."""
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"

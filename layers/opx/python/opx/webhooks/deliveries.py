@@ -1,0 +1,66 @@
+"""A delivery as it arrived, whichever server took it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from opx.webhooks.errors import PayloadError
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""As for the HTTP API: a Lambda event has 6 MB, in which a body that isn't text is a third longer."""
+
+MAX_DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """`headers` have names in lower case, `query` its parameters in order. Nothing of it has been checked."""
+
+    tier: str
+    category: str
+    query: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+
+    def parameter(self, name: str) -> str:
+        """A parameter that is given exactly once, else ""."""
+        values = [value for given, value in self.query if given == name]
+        return values[0] if len(values) == 1 else ""
+
+    def header(self, name: str) -> bytes:
+        """A header's bytes, b"" without it."""
+        return str(self.headers.get(name, "")).encode("utf-8", "surrogatepass")
+
+    def json(self) -> dict[str, Any]:
+        """The body's object. Raises `PayloadError`."""
+        try:
+            found = json.loads(self.body.decode("utf-8"), parse_constant=_refuse_constant)
+        except RecursionError:
+            raise PayloadError("the body is nested too deeply") from None
+        except ValueError as exc:
+            raise PayloadError(f"the body is not JSON: {str(exc)[:100]}") from exc
+        if not isinstance(found, dict):
+            raise PayloadError("the body is not a JSON object")
+        refuse_deep(found)
+        return found
+
+
+def refuse_deep(value: object) -> None:
+    """Raise `PayloadError` for what those who walk through it would go too deep in. Not by recursion itself."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for each in level if isinstance(each, dict | list) for item in _items(each)]
+        if not level:
+            return
+    raise PayloadError(f"the body is nested deeper than {MAX_DEPTH} levels")
+
+
+def _items(collection: dict[str, Any] | list[Any]) -> list[Any]:
+    return list(collection.values()) if isinstance(collection, dict) else collection
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")

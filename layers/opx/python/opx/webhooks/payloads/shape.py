@@ -1,0 +1,170 @@
+"""Reading of payloads: what must be there, times, and Markdown from what other people wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from opx.domain.ids import stable_hash
+from opx.webhooks.errors import PayloadError
+
+MAX_TITLE = 300
+MAX_TAGS = 12
+MAX_TAG = 64
+MAX_URI = 400
+"""The metadata of an object have 1,400 bytes in all."""
+
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a delivery says about one document. `key` names it within the webhook and stays; `time` is the payload's own
+    (see `moment`), "" if it has none; a document that is `deleted` has no text."""
+
+    key: str
+    time: str = ""
+    text: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    deleted: bool = False
+
+
+def value_at(payload: object, *path: str) -> Any:
+    """What is there, None if nothing is."""
+    for name in path:
+        if not isinstance(payload, Mapping):
+            return None
+        payload = payload.get(name)
+    return payload
+
+
+def needed(payload: object, *path: str) -> str:
+    """A text or number that must be there, as a text. Raises `PayloadError`."""
+    found = text_at(payload, *path)
+    if not found:
+        raise PayloadError(f"the delivery has no {'.'.join(path)}")
+    return found
+
+
+def text_at(payload: object, *path: str) -> str:
+    """A text or number as a text, "" if there is none. Raises `PayloadError` for anything else."""
+    found = value_at(payload, *path)
+    if found is None:
+        return ""
+    if isinstance(found, bool) or not isinstance(found, str | int | float):
+        raise PayloadError(f"{'.'.join(path)} is not a text")
+    return _well_formed(str(found)).strip()
+
+
+def rows_at(payload: object, *path: str) -> list[Mapping[str, Any]]:
+    """A list of objects, [] if there is none. Raises `PayloadError` for anything else."""
+    found = value_at(payload, *path)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
+        raise PayloadError(f"{'.'.join(path)} is not a list of objects")
+    return found
+
+
+def epoch_of(value: object) -> float | None:
+    """Seconds since the epoch from ISO 8601 or a number of seconds or milliseconds; None for what is no time."""
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value) / 1000 if value > 10**11 else float(value)
+        found = datetime.fromisoformat(str(value))
+        return found.replace(tzinfo=found.tzinfo or UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def moment(value: object, called: str) -> str:
+    """A time as text that sorts as time does: UTC with milliseconds. "" for none. Raises `PayloadError`."""
+    if value in (None, ""):
+        return ""
+    seconds = epoch_of(value)
+    try:
+        if seconds is not None:
+            found = datetime.fromtimestamp(seconds, UTC)
+            return found.strftime(f"%Y-%m-%dT%H:%M:%S.{found.microsecond // 1000:03d}Z").rjust(24, "0")
+    except (ValueError, OverflowError, OSError):
+        pass
+    raise PayloadError(f"{called} is not a time")
+
+
+def part(text: str) -> str:
+    """A part of a key: the text itself where an object's key may have it, else its hash."""
+    return text if _PART.match(text) else stable_hash("part", text)
+
+
+# -- Markdown
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())[:MAX_TITLE]
+
+
+def document(title: str, facts: Iterable[tuple[str, str]], sections: Iterable[tuple[str, str]]) -> str:
+    """A heading, a list of facts, and sections. What is empty is left out. Headings in a section's text become deeper
+    ones, so that they don't end it."""
+    parts = [f"# {one_line(title) or 'Without a title'}\n"]
+    listed = [f"- {name}: {one_line(value)}" for name, value in facts if value]
+    if listed:
+        parts.append("\n".join(listed) + "\n")
+    parts += [f"## {name}\n\n{demoted(text)}\n" for name, text in sections if text.strip()]
+    return "\n".join(parts)
+
+
+def demoted(text: str, levels: int = 2) -> str:
+    """The text with its headings so many levels deeper; what stands in code stays as it is."""
+    return "\n".join(_demoted(_well_formed(text).strip("\n").splitlines(), levels))
+
+
+def _demoted(lines: list[str], levels: int) -> Iterator[str]:
+    fence = ""
+    for line in lines:
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+            fence = ""
+        found = None if fence else _HEADING.match(line)
+        yield "#" * min(6, len(found[1]) + levels) + line[found.end() :] if found else line
+    if fence:  # what would else take in all that follows
+        yield fence
+
+
+def metadata(
+    *,
+    tags: Iterable[str] = (),
+    source_uri: str = "",
+    created: str = "",
+    updated: str = "",
+    author: str = "",
+    severity: str = "",
+    services: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Metadata of a document, cut to what an object can carry; without what is empty. The title is the heading."""
+    found = {
+        "tags": _short(tags),
+        "source_uri": source_uri if len(source_uri) <= MAX_URI else "",
+        "created_at": created,
+        "last_updated": updated,
+        "author": one_line(author)[:MAX_TAG],
+        "severity": one_line(severity)[:MAX_TAG],
+        "services": _short(services),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _short(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(one_line(text)[:MAX_TAG] for text in texts if text.strip()))[:MAX_TAGS]
+
+
+def _well_formed(text: str) -> str:
+    """JSON can escape halves of surrogate pairs, which no UTF-8 has."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

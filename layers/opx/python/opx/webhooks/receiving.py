@@ -1,0 +1,232 @@
+"""Takes deliveries in: finds the webhook, verifies, and puts what is said into the corpus.
+
+Nothing of a body is parsed before its signature holds, except that of Amazon SNS, which has the signature in it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opx.domain.knowledge import KnowledgeModel
+from opx.errors import (
+    InvalidInputError,
+    KnowledgeConfigError,
+    OpxError,
+    SecretNotFoundError,
+    StoreUnavailableError,
+)
+from opx.ingestion.events import DOCUMENTS_FOLDER
+from opx.ports import Clock
+from opx.ports.sources import Secrets, WebClient
+from opx.tables import DELIVERIES
+from opx.webhooks.definitions import TOPIC_FORMAT, WebhookDefinition, load_webhooks
+from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.webhooks.errors import ExpiredError, UnknownWebhookError, UnverifiedError, WebhookSetupError
+from opx.webhooks.formats import Read, read
+from opx.webhooks.payloads.shape import Change, moment
+from opx.webhooks.remembering import Deliveries, Order
+from opx.webhooks.signatures import VERIFIERS, Verified, check_time
+from opx.webhooks.sns import CONFIRMATION, NOTIFICATION, SnsMessages
+
+if TYPE_CHECKING:
+    from opx.ingestion.manager import IngestionManager
+    from opx.services import Services
+
+log = logging.getLogger(__name__)
+
+FOLDER = "webhooks"
+RETRY_AFTER_SECONDS = 30
+SNS_SECONDS = 5.0
+"""For fetching a certificate: SNS waits 15 seconds for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the sender is told."""
+
+    status: int
+    payload: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class WebhookReceiver:
+    """Takes deliveries of the declared webhooks in, for one scope: the manager's, whose folder is `prefix`."""
+
+    def __init__(
+        self,
+        *,
+        definitions: Mapping[str, WebhookDefinition],
+        knowledge: KnowledgeModel,
+        manager: IngestionManager,
+        prefix: str,
+        secrets: Secrets,
+        memory: tuple[Deliveries, Order],
+        web: Callable[[], WebClient],
+        clock: Clock,
+    ) -> None:
+        self._definitions = definitions
+        self._knowledge = knowledge
+        self._manager = manager
+        self._prefix = prefix
+        self._secrets = secrets
+        self._deliveries, self._order = memory
+        self._sns = SnsMessages(web)
+        self._clock = clock
+
+    def receive(self, delivery: Delivery) -> Answer:
+        """Take a delivery in. Raises what is in `opx.webhooks.errors`, and `StoreUnavailableError` if the sender
+        should try again."""
+        definition = self._definition(delivery)
+        verified, message = self._verified(definition, delivery)
+        check_time(verified.sent_at, definition.window, self._clock())
+        if self._deliveries.is_known(verified.delivery_id):
+            return Answer(200, {"state": "duplicate"})
+        if message is not None and message["Type"] != NOTIFICATION:
+            return self._subscribed(definition, verified, message)
+        found = read(definition, self._knowledge.category(definition.category), delivery, message)
+        written = [key for change in found.changes if (key := self._write(definition, change, verified))]
+        self._deliveries.remember(verified.delivery_id, definition.name, found.event)
+        return _told(found, written)
+
+    def _definition(self, delivery: Delivery) -> WebhookDefinition:
+        """The webhook that is named, or the only one of the category. Raises `UnknownWebhookError`."""
+        name = delivery.parameter("source")
+        of_category = [
+            each
+            for each in self._definitions.values()
+            if (each.tier.value, each.category) == (delivery.tier, delivery.category) and name in ("", each.name)
+        ]
+        if len(of_category) != 1:
+            raise UnknownWebhookError(
+                "no webhook takes deliveries here; the address needs its category and ?source=NAME"
+            )
+        return of_category[0]
+
+    def _verified(self, definition: WebhookDefinition, delivery: Delivery) -> tuple[Verified, dict[str, Any] | None]:
+        if definition.format == TOPIC_FORMAT:
+            return self._sns.verify(definition, delivery)
+        return VERIFIERS[definition.format](definition, delivery, self._keys(definition)), None
+
+    def _keys(self, definition: WebhookDefinition) -> list[bytes]:
+        """The secrets that there are. One may be missing while another is put in its place; an empty one is none."""
+        keys = []
+        for name in definition.secrets:
+            try:
+                key = self._secrets.get(name).strip().encode("utf-8")
+            except SecretNotFoundError:
+                log.warning("webhook %s: there is no secret %s", definition.name, name)
+                continue
+            if key:
+                keys.append(key)
+        if not keys:
+            names = ", ".join(definition.secrets)
+            raise WebhookSetupError(f"webhook {definition.name}: none of its secrets is set ({names})")
+        return keys
+
+    def _subscribed(self, definition: WebhookDefinition, verified: Verified, message: dict[str, Any]) -> Answer:
+        """The topic asks whether this endpoint wants its messages, or says that it no longer gets them."""
+        if message["Type"] != CONFIRMATION:
+            log.warning("webhook %s: its subscription to the topic has ended", definition.name)
+            return Answer(200, {"state": "ignored"})
+        self._sns.confirm(definition, message)
+        self._deliveries.remember(verified.delivery_id, definition.name, message["Type"])
+        return Answer(200, {"state": "confirmed"})
+
+    def _write(self, definition: WebhookDefinition, change: Change, verified: Verified) -> str:
+        """The key of the object, "" if the change is older than what is known."""
+        name = f"{FOLDER}/{definition.name}/{change.key}.md"
+        if not change.time and verified.sent_at is not None:
+            change = replace(change, time=moment(verified.sent_at, "the time"))
+        document = f"{self._prefix}{DOCUMENTS_FOLDER}{definition.category}/{name}"
+        if not self._order.begin(document, change):
+            return ""
+        try:
+            self._put(definition, change, name, document)
+        finally:
+            self._order.end(document, change)
+        return document
+
+    def _put(self, definition: WebhookDefinition, change: Change, name: str, document: str) -> None:
+        if change.deleted:
+            self._manager.delete_object(document)
+            return
+        tags = [*definition.tags, *change.metadata.get("tags", ())]
+        known = {**change.metadata, "tags": list(dict.fromkeys(tags)), "source": name}
+        self._manager.put_document(definition.category, change.text, known)
+
+
+def _told(found: Read, written: list[str]) -> Answer:
+    if not found.changes:
+        return Answer(200, {"state": "ignored"})
+    if not written:
+        return Answer(200, {"state": "outdated"})
+    return Answer(202, {"state": "accepted", "documents": len(written)})
+
+
+def receiver_of(services: Services) -> WebhookReceiver:
+    """Over the parts of a system. Raises `KnowledgeConfigError` for webhooks that are declared wrongly."""
+    path = services.settings.knowledge_file
+    table = services.table(DELIVERIES)
+    return WebhookReceiver(
+        definitions=load_webhooks(services.knowledge, Path(path) if path else None),
+        knowledge=services.knowledge,
+        manager=services.manager,
+        prefix=services.scope.prefix,
+        secrets=services.secrets,
+        memory=(Deliveries(table, services.clock), Order(table, services.clock)),
+        web=_open_web,
+        clock=services.clock,
+    )
+
+
+def _open_web() -> WebClient:
+    from opx.sources.web.client import open_web
+
+    return open_web(timeout=SNS_SECONDS)
+
+
+# -- how it ends
+
+
+_FAILURES: tuple[tuple[type[OpxError], int, str, str], ...] = (
+    (UnknownWebhookError, 404, "no_such_webhook", ""),
+    (UnverifiedError, 401, "unverified", ""),
+    (ExpiredError, 401, "expired", ""),
+    (WebhookSetupError, 500, "internal", "the webhook is not set up; the error was logged"),
+    (KnowledgeConfigError, 500, "internal", "the webhook is not set up; the error was logged"),
+    (StoreUnavailableError, 503, "unavailable", "nothing was taken in; try again later"),
+    (InvalidInputError, 400, "invalid_payload", ""),
+    (OpxError, 500, "internal", "the delivery failed; the error was logged"),
+)
+"""The first that fits counts; with a message in place of the error's own."""
+
+
+def answer(receiver: Callable[[], WebhookReceiver], delivery: Delivery) -> Answer:
+    """Take a delivery in, and say how that ended. Raises nothing that the library declares."""
+    if len(delivery.body) > MAX_BODY_BYTES:
+        return too_large()
+    try:
+        return receiver().receive(delivery)
+    except tuple(kind for kind, *_ in _FAILURES) as exc:
+        status, code, message = next(rest for kind, *rest in _FAILURES if isinstance(exc, kind))
+        level = logging.ERROR if status >= 500 else logging.WARNING
+        # Messages may quote a delivery, so that lines about refusals have none.
+        log.log(level, "webhook: %s", code, exc_info=status >= 500)
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if status == 503 else {}
+        return failed(status, code, message or str(exc), headers)
+
+
+def too_large() -> Answer:
+    """The answer to a body that is not even looked at."""
+    return failed(
+        413, "too_large", f"a delivery may have {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads"
+    )
+
+
+def failed(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Answer:
+    """An error, in the form in which the HTTP API has them."""
+    return Answer(status, {"error": {"code": code, "message": message}}, headers or {})

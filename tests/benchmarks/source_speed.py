@@ -1,0 +1,52 @@
+"""How many documents a second connectors read from a server on this machine, and the peak memory that takes.
+
+`python -m tests.benchmarks.source_speed [names]`; each runs in a process of its own, so that peaks don't mix. The
+server runs in another one: its memory and most of its time don't count.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from opx.domain.sources import SourceDocument
+
+Documents = Callable[[], Iterable[SourceDocument]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    documents: int
+    seconds: float
+    peak_mib: float
+
+
+BENCHMARKS: dict[str, Documents] = {}
+"""By name: a function of this module that yields the documents of one pull (see `Connector.fetch`)."""
+
+
+def measured(documents: Documents) -> Measured:
+    started = time.perf_counter()
+    count = sum(1 for _ in documents())
+    seconds = time.perf_counter() - started
+    return Measured(count, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def main(names: list[str]) -> None:
+    for name in names or sorted(BENCHMARKS):
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            found = pool.apply(_named, (name,))
+        rate = found.documents / found.seconds
+        print(f"{name:16} {found.documents:>8,} documents {rate:>10,.0f}/s  peak {found.peak_mib:,.0f} MiB")
+
+
+def _named(name: str) -> Measured:
+    return measured(BENCHMARKS[name])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

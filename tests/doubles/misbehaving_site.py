@@ -1,0 +1,270 @@
+"""A web site on 127.0.0.1 whose pages a test sets: with versions, and with everything that goes wrong on the web.
+
+with MisbehavingSite() as site, closing(a_web(site)) as web:
+    site.page("/guide", "<h1>Guide</h1>", etag='"1"')
+    site.fail("/guide", status=429, retry_after="3")      # the next request only
+    web.get(site.url("/guide"))
+    assert site.asked("/guide") == 2
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from opx.domain.sources import RateLimit
+from opx.ports.sources import Validators
+from opx.sources.web.client import HttpWeb, open_web
+from tests.doubles.fake_time import FakeTime
+from tests.doubles.http_double import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`body`: bytes and texts as they are, anything else as JSON. `declared_length` overrides Content-Length (-1: none,
+    the connection ends the body). `drip`: seconds before every byte. `hang_up`: no answer at all."""
+
+    status: int = 200
+    body: Any = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    declared_length: int | None = None
+    drip: float = 0.0
+    drip_head: float = 0.0
+    hang_up: bool = False
+
+    @property
+    def data(self) -> bytes:
+        if isinstance(self.body, bytes):
+            return self.body
+        return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
+
+
+class MisbehavingSite:
+    """Runs inside `with`. A place is a path (`/api/items`), or a path with query (`/api/items?page=2`), which wins."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self._places: dict[str, Callable[[Request], Answer]] = {}
+        self._once: dict[str, list[Answer]] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.site = self
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    # -- addresses and what was asked
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def url(self, place: str = "") -> str:
+        return f"http://{self.host}{place}"
+
+    def asked(self, place: str) -> int:
+        """How often a path, or a path with query, was asked for."""
+        return sum(place in (request.path, request.target) for request in self.requests)
+
+    # -- what is where
+
+    def page(self, place: str, body: Any, *, kind: str = "", headers: Mapping[str, str] | None = None, etag: str = "", last_modified: str = "", status: int = 200) -> None:  # fmt: skip # noqa: E501
+        """Set a page. With `etag` or `last_modified`, a request that has the same is answered with 304."""
+        sent = {"Content-Type": kind or _kind_of(body), **(headers or {})}
+        sent.update({"ETag": etag} if etag else {})
+        sent.update({"Last-Modified": last_modified} if last_modified else {})
+        whole = Answer(status, body, sent)
+        versions = {("if-none-match", etag), ("if-modified-since", last_modified)}
+
+        def answer(request: Request) -> Answer:
+            same = any(value and request.headers.get(name) == value for name, value in versions)
+            return Answer(304, b"", sent) if same else whole
+
+        self._places[place] = answer
+
+    def on(self, place: str, answer: Callable[[Request], Answer] | Answer) -> None:
+        """Answer each request as a function says, or always the same."""
+        self._places[place] = answer if callable(answer) else lambda request: answer
+
+    def remove(self, place: str) -> None:
+        """Have it answered with 404 from now on."""
+        self._places.pop(place, None)
+
+    def redirect(self, place: str, to: str, *, status: int = 302) -> None:
+        self.on(place, Answer(status, b"", {"Location": to}))
+
+    def bomb(self, place: str, *, megabytes: int) -> None:
+        """A small reply that unpacks to zeros."""
+        packed = gzip.compress(bytes(megabytes * 1024 * 1024))
+        self.on(place, Answer(200, packed, {"Content-Encoding": "gzip", "Content-Type": "text/plain"}))
+
+    # -- what goes wrong, for the next requests alone
+
+    def fail(self, place: str, *, status: int = 500, retry_after: str = "", times: int = 1, headers: Mapping[str, str] | None = None) -> None:  # fmt: skip # noqa: E501
+        said = {"Retry-After": retry_after} if retry_after else {}
+        self.once(place, Answer(status, b"not now", {**said, **(headers or {})}), times=times)
+
+    def hang_up(self, place: str, *, times: int = 1) -> None:
+        self.once(place, Answer(hang_up=True), times=times)
+
+    def cut(self, place: str, *, times: int = 1) -> None:
+        """Half of the page's body, declared as a whole one: the connection ends too early."""
+        self._next(place, times, lambda page: replace(page, declared_length=len(page.data), body=_half(page)))
+
+    def cut_quietly(self, place: str, *, times: int = 1) -> None:
+        """Half of the page's body, and a length that says that this is all: JSON that ends in the middle."""
+        self._next(place, times, lambda page: replace(page, body=_half(page)))
+
+    def drip(self, place: str, *, seconds: float, times: int = 1) -> None:
+        """The page's body, so many seconds before each byte."""
+        self._next(place, times, lambda page: replace(page, drip=seconds))
+
+    def once(self, place: str, answer: Answer, *, times: int = 1) -> None:
+        """Answer the next requests with this."""
+        self._once.setdefault(place, []).extend([answer] * times)
+
+    def _next(self, place: str, times: int, change: Callable[[Answer], Answer]) -> None:
+        path, _, query = place.partition("?")
+        page = self._places[place](Request("GET", path, dict(parse_qsl(query)), {}, b"", place))
+        self.once(place, change(page), times=times)
+
+    # -- requests
+
+    def respond(self, request: Request) -> Answer:
+        with self._lock:
+            self.requests.append(request)
+            for place in (request.target, request.path):
+                if self._once.get(place):
+                    return self._once[place].pop(0)
+            for place in (request.target, request.path):
+                if place in self._places:
+                    return self._places[place](request)
+        return Answer(404, b"not here")
+
+    def pause(self, seconds: float) -> None:
+        self._closing.wait(seconds)
+
+
+def a_web(
+    *sites: MisbehavingSite,
+    time: FakeTime | None = None,
+    rate: RateLimit | None = None,
+    validators: Validators | None = None,
+    timeout: float = 10.0,
+) -> HttpWeb:
+    """A real client that may ask these sites, for which time passes only when it sleeps."""
+    time = time or FakeTime()
+    hosts = tuple(site.host for site in sites)
+    return open_web(
+        rate=rate,
+        allowed_hosts=hosts,
+        validators=validators,
+        clock=time.clock,
+        sleep=time.sleep,
+        timeout=timeout,
+    )
+
+
+class MemoryValidators:
+    """`Validators` in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Mapping[str, str]] = {}
+
+    def get(self, url: str) -> Mapping[str, str]:
+        return self.kept.get(url, {})
+
+    def put(self, url: str, validators: Mapping[str, str]) -> None:
+        self.kept[url] = dict(validators)
+
+
+def _half(page: Answer) -> bytes:
+    return page.data[: len(page.data) // 2]
+
+
+def _kind_of(body: Any) -> str:
+    if isinstance(body, bytes):
+        return "application/octet-stream"
+    return "text/html; charset=utf-8" if isinstance(body, str) else "application/json"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+    site: MisbehavingSite
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no failure of the double."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout = 10
+    server: _Server
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+    def do_GET(self) -> None:
+        target = urlsplit(self.path)
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(self.command, unquote(target.path), dict(parse_qsl(target.query)), headers, body, self.path)
+        answer = self.server.site.respond(request)
+        if answer.hang_up:
+            self.close_connection = True
+        else:
+            self._send(answer)
+
+    do_POST = do_HEAD = do_GET  # noqa: N815
+
+    def _send(self, answer: Answer) -> None:
+        data = b"" if answer.status == 304 or self.command == "HEAD" else answer.data
+        length = len(data) if answer.declared_length is None else answer.declared_length
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        if length >= 0:
+            self.send_header("Content-Length", str(length))
+        self.close_connection = self.close_connection or length != len(data)
+        if answer.drip_head:
+            self._drip_head(answer.drip_head)
+        self.end_headers()
+        if answer.drip:
+            self._drip(data, answer.drip)
+        else:
+            self.wfile.write(data)
+
+    def _drip_head(self, seconds: float) -> None:
+        """A header that never ends."""
+        self.flush_headers()
+        self._drip(b"X-Slow: " + b"z" * 10_000, seconds)
+
+    def _drip(self, data: bytes, seconds: float) -> None:
+        for position in range(len(data)):
+            self.server.site.pause(seconds)
+            self.wfile.write(data[position : position + 1])
+            self.wfile.flush()
