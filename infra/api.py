@@ -18,10 +18,10 @@ from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.keeping import removal_policy
 from infra.constructs.use_case_function import LOG_RETENTION, FunctionSpec, UseCaseFunction, common_settings
-from infra.names import Names
+from infra.names import PULLS, PULLS_FAILED, Names
 from infra.retrieval import configured_identity
 from opx.api.routes import ROUTES, Function
-from opx.tables import DOCUMENTS, FAILURES, KEYS, PROJECTS
+from opx.tables import DOCUMENTS, FAILURES, KEYS, PROJECTS, SOURCES
 
 RATE, BURST = 50, 100
 """Requests a second, and at once. The function that reads has 50 instances by default, which answer about 100 questions
@@ -180,6 +180,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             **configured_identity(names),
             "corpus_bucket": names.corpus_bucket,
             "ingest_queue_url": names.queue_url("ingest"),
+            **_source_settings(names),
             **managed_search.copying_settings(names),  # which is part of how a document was taken in
         },
         rights=_manage_rights(names),
@@ -187,7 +188,36 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
     )
     for folder in _DOCUMENT_FOLDERS:
         acknowledge_wildcard(found.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+    rights.acknowledge_secrets(found.role, names)
+    reason = "schedules of sources that are registered while the system runs; their names begin alike"
+    acknowledge_wildcard(found.role, names.registered_schedules_arn, reason)
     return found
+
+
+def _source_settings(names: Names) -> dict[str, str]:
+    """Who pulls, and who says when, for sources that are registered while the system runs."""
+    return {
+        "pull_queue_url": names.queue_url(PULLS),
+        "pull_queue_arn": names.queue_arn(PULLS),
+        "pull_failed_arn": names.queue_arn(PULLS_FAILED),
+        "pull_role_arn": names.role_arn("source-schedules"),
+        "schedule_group": names.schedule_group,
+        "allowed_hosts": names.deployment.allowed_hosts,
+    }
+
+
+def _source_rights(names: Names) -> list[iam.PolicyStatement]:
+    """Keep sources, schedule them, ask for pulls, and check with their own credentials whether they can be pulled."""
+    pass_role = rights.allow(["iam:PassRole"], names.role_arn("source-schedules"))
+    pass_role.add_condition("StringEquals", {"iam:PassedToService": "scheduler.amazonaws.com"})
+    schedule = ["scheduler:CreateSchedule", "scheduler:DeleteSchedule", "scheduler:UpdateSchedule"]
+    return [
+        rights.on_tables(names, (SOURCES,), rights.READ_ITEMS + rights.WRITE_ITEMS),
+        rights.allow(schedule, names.registered_schedules_arn),
+        pass_role,
+        rights.allow(["sqs:SendMessage"], names.queue_arn(PULLS)),
+        rights.read_secrets(names),
+    ]
 
 
 def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
@@ -201,4 +231,5 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:DeleteItem", "dynamodb:PutItem")),
         rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),
+        *_source_rights(names),
     ]

@@ -99,7 +99,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
         managed = add("knowledge-base", KnowledgeBaseStack, storage, search, **code).base
     ingestion = add("ingestion", IngestionStack, storage, **code)
     retrieval = add("retrieval", RetrievalStack, storage, managed=managed, **code)
-    sources = add("sources", SourcesStack)
+    sources = add("sources", SourcesStack, storage, source=source)
     learning = add("learning", LearningStack)
     called = {"function_arn": retrieval.target_arn}
     agent = add("agent", AgentStack, retrieval, **called) if deployment.agent != "none" else None

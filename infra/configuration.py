@@ -57,7 +57,8 @@ class Deployment:
     `search_standby` false leaves out the replicas of a classic one.
     `search_engine` is what answers questions where there is a managed knowledge base besides. `kms_key`: empty for keys of
     AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve
-    nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas.
+    nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas;
+    so may `allowed_hosts`, which sources may be fetched from although their addresses are private.
     """
 
     environment: str = "dev"
@@ -88,6 +89,7 @@ class Deployment:
     log_level: str = "INFO"
     ingest_concurrency: int = 10
     query_concurrency: int = 50
+    allowed_hosts: str = ""
     vpc: bool = False
     snapstart: bool = True
     ephemeral: bool = False

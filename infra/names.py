@@ -11,6 +11,7 @@ from opx.settings import Settings
 from opx.tables import TableSpec
 
 DEFAULTS = Settings()
+PULLS, PULLS_FAILED = "pulls", "pulls-failed"
 PLAIN_ENVIRONMENT = "prod"
 """The environment without a prefix: its tables and bucket have the names that programs outside this one know."""
 
@@ -76,6 +77,18 @@ class Names:
     def schedule_group_arn(self) -> str:
         group = self.schedule_group
         return f"arn:{Aws.PARTITION}:scheduler:{Aws.REGION}:{Aws.ACCOUNT_ID}:schedule-group/{group}"
+
+    @property
+    def secrets_arn(self) -> str:
+        """Every secret of the environment: Secrets Manager puts six characters of its own behind a name."""
+        name = f"{self.prefix}opx-knowledge/*"
+        return f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{name}"
+
+    @property
+    def registered_schedules_arn(self) -> str:
+        """Schedules of sources that are registered while the system runs."""
+        group = self.schedule_group
+        return f"arn:{Aws.PARTITION}:scheduler:{Aws.REGION}:{Aws.ACCOUNT_ID}:schedule/{group}/source-*"
 
     @property
     def key_alias(self) -> str:

@@ -20,7 +20,7 @@ from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
 from infra.names import Names
 from opx.knowledge_file import load_knowledge
-from opx.tables import DOCUMENTS, FAILURES
+from opx.tables import DOCUMENTS, FAILURES, SOURCES
 
 READ_TABLES = (DOCUMENTS, FAILURES)
 
@@ -87,7 +87,10 @@ class ObservabilityStack(Stack):
                 "backend": "aws",
                 "table_prefix": names.prefix,
             },
-            rights=[rights.on_tables(names, READ_TABLES, ["dynamodb:Query"])],
+            rights=[
+                rights.on_tables(names, READ_TABLES, ["dynamodb:Query"]),
+                rights.on_tables(names, (SOURCES,), ["dynamodb:GetItem", "dynamodb:Query"]),
+            ],
         )
         failed = dead_letter_queue(self, "Failed", names.queue("coverage-failed"), of="the scheduler")
         schedules = Schedules(

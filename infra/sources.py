@@ -1,24 +1,47 @@
-"""What is pulled from outside, and when."""
+"""What is pulled from outside, when, and by what."""
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import CfnOutput, Duration, Environment, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
+from infra.constructs import rights
+from infra.constructs.acknowledgements import acknowledge_wildcard
+from infra.constructs.code import LayerSource
+from infra.constructs.ingest_queue import VISIBILITY_TIMEOUTS
 from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
 from infra.constructs.schedules import Schedules
-from infra.names import Names
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.names import PULLS, PULLS_FAILED, Names
 from opx.domain.knowledge import KnowledgeModel
 from opx.knowledge_file import load_knowledge
+from opx.sources.declared import declared_sources
 from opx.sources.schedules import scheduler_cron
+from opx.tables import SOURCES
+
+PULL_SOURCES = FunctionSpec(
+    use_case="pull_sources",
+    dependencies="ingest",
+    description="Pulls sources into the corpus",
+    memory=1024,
+    timeout=900,  # the most that there is: a first pull takes hours, and goes on in the next invocation
+)
+AT_ONCE = 4
+"""Sources that are pulled at the same time. A source by itself is only pulled once at a time."""
+
+_DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
+_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents"
 
 
 class SourcesStack(Stack):
-    """The group of this environment's schedules, and a schedule for each category that is pulled.
+    """The group of this environment's schedules, a schedule for each declared source, and the function that pulls.
 
-    A pull is a message with the category's name in the queue `pulls`. Schedules are followed for the categories in
-    `connected`, those with a source to pull from; the others keep their times and send nothing.
+    A pull is a message with the source's id in the queue `pulls`. Sources that aren't enabled keep their schedules,
+    which send nothing. Those that are registered later get schedules in the same group, from the function that
+    registers them.
     """
 
     def __init__(
@@ -27,23 +50,29 @@ class SourcesStack(Stack):
         stack_id: str,
         *,
         names: Names,
+        source: LayerSource,
         env: Environment,
         knowledge: KnowledgeModel | None = None,
-        connected: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: sources")
         group = scheduler.CfnScheduleGroup(self, "Group", name=names.schedule_group)
         self.failed = dead_letter_queue(
-            self, "Failed", names.queue("pulls-failed"), of="the queue of pulls, and of the scheduler"
+            self, "Failed", names.queue(PULLS_FAILED), of="the queue of pulls, and of the scheduler"
         )
         self.pulls = work_queue(
             self,
             "Pulls",
-            names.queue("pulls"),
+            names.queue(PULLS),
             dead_letters=self.failed,
             receives=3,
+            visibility=Duration.seconds(VISIBILITY_TIMEOUTS * PULL_SOURCES.timeout),
             kept_days=SET_ASIDE_DAYS,
         )
+        self._schedule(names, group, knowledge or load_knowledge())
+        self.pull = self._function(names, source)
+        CfnOutput(self, "PullsQueueUrl", value=self.pulls.queue_url)
+
+    def _schedule(self, names: Names, group: scheduler.CfnScheduleGroup, knowledge: KnowledgeModel) -> None:
         schedules = Schedules(
             self,
             "Schedules",
@@ -51,15 +80,55 @@ class SourcesStack(Stack):
             target=self.pulls.queue_arn,
             action="sqs:SendMessage",
             dead_letters=self.failed,
+            role_name=names.role("source-schedules"),
         )
-        for category in (knowledge or load_knowledge()).categories.values():
-            if category.schedule:
+        for definition in declared_sources(knowledge).values():
+            if definition.schedule:
                 schedule = schedules.add(
-                    f"pull-{category.path.replace('/', '-')}",
-                    scheduler_cron(category.schedule),
-                    description=f"Pull the sources of {category.path}",
-                    payload={"category": category.path},
-                    enabled=category.path in connected,
+                    f"pull-{definition.source_id}",
+                    scheduler_cron(definition.schedule),
+                    time_zone=definition.time_zone,
+                    description=f"Pull {definition.source_id} into {definition.category}",
+                    payload={"source": definition.source_id},
+                    enabled=definition.enabled,
                 )
                 schedule.add_resource_dependency(group)
-        CfnOutput(self, "PullsQueueUrl", value=self.pulls.queue_url)
+
+    def _function(self, names: Names, source: LayerSource) -> UseCaseFunction:
+        function = UseCaseFunction(
+            self,
+            "PullSources",
+            spec=PULL_SOURCES,
+            names=names,
+            source=source,
+            settings={
+                "backend": "aws",
+                "table_prefix": names.prefix,
+                "corpus_bucket": names.corpus_bucket,
+                "client_id": names.deployment.client_id,
+                "project_id": names.deployment.project_id,
+                "pull_queue_url": self.pulls.queue_url,
+                "allowed_hosts": names.deployment.allowed_hosts,
+            },
+            rights=_rights(names, self.pulls.queue_arn),
+        )
+        function.function.add_event_source(
+            event_sources.SqsEventSource(self.pulls, batch_size=1, max_concurrency=AT_ONCE)
+        )
+        for folder in _DOCUMENT_FOLDERS:
+            acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+        rights.acknowledge_secrets(function.role, names)
+        return function
+
+
+def _rights(names: Names, pulls: str) -> list[iam.PolicyStatement]:
+    """Listing is for telling a missing object (404) from a forbidden one (403)."""
+    bucket = names.corpus_arn
+    objects = [f"{bucket}/{folder}" for folder in _DOCUMENT_FOLDERS]
+    return [
+        rights.allow(["s3:ListBucket"], bucket),
+        rights.allow(["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *objects),
+        rights.on_tables(names, (SOURCES,), rights.READ_ITEMS + rights.WRITE_ITEMS),
+        rights.allow(["sqs:SendMessage"], pulls),
+        rights.read_secrets(names),
+    ]

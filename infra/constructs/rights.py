@@ -32,6 +32,15 @@ def on_tables(names: Names, specs: Sequence[TableSpec], actions: Iterable[str]) 
     return allow(actions, *tables, *indexes)
 
 
+def read_secrets(names: Names) -> iam.PolicyStatement:
+    """Read the environment's secrets: which there are is up to who sets sources up."""
+    return allow(["secretsmanager:GetSecretValue"], names.secrets_arn)
+
+
+def acknowledge_secrets(role: iam.Role, names: Names) -> None:
+    acknowledge_wildcard(role, names.secrets_arn, "sources name their secrets; all are below the environment's name")
+
+
 def use_collection(arn: str) -> iam.PolicyStatement:
     """Reach the collection; what may be done there is up to its data-access policies."""
     return allow(["aoss:APIAccessAll"], arn)

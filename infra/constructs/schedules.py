@@ -12,9 +12,7 @@ from constructs import Construct
 
 from infra.constructs import rights
 from infra.names import Names
-
-JITTER_MINUTES = 10
-"""Calls start within these minutes after their time, so that not everything that is due at three o'clock starts then."""
+from opx.sources.schedules import JITTER_MINUTES
 
 RETRIES = 3
 KEPT_SECONDS = 3600
@@ -29,13 +27,21 @@ class Schedules(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, names: Names, target: str, action: str, dead_letters: sqs.IQueue
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        names: Names,
+        target: str,
+        action: str,
+        dead_letters: sqs.IQueue,
+        role_name: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._names = names
         self._target = target
         self._dead_letters = dead_letters
-        self.role = iam.Role(self, "Role", assumed_by=_scheduler(names))
+        self.role = iam.Role(self, "Role", role_name=role_name, assumed_by=_scheduler(names))
         self.role.add_to_policy(rights.allow([action], target))
         self.role.add_to_policy(rights.allow(["sqs:SendMessage"], dead_letters.queue_arn))
 
@@ -47,8 +53,9 @@ class Schedules(Construct):
         description: str,
         payload: Mapping[str, object] | None = None,
         enabled: bool = True,
+        time_zone: str = "UTC",
     ) -> scheduler.CfnSchedule:
-        """Hand `payload` over whenever `expression` says, in UTC. One that isn't `enabled` is kept, but not followed."""
+        """Hand `payload` over whenever `expression` says. One that isn't `enabled` is kept, but not followed."""
         return scheduler.CfnSchedule(
             self,
             name,
@@ -56,7 +63,7 @@ class Schedules(Construct):
             group_name=self._names.schedule_group,
             description=description,
             schedule_expression=expression,
-            schedule_expression_timezone="UTC",
+            schedule_expression_timezone=time_zone,
             state="ENABLED" if enabled else "DISABLED",
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(
                 mode="FLEXIBLE", maximum_window_in_minutes=JITTER_MINUTES

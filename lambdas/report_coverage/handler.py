@@ -12,6 +12,7 @@ from opx.operations.freshness import UnknownFreshnessError
 from opx.operations.functions import function_settings, observed
 from opx.operations.metrics import Report
 from opx.services import Services
+from opx.sources.freshness import SourceSyncs
 
 
 def start() -> Services:
@@ -35,6 +36,7 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
             catalog=services.catalog,
             failures=services.failures,
             clock=services.clock,
+            last_sync=SourceSyncs(services.sources),
         )
         found = coverage.freshness(report)
         if event.get("holdings"):

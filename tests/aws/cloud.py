@@ -125,6 +125,7 @@ def a_cloud(session: boto3.Session, make_index: Callable[[Embedder], SearchIndex
     """
     clients: dict[str, Any] = {"s3": session.client("s3"), "sqs": session.client("sqs")}
     clients["dynamodb"] = session.client("dynamodb")
+    clients["secretsmanager"] = session.client("secretsmanager")
     clients["s3"].create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     url = clients["sqs"].create_queue(QueueName="ingest", Attributes={"VisibilityTimeout": "5400"})["QueueUrl"]
     for spec in ALL_TABLES:
@@ -143,4 +144,5 @@ def a_cloud(session: boto3.Session, make_index: Callable[[Embedder], SearchIndex
             embedder=embedder,
             _client=lambda service, **_: clients[service],
         )
-        yield Cloud(services, search, bedrock, **clients, queue_url=url)
+        stores = {name: clients[name] for name in ("s3", "sqs", "dynamodb")}
+        yield Cloud(services, search, bedrock, **stores, queue_url=url)

@@ -14,6 +14,7 @@ import pytest
 
 from lambdas.manage_knowledge.handler import make_handler
 from opx.api.replies import REPLIES, SCHEMAS
+from opx.api.source_routes import SOURCES
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.functions import FunctionFailedError
 from opx.ports import SignedPut
@@ -442,7 +443,7 @@ class TestWhoMayWrite:
     )
 
     def test_these_are_all_routes_of_the_function(self) -> None:
-        names = {name for name, _ in (*self.WRITES, *self.PROJECTS)}
+        names = {name for name, _ in (*self.WRITES, *self.PROJECTS)} | {route.name for route in SOURCES}
         assert names == {route.name for route in ROUTE.values() if route.function == "manage_knowledge"}
 
     @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS])

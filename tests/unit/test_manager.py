@@ -82,7 +82,7 @@ class TestIngestDocument:
     def test_unreadable_document_is_raised_after_the_rest_is_done(
         self, services: Services, manager: IngestionManager
     ) -> None:
-        manager.put_document("runbooks/procedures", "# Bad\n\ntext\n", {"created": "never"})
+        manager.put_document("runbooks/procedures", "---\ncreated: never\n---\n# Bad\n\ntext\n", {})
         manager.put_document("runbooks/procedures", "# Good\n\ntext\n", {})
         with pytest.raises(UnparsableDocumentError, match="nothing but white space"):
             manager.ingest_document("internal", "runbooks/procedures", "   ")

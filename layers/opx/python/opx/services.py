@@ -6,6 +6,7 @@ needs.
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.knowledge import KnowledgeModel
+from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Scope
-from opx.errors import SourceRefusedError
+from opx.errors import KnowledgeConfigError, SourceRefusedError
 from opx.knowledge_file import load_knowledge
 from opx.operations.metrics import Report, unreported
 from opx.operations.queries import MeasuredQuery, counted_as_unavailable
@@ -31,15 +33,16 @@ from opx.ports import (
     UploadSigner,
 )
 from opx.ports.sources import Secrets, SourceSchedules
-from opx.retrieval.query import KnowledgeQuery
+from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
 from opx.settings import Settings
 from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS, SOURCES, TableSpec
 
 if TYPE_CHECKING:
-    from opx.domain.sources import SourceDefinition
+    from opx.domain.sources import KnowledgeSource, SourceDefinition
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.embedding_cache import CachedEmbedder
+    from opx.ingestion.evidence import EvidenceRules
     from opx.ingestion.failures import FailureLog
     from opx.ingestion.manager import IngestionManager
     from opx.ingestion.pipeline import IngestionPipeline
@@ -48,6 +51,10 @@ if TYPE_CHECKING:
     from opx.sources.connecting import ConnectedSource
     from opx.sources.pulling import SourcePuller
     from opx.sources.repository import SourceRepository
+    from opx.ways_in import WaysIn
+    from opx.websearch.service import InternetSearch
+
+log = logging.getLogger(__name__)
 
 QUEUE_NAME = "ingest"
 
@@ -58,6 +65,7 @@ class Services:
     def __init__(self, settings: Settings, *, clock: Clock = time.time) -> None:
         self.settings = settings
         self.clock = clock
+        self._provided: dict[str, KnowledgeSource] = {}
 
     # -- adapters: each backend's class gives its own
 
@@ -212,9 +220,11 @@ class Services:
 
     @cached_property
     def manager(self) -> IngestionManager:
-        return self.manager_of(self.scope)
+        from opx.ways_in import WaysIn
 
-    def manager_of(self, scope: Scope) -> IngestionManager:
+        return self.manager_of(self.scope, WaysIn(self))
+
+    def manager_of(self, scope: Scope, ways: WaysIn | None = None) -> IngestionManager:
         """Takes documents in for this scope."""
         from opx.ingestion.manager import IngestionManager
 
@@ -225,6 +235,7 @@ class Services:
             drain=self.drain,
             fingerprint=self._fingerprint,
             scope=scope,
+            ways=ways,
         )
 
     @cached_property
@@ -241,7 +252,25 @@ class Services:
         """A source that can be asked. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
         from opx.sources.connecting import connected
 
-        return connected(definition, self)
+        return connected(definition, self, self._provided.get(definition.source_id))
+
+    def provide_source(self, source: KnowledgeSource, schedule: str, category: str) -> str:
+        """Know a source that is an object of this process. Returns its id. Raises `InvalidInputError`."""
+        from opx.sources.declared import definition_of
+        from opx.sources.provided import KIND
+
+        given = {"kind": KIND, "category": category, "schedule": schedule}
+        self.sources.provide(definition_of(source.name, given, self.knowledge))
+        self._provided[source.name] = source
+        return source.name
+
+    @cached_property
+    def evidence_rules(self) -> EvidenceRules:
+        """Which evidence is of which category. Raises `KnowledgeConfigError`."""
+        from opx.ingestion.evidence import read_evidence_rules
+
+        path = self.settings.knowledge_file
+        return read_evidence_rules(self.knowledge, Path(path) if path else None)
 
     def puller(self, report: Report = unreported) -> SourcePuller:
         """Pulls sources into the installation's scope."""
@@ -260,6 +289,13 @@ class Services:
     def _fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
         return self.pipeline.fingerprint(info, sidecar)
 
+    @cached_property
+    def web_search(self) -> InternetSearch | None:
+        """Live search of the web; None unless `knowledge.yaml` names an engine."""
+        from opx.websearch.making import internet_search
+
+        return internet_search(self)
+
     def query_service(self, identity: Identity | None = None, report: Report = unreported) -> KnowledgeQuery:
         """Questions of this identity, or of the one that the installation is configured for. Answers are reported."""
         asked = identity or Identity(self.settings.client_id, self.settings.project_id)
@@ -271,4 +307,16 @@ class Services:
             knowledge=self.knowledge,
             reader=reader,
             report=report,
+            internet=self._ask_internet,
         )
+
+    def _ask_internet(self, query: str, max_results: int) -> Answer:
+        """A mistake in the section `internet` is a note to an agent, not an error."""
+        try:
+            search = self.web_search
+        except KnowledgeConfigError as exc:
+            log.exception("live search can't be set up")
+            return Answer(query, (), partial=True, notes=(str(exc),))
+        if search is None:
+            return Answer(query, (), notes=(NOT_CONFIGURED,))
+        return search.answer(query, max_results)

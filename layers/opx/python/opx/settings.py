@@ -51,6 +51,7 @@ class Settings:
     pull_role_arn: str = ""
     schedule_group: str = ""
     allowed_hosts: str = ""
+    webhook_url: str = ""
     embedding_model: str = ""
     embedding_requests_per_minute: int = 600
     embedding_threads: int = 2

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from opx.api.declarations import DEFAULT_KNOWLEDGE_BASE
 from opx.api.fields import Json, read_fields, read_parameters
 from opx.api.http_events import Caller, ForbiddenError, Request, TooLargeError, caller_of, reply, request_of
+from opx.api.multipart import UploadedFile, is_form, read_form
 from opx.api.routes import ROUTES, Function, Route, TokenScope
 from opx.domain.scopes import Identity
 from opx.errors import (
@@ -53,6 +54,8 @@ class Call:
     path: Mapping[str, str]
     query: Json
     body: Json
+    files: tuple[UploadedFile, ...] | None = None
+    """Those of a form, whose fields are the body; None if the body is JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +156,12 @@ def check_client(call: Call, caller: Caller) -> None:
 
 def call_of(route: Route, request: Request) -> Call:
     """The request's values. Raises `RequestError`."""
-    return Call(
-        path=read_parameters(route.path_fields, request.path.items()),
-        query=read_parameters(route.query, request.query),
-        body={} if route.body is None else read_fields(route.body, request.json()),
-    )
+    path = read_parameters(route.path_fields, request.path.items())
+    query = read_parameters(route.query, request.query)
+    if route.form is not None and is_form(request.content_type):
+        form = read_form(request.content_type, request.body)
+        return Call(path, query, read_parameters(route.form, form.fields), form.files)
+    return Call(path, query, body={} if route.body is None else read_fields(route.body, request.json()))
 
 
 def _failed(failure: Failure, message: str, report: Report) -> Json:

@@ -32,7 +32,7 @@ class TokenScope(StrEnum):
 class Route:
     """One operation. `name` is that of the method which does it; `path` is written as API Gateway takes it, where
     `{x+}` stands for several segments. `scopes`: a token has one of them, or there are none to have. `status` is that
-    of success."""
+    of success. `form`: besides JSON, the route takes files in a form with these fields."""
 
     name: str
     method: str
@@ -41,6 +41,7 @@ class Route:
     about: str
     query: tuple[Field, ...] = ()
     body: tuple[Field, ...] | None = None
+    form: tuple[Field, ...] | None = None
     scopes: tuple[TokenScope, ...] = ()
     status: int = 200
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opx.api.fields import Field, Json, object_schema
+from opx.api.multipart import FILE_FIELD, MEDIA_TYPE
 from opx.api.replies import REPLIES, SCHEMAS
 from opx.api.routes import ROUTES, Route
 from opx.wire import API_VERSION
@@ -70,7 +71,7 @@ _SECURITY_SCHEMES: Json = {
 def _operation(route: Route) -> Json:
     parameters = [_parameter(field, "path") for field in route.path_fields]
     parameters += [_parameter(field, "query") for field in route.query]
-    body = {"required": True, "content": _content(object_schema(route.body))} if route.body is not None else None
+    body = {"required": True, "content": _accepted(route)} if route.body is not None else None
     return {
         "operationId": re.sub("_([a-z])", lambda match: match[1].upper(), route.name),
         "summary": route.about,
@@ -90,6 +91,22 @@ def _parameter(field: Field, place: str) -> Json:
     schema = field.schema()
     description = schema.pop("description")
     return {"name": field.name, "in": place, "required": field.required, "description": description, "schema": schema}
+
+
+def _accepted(route: Route) -> Json:
+    """What a body may be, by media type."""
+    found = _content(object_schema(route.body or ()))
+    if route.form is None:
+        return found
+    form = object_schema(route.form)
+    files = {
+        "type": "array",
+        "items": {"type": "string", "contentMediaType": "application/octet-stream"},
+        "minItems": 1,
+        "description": "A file, under its name, whose extension tells the format; may be given several times.",
+    }
+    schema = {**form, "properties": {FILE_FIELD: files, **form["properties"]}, "required": [FILE_FIELD]}
+    return {**found, MEDIA_TYPE: {"schema": schema}}
 
 
 def _content(schema: Json) -> Json:

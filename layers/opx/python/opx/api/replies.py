@@ -174,6 +174,7 @@ REPLIES: dict[str, Json] = {
             "refused": _list(_object({"index": _COUNT, "reason": _TEXT})),
         }
     ),
+    "put_evidence": _object({"objectKey": _TEXT}),
     "upload": _object(
         {
             "state": {**_TEXT, "enum": ["unchanged", "upload"]},

@@ -8,9 +8,11 @@ from opx import wire
 from opx.api.calls import Call
 from opx.api.fields import Json, RequestError
 from opx.api.http_events import Caller
+from opx.api.pushing import put_files
 from opx.api.sources import SourceOperations
 from opx.api.uploads import Uploads
 from opx.errors import DocumentNotFoundError
+from opx.ingestion.evidence import put_evidence
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.metrics import Report
 
@@ -28,6 +30,8 @@ class WritingApi(SourceOperations):
     def ingest(self, call: Call) -> Json:
         manager, body = self._base.manager, call.body
         category = manager.category_of_tier(call.path["tier"], call.path["category"])
+        if call.files is not None:
+            return put_files(manager, category, call.files, body)
         if ("document" in body) == ("documents" in body):
             raise RequestError("give either document, with its metadata, or documents")
         if "document" in body:
@@ -41,6 +45,10 @@ class WritingApi(SourceOperations):
         keys = dict.fromkeys(one for one in put if isinstance(one, str))
         refused = [{"index": index, "reason": str(one)} for index, one in enumerate(put) if not isinstance(one, str)]
         return {"accepted": [{"objectKey": key} for key in keys], "refused": refused}
+
+    def put_evidence(self, call: Call) -> Json:
+        services = self._services
+        return {"objectKey": put_evidence(self._base.manager, services.store, services.evidence_rules, call.body)}
 
     def upload(self, call: Call) -> Json:
         return Uploads(self._services, self._base).prepare(call.body)

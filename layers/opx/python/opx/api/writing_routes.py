@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opx.api.declarations import MAX_ID_CHARACTERS, MAX_KEY_CHARACTERS, Function, Route, TokenScope, text_field
 from opx.api.fields import Field, Kind
+from opx.ingestion.evidence_fields import FIELDS, EvidenceField, Shape
 from opx.knowledge_base import MAX_PAGE
 
 MAX_BATCH = 100
@@ -33,6 +34,29 @@ _METADATA = Field(
 _WRITE = (TokenScope.WRITE, TokenScope.ADMIN)
 _DOCUMENT = "A document: Markdown text, or an object that is read as JSON of the category."
 
+_FORM = (
+    text_field("source", "The name that stays when the file changes, of a single one; else each file's own.", 1000),
+    text_field("title", "The title, of a single file.", 500),
+    text_field("tags", "A tag; may be given several times.", repeated=True, most=50),
+    text_field("services", "A service that it is about; may be given several times.", repeated=True, most=50),
+    text_field("author", "Who wrote it.", 500),
+    text_field("version", "Its version."),
+    text_field("severity", "Its severity."),
+    text_field("language", "Its language, such as en."),
+    text_field("source_uri", "Where it comes from, of a single file.", 2048),
+)
+_KINDS = {Shape.FLAG: Kind.FLAG, Shape.OBJECT: Kind.OBJECT}
+
+
+def _evidence_field(field: EvidenceField) -> Field:
+    """Texts are bounded here too, so that the OpenAPI document tells the limits."""
+    kind = _KINDS.get(field.shape, Kind.TEXT)
+    maximum = field.maximum if kind is Kind.TEXT else None
+    several = field.shape is Shape.TEXTS
+    most = field.most if several else None
+    return Field(field.name, kind, field.about, field.required, several, maximum=maximum, most=most)
+
+
 WRITING = (
     Route(
         name="ingest",
@@ -46,6 +70,17 @@ WRITING = (
             Field("documents", Kind.DOCUMENT, _DOCUMENT, repeated=True, most=MAX_BATCH),
             Field("dedupe", Kind.FLAG, "Of `documents`, take equal ones once (the default)."),
         ),
+        form=_FORM,
+        scopes=_WRITE,
+        status=202,
+    ),
+    Route(
+        name="put_evidence",
+        method="POST",
+        path="/evidence",
+        function=Function.MANAGE,
+        about="Take in what an agent found out; rules say as what. It is worked on afterwards.",
+        body=tuple(_evidence_field(field) for field in FIELDS),
         scopes=_WRITE,
         status=202,
     ),

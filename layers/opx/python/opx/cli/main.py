@@ -24,6 +24,7 @@ from opx.settings import Settings
 _COMMANDS = {
     "ingest": ("ingest_command", "Take files and folders in."),
     "search": ("search_command", "Ask a question: ranked passages with their sources."),
+    "web": ("web_command", "Ask a search engine on the web."),
     "show": ("show_command", "Print a document: its text, metadata and versions."),
     "list": ("list_command", "List documents."),
     "delete": ("delete_command", "Remove documents from the corpus."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,7 @@ from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from opx.adapters.embedded.secrets import FileSecrets
+    from opx.ports.sources import WritableSecrets
 
 
 @click.group("secret", no_args_is_help=True)
@@ -29,8 +30,7 @@ def secret_command() -> None:
 @pass_session
 def set_secret(session: Session, name: str) -> None:
     """Set a secret. The value is asked for, or read from a pipe: on a command line others could see it."""
-    stream = click.get_text_stream("stdin")
-    value = (_asked() if stream.isatty() else stream.read()).strip()
+    value = (_asked() if sys.stdin.isatty() else sys.stdin.read()).strip()
     if not value:
         raise InvalidInputError("an empty value is no secret; nothing was set")
     _secrets(session).put(name, value)
@@ -62,9 +62,9 @@ def _asked() -> str:
     return answer
 
 
-def _secrets(session: Session) -> FileSecrets:
+def _secrets(session: Session) -> WritableSecrets:
     """Raises `InvalidInputError` for a deployed system."""
     if session.is_remote:
         raise InvalidInputError("secrets of a deployed system are in Secrets Manager: set them there")
-    found: FileSecrets = session.services.secrets  # type: ignore[assignment]  # the only one that there is here
+    found: WritableSecrets = session.services.secrets  # type: ignore[assignment]  # the only one that there is here
     return found

@@ -7,13 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opx.extraction.markdown import code, heading, one_line, plain, table
-from opx.extraction.pdf_tables import Grid, aligned_cells, columns_of, in_columns, is_running_text
-from opx.extraction.pdf_words import Row, Segment
+from opx.extraction.pdf_tables import Grid, aligned_cells, columns_of, in_columns, is_running_text, shared_columns
+from opx.extraction.pdf_words import BULLET, Row
 
 MAX_HEADING = 160
-_BULLET = re.compile(r"[•●▪■◦○‣⁃∙·\uf0b7\uf0a7\uf0d8–—]\s*(?=\S)|[•●▪■◦○\uf0b7]$")
 _ITEM = re.compile(r"(?:\d{1,3}|[a-z])[.)]\s")
+_GAPS = {"heading": 0.6, "text": 0.9, "code": 1.5}
+"""Times the height of a line: from this gap on, the next line is of another block."""
 _SENTENCE_END = (".", "!", "?", ":", ";", "。")
+_PITCH = 0.6
+"""Width of a character of most fonts of fixed pitch, in sizes of the font."""
+_MAX_SPACES = 60
 _HYPHENATED = re.compile(r"[^\W\d_]\Z")
 
 
@@ -29,7 +33,7 @@ class Style:
         """The level of a heading by its size, 0 for other rows."""
         if self.by_outline or len(row.text) > MAX_HEADING or row.size < self.body * 1.12:
             return 0
-        if not any(char.isalpha() for char in row.text):
+        if BULLET.match(row.text) or not any(char.isalpha() for char in row.text):
             return 0
         nearest = min(self.headings, key=lambda size: abs(size - row.size), default=0.0)
         return self.headings.index(nearest) + 1 if abs(nearest - row.size) <= 0.6 else 0
@@ -37,36 +41,54 @@ class Style:
 
 def blocks(rows: Sequence[Row], tables: Sequence[Grid], style: Style) -> Iterator[str]:
     """The page's blocks in reading order."""
-    for part in _parts(rows, tables):
+    for part in _joined_flows(_parts(rows, tables)):
         if isinstance(part, Grid):
             inside = [segment for row in rows for segment in row.segments if part.holds(segment)]
             yield table(part.cells(inside))
-        elif len(part) > 1 and any(len(row.segments) > 1 for row in part):
-            yield from _side_by_side(part, style)
-        else:
+            continue
+        columns = shared_columns(part)
+        if not columns:
             yield from _flow(part, style)
+        elif is_running_text(part, columns):
+            for index in range(len(columns)):
+                cells = (in_columns(row, columns)[index] for row in part)
+                yield from _flow([Row(cell) for cell in cells if cell], style)
+        else:
+            yield table(aligned_cells(part, columns))
+
+
+def _joined_flows(parts: Iterator[Grid | list[Row]]) -> Iterator[Grid | list[Row]]:
+    """Runs of rows below each other in one; rows in pieces that share no columns are such, with wide spaces."""
+    flow: list[Row] = []
+    for part in parts:
+        if not isinstance(part, Grid) and not shared_columns(part):
+            flow += part
+            continue
+        if flow:
+            yield flow
+            flow = []
+        yield part
+    if flow:
+        yield flow
 
 
 def _parts(rows: Sequence[Row], tables: Sequence[Grid]) -> Iterator[Grid | list[Row]]:
-    """Rows between tables: runs of rows in one piece, and runs of rows in several, which stand side by side."""
+    """Rows between tables: runs of rows in one piece, and runs of rows in several, which may stand side by side."""
     run: list[Row] = []
     done: list[Grid] = []
     for row in rows:
         grid = next((each for each in tables if any(map(each.holds, row.segments))), None)
-        if grid is not None:
-            outside = [segment for segment in row.segments if not grid.holds(segment)]
-            if run:
-                yield run
-                run = []
-            if grid not in done:
-                done.append(grid)
-                yield grid
-            run = [Row(outside)] if outside else []
-            continue
-        if run and _parted(run, row):
+        if run and (grid is not None or _parted(run, row)):
             yield run
             run = []
-        run.append(row)
+        if grid is None:
+            run.append(row)
+            continue
+        if grid not in done:
+            done.append(grid)
+            yield grid
+        outside = [segment for segment in row.segments if not grid.holds(segment)]
+        run = [Row(outside)] if outside else []
     if run:
         yield run
 
@@ -76,8 +98,7 @@ def _parted(run: list[Row], row: Row) -> bool:
 
     A row in one piece within a table (only its first cell, say, or the rest of a cell) stays if it fits the columns.
     """
-    several = any(len(each.segments) > 1 for each in run)
-    if not several:
+    if not any(len(each.segments) > 1 for each in run):
         return len(row.segments) > 1
     if len(row.segments) > 1:
         return False
@@ -85,20 +106,6 @@ def _parted(run: list[Row], row: Row) -> bool:
     fits = any(x0 - 2 <= row.x0 and row.x1 <= x1 + 2 for x0, x1 in columns)
     near = abs(run[-1].y0 - row.y1) < 1.2 * (row.y1 - row.y0)
     return not (fits and near and row.y1 <= run[-1].y1)
-
-
-def _side_by_side(rows: Sequence[Row], style: Style) -> Iterator[str]:
-    columns = columns_of(rows)
-    if len(columns) < 2:
-        yield from _flow([Row([segment]) for row in rows for segment in row.segments], style)
-    elif is_running_text(rows, columns):
-        for index in range(len(columns)):
-            cells = (in_columns(row, columns)[index] for row in rows)
-            yield from _flow([Row(cell) for cell in cells if cell], style)
-    elif len(rows) > 1:
-        yield table(aligned_cells(rows, columns))
-    else:
-        yield from _flow(rows, style)
 
 
 @dataclass(slots=True)
@@ -138,13 +145,13 @@ def _kind(row: Row, style: Style) -> tuple[str, int]:
     if all(segment.mono for segment in row.segments):
         return "code", 0
     if _is_bold_heading(row, style):
-        return "heading", min(len(style.headings) + 1, 4) if not style.by_outline else 6
+        return "heading", min(len(style.headings) + 1, 4)
     return "text", 0
 
 
 def _is_bold_heading(row: Row, style: Style) -> bool:
     text = row.text
-    if not all(segment.bold for segment in row.segments) or row.size < style.body * 0.95:
+    if style.by_outline or not all(segment.bold for segment in row.segments) or row.size < style.body * 0.95:
         return False
     return len(text) <= 80 and not text.endswith((".", ",", ";", ":")) and any(char.isalpha() for char in text)
 
@@ -156,11 +163,11 @@ def _begins(block: _Block, row: Row, right: float) -> bool:
     gap = above.y0 - row.y1
     if row.y0 > above.y1:  # further up: the next column
         return block.kind != "text" or above.text.endswith(_SENTENCE_END)
-    if gap > (1.5 if block.kind == "code" else 0.9) * height:
+    if gap > _GAPS[block.kind] * height:
         return True
     if block.kind != "text":
         return False
-    if abs(above.size - row.size) > 0.15 * above.size or _BULLET.match(row.text) or _ITEM.match(row.text):
+    if abs(above.size - row.size) > 0.15 * above.size or BULLET.match(row.text) or _ITEM.match(row.text):
         return True
     return _new_paragraph(block, row, right)
 
@@ -170,7 +177,7 @@ def _new_paragraph(block: _Block, row: Row, right: float) -> bool:
     above, first = block.rows[-1], block.rows[0]
     if above.segments[-1].hyphen:
         return False
-    is_item = bool(_BULLET.match(first.text) or _ITEM.match(first.text))
+    is_item = bool(BULLET.match(first.text) or _ITEM.match(first.text))
     indented = row.x0 > above.x0 + 0.8 * row.size and len(block.rows) > 1
     early = above.x1 < right - 0.15 * (right - above.x0) and above.text.endswith(_SENTENCE_END)
     return (indented and not is_item) or early
@@ -182,7 +189,7 @@ def _text(block: _Block) -> str:
     if block.kind == "code":
         return code(_code_lines(block.rows))
     text = _joined(block.rows)
-    bullet = _BULLET.match(text)
+    bullet = BULLET.match(text)
     return f"- {text[bullet.end() :]}" if bullet else plain(text)
 
 
@@ -204,25 +211,19 @@ def _code_lines(rows: Sequence[Row]) -> list[str]:
     lines: list[str] = []
     above: Row | None = None
     for row in rows:
-        width = _character_width(row.segments)
         if above is not None and above.y0 - row.y1 > 0.8 * row.size:
             lines.append("")
-        lines.append(" " * min(round((row.x0 - left) / width), 60) + _spaced(row, width))
+        lines.append(" " * min(round((row.x0 - left) / (_PITCH * row.size)), _MAX_SPACES) + _spaced(row))
         above = row
     return lines
 
 
-def _spaced(row: Row, width: float) -> str:
-    """Words as far apart as they are on the page."""
+def _spaced(row: Row) -> str:
+    """Words as far apart as they are on the page; their boxes leave out what is empty around letters."""
     text = ""
     end = row.x0
     for word in (word for segment in row.segments for word in segment.words):
-        text += " " * (max(1, min(round((word.x0 - end) / width), 60)) if text else 0) + word.text
+        spaces = round((word.x0 - end) / (_PITCH * row.size) - 0.4)
+        text += " " * max(1, min(spaces, _MAX_SPACES)) * bool(text) + word.text
         end = word.x1
     return text + ("-" if row.segments[-1].hyphen else "")
-
-
-def _character_width(segments: Sequence[Segment]) -> float:
-    words = [word for segment in segments for word in segment.words]
-    widest = max(words, key=lambda word: len(word.text))
-    return max(1.0, (widest.x1 - widest.x0) / max(1, len(widest.text)))

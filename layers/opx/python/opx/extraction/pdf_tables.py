@@ -17,6 +17,9 @@ _NEAR = 3.0
 _MIN_LENGTH = 8.0
 _MAX_SHAPES = 4000
 """A page with more has a drawing, not a table."""
+_FILLED = 0.6
+"""Of a table's cells, at least."""
+_FILLED_BOXES = 0.4
 _LONG_CELL = 30
 """Characters of a line, on average, from which two columns are of text and no table's."""
 
@@ -33,6 +36,16 @@ class Grid:
         return self.xs[0] - _NEAR <= segment.x0 and segment.x1 <= self.xs[-1] + _NEAR and (
             self.ys[-1] - _NEAR <= middle <= self.ys[0] + _NEAR
         )
+
+    def fits(self, segments: Sequence[Segment]) -> bool:
+        """Whether these are cells, and not boxes around words or a drawing: filled mostly, and no word across a line."""
+        cells = self.cells(segments)
+        filled = sum(bool(cell) for row in cells for cell in row)
+        if filled < 3 or filled < _FILLED_BOXES * len(cells) * (len(self.xs) - 1):
+            return False
+        words = [word for segment in segments for word in segment.words]
+        crossing = sum(any(word.x0 + _NEAR < x < word.x1 - _NEAR for x in self.xs) for word in words)
+        return crossing <= 0.05 * len(words)
 
     def cells(self, segments: Iterable[Segment]) -> list[list[str]]:
         """The text in each cell, row by row."""
@@ -121,11 +134,21 @@ def columns_of(rows: Sequence[Row]) -> list[tuple[float, float]]:
     spans = sorted((segment.x0, segment.x1) for row in rows for segment in row.segments)
     columns: list[tuple[float, float]] = []
     for x0, x1 in spans:
-        if columns and x0 < columns[-1][1] + 1:
+        if columns and x0 < columns[-1][1] + _NEAR:
             columns[-1] = (columns[-1][0], max(columns[-1][1], x1))
         else:
             columns.append((x0, x1))
     return columns
+
+
+def shared_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
+    """The columns that rows have in common; none if these are lines of text with wide spaces, as of justified text."""
+    several = [row for row in rows if len(row.segments) > 1]
+    columns = columns_of(rows)
+    if len(columns) < 2 or len(several) < (2 if len(columns) > 2 else 3):
+        return []
+    filled = sum(bool(cell) for row in rows for cell in in_columns(row, columns))
+    return columns if filled >= _FILLED * len(rows) * len(columns) else []
 
 
 def in_columns(row: Row, columns: Sequence[tuple[float, float]]) -> list[list[Segment]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,8 +11,11 @@ from dataclasses import dataclass, field
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-WIDE_GAP = 1.6
-"""Times the font's size: a gap this wide parts columns or cells; between words it has a quarter to one."""
+WIDE_GAP = 1.0
+"""Times the font's size: a gap this wide may part columns or cells; between words it mostly has a quarter to one half."""
+
+BULLET = re.compile(r"[•●▪■◦○‣⁃∙·\uf0b7\uf0a7\uf0d8–—]\s*(?=\S)|[•●▪■◦○‣\uf0b7\uf0a7\uf0d8–—-]$")
+_MARK_OF_ITEM = re.compile(r"(?:\d{1,3}|[a-zA-Z])[.)]|\((?:\d{1,3}|[a-z])\)")
 
 _HYPHEN = 0x02
 """PDFium's mark for a hyphen that ends a line; the next line follows at once."""
@@ -77,6 +81,10 @@ class Row:
 
     def __post_init__(self) -> None:
         self.segments.sort(key=lambda segment: segment.x0)
+        while len(self.segments) > 1 and _is_mark(self.segments[0].text):
+            mark, text = self.segments[:2]
+            joined = Segment([*mark.words, *text.words], text.size, text.mono, text.bold, text.hyphen)
+            self.segments[:2] = [joined]
         self.y0 = min(segment.y0 for segment in self.segments)
         self.y1 = max(segment.y1 for segment in self.segments)
 
@@ -86,7 +94,7 @@ class Row:
 
     @property
     def size(self) -> float:
-        return self.segments[0].size
+        return max(self.segments, key=lambda segment: len(segment.text)).size
 
     @property
     def x0(self) -> float:
@@ -105,6 +113,7 @@ class PageText:
         self._box = tuple(ctypes.c_double() for _ in range(4))
         self._name = ctypes.create_string_buffer(_NAME_BYTES)
         self._flags = ctypes.c_int()
+        self._matrix = raw.FS_MATRIX()
 
     def close(self) -> None:
         self._page.close()
@@ -161,7 +170,11 @@ class PageText:
         return left.value, right.value, bottom.value, top.value
 
     def _size(self, index: int) -> float:
-        return max(1.0, float(raw.FPDFText_GetFontSize(self._page, index)))
+        """Points; a font's own size says nothing where the page scales it."""
+        size = float(raw.FPDFText_GetFontSize(self._page, index))
+        if raw.FPDFText_GetMatrix(self._page, index, self._matrix):
+            size *= math.hypot(self._matrix.c, self._matrix.d)
+        return max(1.0, size)
 
     def _segment(self, words: list[Word], first: int, *, hyphen: bool = False) -> Segment:
         raw.FPDFText_GetFontInfo(self._page, first, self._name, _NAME_BYTES, self._flags)
@@ -169,6 +182,11 @@ class PageText:
         mono = bool(self._flags.value & _FIXED_PITCH) or bool(_MONO.search(name))
         bold = bool(_BOLD.search(name)) or raw.FPDFText_GetFontWeight(self._page, first) >= 600
         return Segment(words, self._size(first), mono, bold, hyphen)
+
+
+def _is_mark(text: str) -> bool:
+    """Whether the text only marks an item of a list."""
+    return bool(_MARK_OF_ITEM.fullmatch(text) or (len(text) == 1 and BULLET.match(text)))
 
 
 def rows_of(segments: Iterator[Segment]) -> list[Row]:

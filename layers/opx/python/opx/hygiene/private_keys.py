@@ -60,7 +60,7 @@ class PrivateKeys:
         """What there is to go on with, of this line and those held before."""
         while text:
             if self._open is None:
-                begin = _BEGIN.search(text)
+                begin = _begin(text)
                 if begin is None:
                     yield text
                     return
@@ -109,3 +109,12 @@ class PrivateKeys:
         masked = MaskedKey(key.line, hashlib.sha256(body.encode()).hexdigest()[:4])
         self.found.append(masked)
         return key.before + masked.mask + line_end
+
+
+def _begin(text: str) -> re.Match[str] | None:
+    """Where a key begins in a line: the first place if one ends after it, else the last, which may go on."""
+    first = _BEGIN.search(text)
+    if first is None or _END.search(text, first.end()):
+        return first
+    *_, last = _BEGIN.finditer(text)
+    return last

@@ -101,7 +101,7 @@ _ASSIGNMENT = (
 )
 _OPTION = (
     rf"(?i)(?<![A-Za-z0-9-])--?[a-z-]{{0,30}}{_NAMES}\s{{1,3}}[\"']?(?P<secret>{_VALUE})"
-    r"|(?<![A-Za-z0-9-])(?:-u|--user)[ =][\"']?[^\s:\"']{1,64}:(?P<secret2>[^\s:\"']{8,128})"
+    r"|\bcurl\s[^\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<password>[^\s:\"']{8,128})"
 )
 
 
@@ -114,13 +114,13 @@ def secret_formats() -> tuple[SecretFormat, ...]:
     return (
         *issued,
         SecretFormat("aws-secret-key", "AWS secret access key", ("secret",), re.compile(_AWS_SECRET)),
-        SecretFormat("url-password", "password in a URL", ("://",), re.compile(_URL), chosen=True),
+        SecretFormat("url-password", "password in a URL", ("@",), re.compile(_URL), chosen=True),
         SecretFormat(
-            "connection-password", "password in a connection string", ("password", "pwd"), re.compile(_CONNECTION),
+            "connection-password", "password in a connection string", ("pass", "pwd"), re.compile(_CONNECTION),
             chosen=True,
         ),
         SecretFormat("authorization", "authorization header", ("bearer", "authorization"), re.compile(_HEADER), judged=True),
         SecretFormat("assigned-secret", "secret value", CONTEXT_HINTS, re.compile(_ASSIGNMENT), chosen=True, judged=True),
-        SecretFormat("option-secret", "secret on a command line", (*CONTEXT_HINTS, "-u", "--user"), re.compile(_OPTION),
+        SecretFormat("option-secret", "secret on a command line", (*CONTEXT_HINTS, "curl"), re.compile(_OPTION),
                      chosen=True, judged=True),
     )  # fmt: skip

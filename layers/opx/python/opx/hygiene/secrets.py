@@ -14,7 +14,8 @@ from opx.hygiene.secret_formats import SecretFormat, secret_formats
 _DIGITS, _DIGITS_OF_CHOSEN = 4, 2
 """Hex digits of a fingerprint. Of what people choose there are few, so that every bit helps to guess it."""
 
-_PAGING = re.compile(r"(?i)(?:next|page|paging|pagination|continuation|sync|delta|resume|start(?:ing)?|marker|cursor)[ _.-]?$")
+_PAGING = re.compile(r"(?i)(?:next|page|paging|pagination|continuation|sync|delta|resume|start(?:ing)?|marker|cursor|idempotency|request|client-request)[ _.-]?$")
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BASIC = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
 
 
@@ -44,17 +45,45 @@ class Found:
 
 def mask(text: str) -> tuple[str, tuple[Finding, ...]]:
     """The text with its secrets masked, and what was masked. Masking again changes nothing."""
-    keys = PrivateKeys()
-    findings: list[Finding] = []
-    masked: list[str] = []
-    for number, line in enumerate(text.splitlines(keepends=True), start=1):
-        for piece in keys.feed(line, number):
-            masked.append(mask_line(piece, number, findings))
-    masked.extend(keys.rest())
-    for key in keys.found:
-        findings.append(Finding("private-key", "private key", key.fingerprint, key.line))
-    findings.sort(key=lambda finding: finding.line)
-    return "".join(masked), tuple(findings)
+    masker = Masker()
+    masked = [piece for number, line in enumerate(_lines(text), start=1) for piece in masker.feed(line, number)]
+    masked.extend(masker.rest())
+    return "".join(masked), tuple(masker.findings)
+
+
+class Masker:
+    """Masks a text that comes line by line, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._keys = PrivateKeys()
+
+    @property
+    def is_within_key(self) -> bool:
+        """Whether the next line may go on with a private key."""
+        return self._keys.is_open
+
+    def feed(self, text: str, line: int, hints: Iterable[str] | None = None) -> Iterator[str]:
+        """What there is of the text up to this line, masked, in lines. `hints` as in `find`."""
+        if not self._keys.is_open and "PRIVATE KEY" not in text:
+            yield mask_line(text, line, self.findings, hints)
+            return
+        for piece in _lines("".join(self._keys.feed(text, line))):
+            yield mask_line(piece, line, self.findings, None)
+        self._note_keys()
+
+    def rest(self) -> Iterator[str]:
+        """What was held because a private key seemed to begin in it."""
+        yield from _lines("".join(self._keys.rest()))
+        self._note_keys()
+
+    def _note_keys(self) -> None:
+        self.findings.extend(Finding("private-key", "private key", key.fingerprint, key.line) for key in self._keys.found)
+        self._keys.found.clear()
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (match[0] for match in LINE.finditer(text))
 
 
 def mask_line(text: str, line: int, findings: list[Finding], hints: Iterable[str] | None = None) -> str:

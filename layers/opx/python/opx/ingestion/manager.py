@@ -1,41 +1,30 @@
-"""The ways in: each one ends in an object in the corpus store, and the pipeline takes it from there."""
+"""The ways in, as callers know them: each one ends in an object in the corpus store, and the pipeline takes it from there."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Scope
-from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
+from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.catalog import Catalog
 from opx.ingestion.claims import current_id
-from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
-from opx.ingestion.files import FileToIngest, described, file_digest, plan_files, sidecar_of, unreadable
+from opx.ingestion.corpus_writer import Content, CorpusWriter
 from opx.ingestion.outcomes import IngestionResult, Outcome, Result
-from opx.ingestion.parsing.registry import is_binary, is_known
-from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
 from opx.ports import ObjectInfo, ObjectStore
 
-Content = str | bytes | Mapping[str, Any]
-"""A document as callers give it: Markdown text, the bytes of a file, or a mapping that is read as JSON."""
+if TYPE_CHECKING:
+    from opx.domain.sources import KnowledgeSource
+    from opx.ways_in import WaysIn
 
 
-MAX_OBJECT_METADATA = 1000
-"""Bytes of metadata that an object has itself: S3 takes 2 KB, in an encoding that makes some texts a third longer."""
-
-
-class IngestionManager:
+class IngestionManager(CorpusWriter):
     """Takes documents in for one scope. On a laptop `drain` does the work at once; on AWS functions do, and it is None.
 
-    `fingerprint` is the pipeline's: it tells from an object and its sidecar what the catalog notes of them.
+    `ways` are those that need more than the corpus: sources, evidence, webhooks, streams; None for scopes that have
+    none of their own.
     """
 
     def __init__(
@@ -47,13 +36,11 @@ class IngestionManager:
         drain: QueueDrain | None,
         fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str],
         scope: Scope = Scope(),  # noqa: B008 (frozen)
+        ways: WaysIn | None = None,
     ) -> None:
-        self._store = store
-        self._catalog = catalog
-        self._knowledge = knowledge
+        super().__init__(store=store, catalog=catalog, knowledge=knowledge, fingerprint=fingerprint, scope=scope)
         self._drain = drain
-        self._fingerprint = fingerprint
-        self._scope = scope
+        self._ways_in = ways
 
     def ingest_document(
         self, tier: str, category: str, document: Content, metadata: Mapping[str, Any] | None = None
@@ -63,10 +50,14 @@ class IngestionManager:
 
         Where functions do the work, the id isn't known yet and the object's key is returned. `metadata` may have title,
         tags, author, version, severity, services, language, source_uri, and `source`, the name that stays when the
-        document changes (else a hash of the document); its extension, or that of `name`, tells a file's format. Raises `InvalidInputError` for a category that is not of the
-        tier, and `UnparsableDocumentError` for what can't be read.
+        document changes (else a hash of the document); its extension, or that of `name`, tells a file's format. Raises
+        `InvalidInputError` for a category that is not of the tier, and `UnparsableDocumentError` for what can't be read.
         """
         key = self.put_document(self.category_of_tier(tier, category), document, dict(metadata or {}))
+        return self._taken_in(key)
+
+    def _taken_in(self, key: str) -> str:
+        """The id of the document, worked on here; its object's key where functions do it."""
         outcomes = [outcome for outcome in self.work() if outcome.object_key == key]
         if outcomes and outcomes[-1].result is Result.FAILED:
             raise outcomes[-1].error or OpxError(outcomes[-1].reason)
@@ -80,184 +71,66 @@ class IngestionManager:
         (the same one the next time). Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
         put = self.put_batch(self.category_of_tier(tier, category), documents, dedupe=dedupe)
         refused = [Outcome(Result.FAILED, "", str(one), error=one) for one in put if not isinstance(one, str)]
-        return IngestionResult((*refused, *(outcome for outcome in self.work() if outcome.object_key in put)))
+        return IngestionResult((*refused, *self._work_on({one for one in put if isinstance(one, str)})))
 
-    def put_batch(
-        self, category: str, documents: Iterable[Content], *, dedupe: bool = True
-    ) -> list[str | InvalidInputError]:
-        """Put several documents, as `ingest_batch` does, and leave the rest to the pipeline. For each, in order, its
-        object key (equal ones may share it), or why it is refused. Raises `UnknownCategoryError`."""
-        path = self._knowledge.category(category).path
-        copies: Counter[str] = Counter()
-        put: list[str | InvalidInputError] = []
-        keys: dict[str, str] = {}
-        for document in documents:
-            try:
-                digest = _digest(stored_bytes(document))
-                if not (dedupe and copies[digest]):
-                    named = {} if dedupe else {"source": f"batch/{digest}-{copies[digest]}"}
-                    keys[digest] = self.put_document(path, document, named)
-            except InvalidInputError as exc:
-                put.append(exc)
-            else:
-                copies[digest] += 1
-                put.append(keys[digest])
-        return put
+    # -- sources, evidence, webhooks, streams
 
-    def category_of_tier(self, tier: str, category: str) -> str:
-        """The path of a category. Raises `UnknownCategoryError`, and `InvalidInputError` if it is of another tier."""
-        known = self._knowledge.category(category)
-        if known.tier.value != tier:
-            raise InvalidInputError(f"category {known.path} is of tier {known.tier.value}, not {tier!r}")
-        return known.path
+    def put_evidence(self, evidence: Mapping[str, Any]) -> str:
+        """Put what an agent found out, and leave the rest to the pipeline. Returns the object's key; raises as
+        `ingest_from_evidence`."""
+        from opx.ingestion.evidence import put_evidence
 
-    def put_document(self, category: str, document: Content, metadata: Mapping[str, Any]) -> str:
-        """Put a document into the corpus store and return its object key; the pipeline does the rest.
+        return put_evidence(self, self._store, self._ways().evidence_rules, evidence)
 
-        `metadata` as for `ingest_document`. Raises `UnknownCategoryError`, and `InvalidInputError` for a mapping that
-        can't be written as JSON, for text that isn't Unicode, and for a name that no document can have.
+    def ingest_from_evidence(self, evidence: Mapping[str, Any]) -> str:
+        """Take in what an agent found out, as a document of the category that knowledge.yaml's rules say. Returns its
+        id, as `ingest_document`. Raises `InvalidInputError` for evidence without what its rules need."""
+        return self._taken_in(self.put_evidence(evidence))
+
+    def register_source(
+        self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str
+    ) -> str:
+        """Have a source pulled at its times (a five-field cron expression, "" for by hand). Returns its id.
+
+        A mapping has `name` and `kind`, and what else a source of knowledge.yaml has; it is kept. An object that
+        fetches by itself is known to this process alone. Raises `InvalidInputError`.
         """
-        known = self._knowledge.category(category)
-        facts = dict(metadata)
-        data = stored_bytes(document)
-        name = str(facts.pop("source", "") or _digest(data) + _suffix(facts))
-        if name.endswith(SIDECAR_SUFFIX):
-            raise InvalidInputError(f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another")
-        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{_with_extension(name, document)}"
-        self._put_described(key, data, {**facts, "category": known.path})
-        return key
+        return self._ways().register(source, schedule, tier, self.category_of_tier(tier, category))
 
-    def _put_described(self, key: str, data: bytes, facts: Mapping[str, Any]) -> None:
-        """Put an object with what is said about it: in its metadata, or in a file beside it if it is long."""
-        said = metadata_text(facts)
-        beside = len(said.encode("utf-8")) > MAX_OBJECT_METADATA
-        if beside:
-            self._store.put(key + SIDECAR_SUFFIX, metadata_text({"metadataAttributes": facts}).encode("utf-8"))
-            said = metadata_text({"category": facts["category"]})
-        elif self._store.head(key + SIDECAR_SUFFIX):
-            self._store.delete(key + SIDECAR_SUFFIX)
-        self._store.put(key, data, metadata={OBJECT_METADATA: said})
+    def pull_now(self, source_id: str) -> IngestionResult:
+        """Pull a source, and take in what it brings. Empty where functions do it. Raises `InvalidInputError` for a
+        source that isn't there, `SourceBusyError`, and what is wrong with the source as `OpxError`."""
+        report = self._ways().control.pull(source_id)
+        if report is None:
+            return IngestionResult(())
+        outcomes = tuple(self._work_on({*report.put, *report.withdrawn}))
+        if report.error:
+            raise OpxError(f"source {source_id}: {report.error}")
+        refused = tuple(
+            Outcome(Result.FAILED, one.key, one.reason, error=InvalidInputError(one.reason)) for one in report.refusals
+        )
+        return IngestionResult((*refused, *outcomes))
 
-    # -- files
+    def watch_directory(self, path: str, tier: str, category: str, pattern: str = "*.md") -> str:
+        """Keep the knowledge in step with a directory, or with `s3://bucket/prefix`. Returns the id of the source that
+        it becomes. On a laptop `opx run` follows its changes at once. Raises `InvalidInputError`."""
+        return self._ways().watch(str(path), self.category_of_tier(tier, category), pattern)
 
-    def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | Outcome]:
-        """The files under `paths`, as `plan_files` gives them."""
-        return plan_files(paths, base)
+    def get_webhook_endpoint(self, tier: str, category: str) -> str:
+        """The address that webhooks of this category are sent to."""
+        from opx.webhooks.endpoints import webhook_endpoint
 
-    def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
-        """Copy a file and its sidecar into the corpus store. An outcome only if there is nothing more to do: it is
-        `UNCHANGED`, or `FAILED` because the file can't be read."""
-        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
-        text = metadata_text(described(file.source, metadata))
-        try:
-            digest = file_digest(file.path)
-            current = self.current_if(key, text, lambda info, stored: _same(info, digest, stored, file.path))
-            if current:
-                return Outcome(Result.UNCHANGED, key, document_id=current)
-            self._put_sidecar(key, file.path)
-            with file.path.open("rb") as stream:
-                self._store.put(key, stream, metadata={OBJECT_METADATA: text})
-        except OSError as exc:
-            return unreadable(key, file.path, exc)
-        return None
+        return webhook_endpoint(self._ways().webhook_url, tier, self.category_of_tier(tier, category))
 
-    def current_if(self, key: str, text: str, same: Callable[[ObjectInfo, ObjectInfo | None], bool]) -> str:
-        """The document id if the stored object has this metadata, `same` says that it and its sidecar are what is to be
-        put, and it is indexed as it would be now; else ""."""
-        info = self._store.head(key)
-        if info is None or info.metadata.get(OBJECT_METADATA) != text:
-            return ""
-        stored = self._store.head(key + SIDECAR_SUFFIX)
-        if not same(info, stored):
-            return ""
-        head = self._catalog.head(self._key(key))
-        if head is None or head.get("writing") or head.get("fingerprint") != self._fingerprint(info, stored):
-            return ""
-        return current_id(head)
-
-    def _key(self, object_key: str) -> DocumentKey:
-        return DocumentKey(self._scope, object_key.removeprefix(self._scope.prefix))
-
-    def _put_sidecar(self, key: str, path: Path) -> None:
-        sidecar = sidecar_of(path)
-        if sidecar:
-            self._store.put(key + SIDECAR_SUFFIX, sidecar.read_bytes())
-        elif self._store.head(key + SIDECAR_SUFFIX):
-            self._store.delete(key + SIDECAR_SUFFIX)
-
-    # -- the rest
+    def _ways(self) -> WaysIn:
+        if self._ways_in is None:
+            raise InvalidInputError(f"sources are those of the whole installation, not of {self._scope.key}")
+        return self._ways_in
 
     def work(self) -> Iterator[Outcome]:
         """Handle what is waiting, here and now; nothing where functions do it."""
         if self._drain is not None:
             yield from self._drain.run()
 
-    def delete(self, document_id: str) -> list[KnowledgeDocument]:
-        """Remove the current documents with this id from the corpus; their versions stay readable.
-
-        Raises `DocumentNotFoundError`.
-        """
-        found = [
-            document
-            for document in self._catalog.find(document_id)
-            if document.key.scope == self._scope and document.state is DocumentState.CURRENT
-        ]
-        if not found:
-            raise DocumentNotFoundError(f"no current document {document_id}")
-        for document in found:
-            self.delete_object(document.key.scope.prefix + document.key.source)
-        return found
-
-    def delete_object(self, key: str) -> None:
-        self._store.delete(key)
-        if self._store.head(key + SIDECAR_SUFFIX):
-            self._store.delete(key + SIDECAR_SUFFIX)
-
-
-def stored_bytes(document: Content) -> bytes:
-    """The document as it is stored. Raises `InvalidInputError` if it can't be."""
-    if isinstance(document, bytes):
-        return document
-    try:
-        text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, sort_keys=True)
-        return text.encode("utf-8")
-    except UnicodeEncodeError as exc:
-        raise InvalidInputError(f"the document is not valid Unicode at character {exc.start}; correct it") from exc
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidInputError(f"the document can't be written as JSON: {exc}") from exc
-
-
-def _digest(data: bytes) -> str:
-    try:
-        return stable_hash(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        return stable_hash(hashlib.sha256(data).hexdigest())
-
-
-def _suffix(facts: Mapping[str, Any]) -> str:
-    """The extension of the file's name, if it says what format the file has."""
-    suffix = PurePosixPath(str(facts.get("name") or "")).suffix
-    return suffix if is_known(suffix) else ""
-
-
-def _with_extension(name: str, document: Content) -> str:
-    """The name with an extension by which the document is read as what it is."""
-    suffix = PurePosixPath(name).suffix
-    if isinstance(document, bytes):
-        return name
-    if isinstance(document, str):
-        return name if is_known(suffix) and suffix != ".json" and not is_binary(suffix) else name + ".md"
-    return name if suffix == ".json" else name + ".json"
-
-
-def _same(info: ObjectInfo, digest: str, stored: ObjectInfo | None, path: Path) -> bool:
-    """Whether a file and its sidecar are stored already, by etags that are digests."""
-    if info.etag != digest:
-        return False
-    sidecar = sidecar_of(path)
-    return (stored.etag if stored else "") == (file_digest(sidecar) if sidecar else "")
-
-
-def metadata_text(facts: Mapping[str, Any]) -> str:
-    """What is known about a document, as its object's metadata have it: equal facts, equal texts."""
-    return json.dumps(facts, ensure_ascii=False, sort_keys=True)
+    def _work_on(self, keys: Collection[str]) -> Iterator[Outcome]:
+        return (outcome for outcome in self.work() if outcome.object_key in keys)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from opx.domain.sources import SourceDefinition
+from opx.domain.sources import RateLimit, SourceDefinition
 from opx.errors import SourceShapeError
 
 
@@ -80,8 +80,25 @@ class WebClient(Protocol):
         """A request with a JSON body that changes nothing, such as a search. Tried again like `get`."""
 
 
+@runtime_checkable
+class PageMemory(Protocol):
+    """What a client for the web may keep of pages beside their validators, for a reader that follows their links: a
+    page that is not modified is not sent again. And such a reader learns late how slow a site wants it to be."""
+
+    def recall(self, url: str) -> Mapping[str, str]:
+        """What was noted of a page, with its validators; empty if nothing was."""
+
+    def note(self, url: str, notes: Mapping[str, str]) -> None:
+        """Keep short texts with the page's validators, replacing those of the same names. They are kept for good by the
+        next commit."""
+
+    def slow_down(self, rate: RateLimit) -> None:
+        """Keep this rate, too, from now on."""
+
+
 class Validators(Protocol):
-    """What replies said of their version (`etag`, `last-modified`), by address; kept between pulls of one source."""
+    """What replies said of their version (`etag`, `last-modified`), by address, with what was noted of the page; kept
+    between pulls of one source."""
 
     def get(self, url: str) -> Mapping[str, str]:
         """Those of the last reply that was kept; empty if there are none."""
@@ -99,6 +116,9 @@ class Secrets(Protocol):
 
 class WritableSecrets(Secrets, Protocol):
     """Where secrets can be set."""
+
+    def names(self) -> list[str]:
+        """The names of all, in order."""
 
     def put(self, name: str, value: str) -> None:
         """Set a secret, replacing what it was."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,21 +23,32 @@ log = logging.getLogger(__name__)
 
 INDEX_DOWN = "the search index is unavailable: nothing was searched"
 NO_TIER = "no tier to search: the internet tier needs include_internet"
+NOT_CONFIGURED = (
+    "no web search is configured: add `internet: {search_provider: brave, api_key_env: BRAVE_API_KEY}` to knowledge.yaml "
+    "and set that secret"
+)
 
 
 class KnowledgeQuery:
     """Questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
-    No `embedder`: the index embeds questions itself.
+    No `embedder`: the index embeds questions itself. `internet` answers questions from the web, if it is configured.
     """
 
     def __init__(
-        self, *, index: SearchEngine, embedder: Embedder | None, knowledge: KnowledgeModel, reader: Reader
+        self,
+        *,
+        index: SearchEngine,
+        embedder: Embedder | None,
+        knowledge: KnowledgeModel,
+        reader: Reader,
+        internet: Callable[[str, int], Answer] | None = None,
     ) -> None:
         self._search = HybridSearch(index)
         self._embedder = embedder
         self._knowledge = knowledge
         self._reader = reader
+        self._internet = internet
 
     def query(self, query: str, config: QueryConfig | None = None) -> list[RetrievalResult]:
         """The results that reach `min_confidence`, ranked by confidence x trust; `[]` if none does."""
@@ -64,6 +75,17 @@ class KnowledgeQuery:
         asked.notes.extend(_leg_note(leg, reason) for leg, reason in found.failed_legs.items())
         asked.partial |= bool(found.failed_legs)
         return _judged(asked, found)
+
+    def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
+        """Results of a live search of the web, ranked by confidence x trust; `[]` if there is none, or it fails."""
+        return list(self.internet_answer(query, max_results).results)
+
+    def internet_answer(self, query: str, max_results: int = 5) -> Answer:
+        """Like `search_internet`, with what went wrong in the notes. Raises `InvalidInputError` for `max_results` below
+        1. Of the reader nothing is sent."""
+        if self._internet is None:
+            return Answer(query, (), notes=(NOT_CONFIGURED,))
+        return self._internet(query, max_results)
 
     def _filter(self, config: QueryConfig) -> SearchFilter:
         categories: list[str] = []

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from opx.domain.sources import SourceDefinition
+from opx.domain.sources import KnowledgeSource, SourceDefinition
 from opx.ports.objects import ObjectStore
 from opx.ports.sources import Secrets
 from opx.ports.tables import Table
 from opx.ports.time import Clock
 from opx.settings import Settings
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.provided import ProvidedSource
 from opx.sources.registry import checked_options, connector_type
 from opx.sources.repository import SourceItems
 from opx.sources.web.addresses import AddressBook
@@ -51,12 +52,11 @@ class Around(Protocol):
     def foreign_bucket(self, name: str) -> ObjectStore: ...
 
 
-def connected(definition: SourceDefinition, around: Around) -> ConnectedSource:
+def connected(definition: SourceDefinition, around: Around, provided: KnowledgeSource | None = None) -> ConnectedSource:
     """The source, ready to be asked. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
-    kind, options = connector_type(definition.kind), checked_options(definition)
     items = SourceItems(around.table(SOURCES), definition.source_id)
     web = open_web(
-        rate=kind.rate_limit(options),
+        rate=None if provided else connector_type(definition.kind).rate_limit(checked_options(definition)),
         allowed_hosts=allowed_hosts(around.settings),
         validators=items,
         clock=around.clock,
@@ -70,7 +70,13 @@ def connected(definition: SourceDefinition, around: Around) -> ConnectedSource:
         addresses=book.addresses_of,
         buckets=around.foreign_bucket,
     )
-    return ConnectedSource(kind(definition, options, tools), items, web)
+    return ConnectedSource(_connector(definition, provided, tools), items, web)
+
+
+def _connector(definition: SourceDefinition, provided: KnowledgeSource | None, tools: SourceTools) -> Connector[Any]:
+    if provided is not None:
+        return ProvidedSource(definition, provided, tools)
+    return connector_type(definition.kind)(definition, checked_options(definition), tools)
 
 
 def allowed_hosts(settings: Settings) -> tuple[str, ...]:

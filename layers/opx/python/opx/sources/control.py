@@ -72,10 +72,10 @@ class SourceControl:
         Raises `InvalidInputError` and `SourceBusyError`.
         """
         definition = self._sources.get(source_id)
-        checked_options(definition)
         if self._services.pulls is None:
             puller = self._services.puller()
             return puller.pull(source_id, everything=everything, accept_missing=accept_missing)
+        checked_options(definition)
         self._services.pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
         return None
 

@@ -36,5 +36,35 @@ class Preset:
         return {**self.options, **by_topic, **own}
 
 
-PRESETS: dict[str, Preset] = {}
+PRESETS: dict[str, Preset] = {
+    "azure_docs": Preset(
+        "github_docs",
+        {
+            "repository": "MicrosoftDocs/azure-docs",
+            "paths": ("articles",),
+            "patterns": ("*.md",),
+            "exclude": ("*/includes/*", "*/toc.md", "*/media/*"),
+            "source_uri": "https://learn.microsoft.com/azure/{page}",
+        },
+    ),
+    "linux_kernel": Preset(
+        "github_docs",
+        {
+            "repository": "torvalds/linux",
+            "paths": ("Documentation",),
+            "patterns": ("*.rst",),
+            "exclude": ("*/translations/*",),
+            "source_uri": "https://docs.kernel.org/{page}.html",
+        },
+    ),
+    "owasp": Preset(
+        "github_docs",
+        {
+            "repository": "OWASP/CheatSheetSeries",
+            "paths": ("cheatsheets",),
+            "patterns": ("*.md",),
+            "source_uri": "https://cheatsheetseries.owasp.org/cheatsheets/{page}.html",
+        },
+    ),
+}
 """By kind."""

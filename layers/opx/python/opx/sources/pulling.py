@@ -28,7 +28,7 @@ from opx.errors import (
     SourceShapeError,
     StoreUnavailableError,
 )
-from opx.ingestion.manager import IngestionManager, stored_bytes
+from opx.ingestion.corpus_writer import CorpusWriter, stored_bytes
 from opx.operations.metrics import Metric, Report, unreported
 from opx.ports.time import Clock
 from opx.sources.connector import Connector
@@ -104,7 +104,7 @@ class SourcePuller:
         *,
         sources: SourceRepository,
         connect: Callable[[SourceDefinition], Connected],
-        manager: IngestionManager,
+        manager: CorpusWriter,
         clock: Clock,
         lease_seconds: float = LEASE_SECONDS,
         exclusive: Callable[[str], AbstractContextManager[Any]] = nullcontext,

@@ -11,7 +11,22 @@ from opx.errors import InvalidInputError
 from opx.sources.connector import Connector, read_options
 from opx.sources.presets import PRESETS
 
-CONNECTORS: dict[str, str] = {}
+CONNECTORS: dict[str, str] = {
+    "attack": "security.attack:AttackConnector",
+    "brave_search": "community.web_results:BraveSearch",
+    "crawl": "web.crawl:WebCrawl",
+    "directory": "directory:Directory",
+    "discourse": "community.discourse:Discourse",
+    "feed": "web.feed:WebFeed",
+    "github_discussions": "community.github_discussions:GitHubDiscussions",
+    "github_docs": "community.github_docs:GitHubDocs",
+    "github_issues": "community.github_issues:GitHubIssues",
+    "google_search": "community.web_results:GoogleSearch",
+    "microsoft_learn": "community.microsoft_learn:MicrosoftLearn",
+    "nvd": "security.nvd:NvdConnector",
+    "rfc": "standards.rfc:RfcConnector",
+    "stack_overflow": "community.stack_overflow:StackOverflow",
+}
 """Module (below `opx.sources`) and class of the connector of each kind."""
 
 

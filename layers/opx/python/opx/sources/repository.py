@@ -28,7 +28,7 @@ class SourceRepository:
         self, table: Table, declared: Mapping[str, SourceDefinition], knowledge: KnowledgeModel, clock: Clock
     ) -> None:
         self._table = table
-        self._declared = declared
+        self._declared = dict(declared)
         self._knowledge = knowledge
         self._clock = clock
 
@@ -36,6 +36,10 @@ class SourceRepository:
         """Every source, by id."""
         found = {item["entry"]: self._registered(item) for item in self._table.query(_REGISTERED)}
         return sorted({**found, **self._declared}.values(), key=lambda definition: definition.source_id)
+
+    def provide(self, definition: SourceDefinition) -> None:
+        """Know a source while this process lives."""
+        self._declared[definition.source_id] = definition
 
     def is_declared(self, source_id: str) -> bool:
         return source_id in self._declared

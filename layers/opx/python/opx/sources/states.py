@@ -17,7 +17,8 @@ class PullState:
     """`since` is from when the next pull asks, or the one under way does (`run` is its mark, "" for none).
 
     `flag` says why nothing was withdrawn although documents are missing, until a listing is whole again or a person
-    agrees. `left` is the last cursor of the last finished pull. Counts are of the last pull. Times are ISO 8601, the lease is in seconds since the epoch.
+    agrees. `left` is the last cursor of the last finished pull. Counts are of the last pull. Times are ISO 8601, the
+    lease is in seconds since the epoch.
     """
 
     source_id: str

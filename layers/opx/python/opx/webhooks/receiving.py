@@ -120,6 +120,8 @@ class WebhookReceiver:
             except SecretNotFoundError:
                 log.warning("webhook %s: there is no secret %s", definition.name, name)
                 continue
+            except InvalidInputError as exc:  # a file of secrets that others can read
+                raise WebhookSetupError(str(exc)) from exc
             if key:
                 keys.append(key)
         if not keys:
@@ -192,32 +194,43 @@ def _open_web() -> WebClient:
 # -- how it ends
 
 
-_FAILURES: tuple[tuple[type[OpxError], int, str, str], ...] = (
-    (UnknownWebhookError, 404, "no_such_webhook", ""),
-    (UnverifiedError, 401, "unverified", ""),
-    (ExpiredError, 401, "expired", ""),
-    (WebhookSetupError, 500, "internal", "the webhook is not set up; the error was logged"),
-    (KnowledgeConfigError, 500, "internal", "the webhook is not set up; the error was logged"),
-    (StoreUnavailableError, 503, "unavailable", "nothing was taken in; try again later"),
-    (InvalidInputError, 400, "invalid_payload", ""),
-    (OpxError, 500, "internal", "the delivery failed; the error was logged"),
-)
-"""The first that fits counts; with a message in place of the error's own."""
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """How an error looks to the sender; without a `message`, it has the error's own."""
+
+    status: int
+    code: str
+    message: str = ""
+
+
+_NOT_SET_UP = _Failure(500, "internal", "the webhook is not set up; the error was logged")
+
+_FAILURES: dict[type[OpxError], _Failure] = {
+    UnknownWebhookError: _Failure(404, "no_such_webhook"),
+    UnverifiedError: _Failure(401, "unverified"),
+    ExpiredError: _Failure(401, "expired"),
+    WebhookSetupError: _NOT_SET_UP,
+    KnowledgeConfigError: _NOT_SET_UP,
+    StoreUnavailableError: _Failure(503, "unavailable", "nothing was taken in; try again later"),
+    InvalidInputError: _Failure(400, "invalid_payload"),
+    OpxError: _Failure(500, "internal", "the delivery failed; the error was logged"),
+}
+"""The first that fits counts."""
 
 
 def answer(receiver: Callable[[], WebhookReceiver], delivery: Delivery) -> Answer:
-    """Take a delivery in, and say how that ended. Raises nothing that the library declares."""
+    """Take a delivery in, and say how that ended. Raises no `OpxError`."""
     if len(delivery.body) > MAX_BODY_BYTES:
         return too_large()
     try:
         return receiver().receive(delivery)
-    except tuple(kind for kind, *_ in _FAILURES) as exc:
-        status, code, message = next(rest for kind, *rest in _FAILURES if isinstance(exc, kind))
-        level = logging.ERROR if status >= 500 else logging.WARNING
+    except OpxError as exc:
+        failure = next(found for kind, found in _FAILURES.items() if isinstance(exc, kind))
+        is_ours = failure.status >= 500
         # Messages may quote a delivery, so that lines about refusals have none.
-        log.log(level, "webhook: %s", code, exc_info=status >= 500)
-        headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if status == 503 else {}
-        return failed(status, code, message or str(exc), headers)
+        log.log(logging.ERROR if is_ours else logging.WARNING, "webhook: %s", failure.code, exc_info=is_ours)
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if failure.status == 503 else {}
+        return failed(failure.status, failure.code, failure.message or str(exc), headers)
 
 
 def too_large() -> Answer:

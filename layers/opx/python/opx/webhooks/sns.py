@@ -122,6 +122,7 @@ def _check_signature(certificate: Certificate, message: Mapping[str, Any], signe
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
     from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 
+    # SHA-1 is what topics sign with unless they are told otherwise.
     algorithms = {"1": SHA1, "2": SHA256}
     algorithm = algorithms.get(str(message.get("SignatureVersion")))
     key = certificate.public_key()
@@ -129,7 +130,7 @@ def _check_signature(certificate: Certificate, message: Mapping[str, Any], signe
         raise UnverifiedError
     try:
         signature = base64.b64decode(str(message.get("Signature")), validate=True)
-        key.verify(signature, signed, PKCS1v15(), algorithm())  # noqa: S303 - version 1 is SHA-1, and topics' default
+        key.verify(signature, signed, PKCS1v15(), algorithm())
     except (InvalidSignature, binascii.Error, ValueError):
         raise UnverifiedError from None
 

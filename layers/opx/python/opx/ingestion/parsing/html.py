@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
@@ -40,21 +42,40 @@ _ENDED_BY: dict[str, frozenset[str]] = {
 """Elements whose end tag may be left out before the named one (HTML standard, "Optional tags")."""
 
 
+@dataclass(frozen=True, slots=True)
+class HtmlPage:
+    """`text` is Markdown; `title` is "" if there is none."""
+
+    title: str
+    metadata: dict[str, Any]
+    text: str
+
+
 def parse_html(source: Source) -> ParsedSource:
     """The page's main part as Markdown; title, description, author and language from its head."""
-    name = source.name
+    page = read_html(read_text(source), source.name)
+    if not page.text.strip():
+        raise UnparsableDocumentError(
+            f"{source.name}: the page has no text of its own; save it after its scripts have run"
+        )
+    return ParsedSource(page.title or None, page.metadata, cut_lines([page.text], source.name))
+
+
+def read_html(text: str, name: str, prepare: Callable[[BeautifulSoup], None] | None = None) -> HtmlPage:
+    """A page's main part and what its head says. `prepare` gets the whole page before and may take parts out of it.
+
+    Raises `UnparsableDocumentError` for what is no HTML; a page without text gives an empty one.
+    """
     try:
-        soup = _parsed(read_text(source))
+        soup = _parsed(text)
         _refuse_deep(soup, name)
-        title, metadata = _title(soup), _metadata(soup)
-        text = _markdown(soup)
+        if prepare:
+            prepare(soup)
+        return HtmlPage(_title(soup), _metadata(soup), _markdown(soup))
     except RecursionError as exc:
         raise UnparsableDocumentError(f"{name}: HTML nested deeper than {MAX_DEPTH} levels; simplify it") from exc
     except (ParserRejectedMarkup, ValueError) as exc:  # ValueError: a number of thousands of digits in the markup
         raise UnparsableDocumentError(f"{name}: not readable as HTML: {exc}; correct the markup") from exc
-    if not text.strip():
-        raise UnparsableDocumentError(f"{name}: the page has no text of its own; save it after its scripts have run")
-    return ParsedSource(title or None, metadata, cut_lines([text], name))
 
 
 class _Soup(BeautifulSoup):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 from opx.domain.remarks import Remark, RemarkKind
@@ -22,6 +22,7 @@ MAX_CHARACTERS = 2 * 1024 * 1024
 _NAMES = ("name", "alert", "record", "id", "job_name", "title")
 _VERBS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _COMMENT = re.compile(r"[ \t]*(?:#.*)?\n?\Z")
+_KEY_ALONE = re.compile(r"[ \t]*[^\s#][^\n]*:[ \t]*\n\s*\Z")
 _MAX_LEVEL = 6
 
 
@@ -51,7 +52,7 @@ def parse_yaml(source: Source) -> ParsedSource:
         _remark_on_repeated(document, name, remarks)
     title, metadata = _identity(found)
     sections = _Sections("".join(held).splitlines(keepends=True))
-    blocks = chain([heading(1, title or name)], *(sections.document(part, found) for part in found))
+    blocks = chain([heading(1, title or name)], sections.all_of(found))
     return ParsedSource(title or name, metadata, cut_lines(blocks, name), remarks)
 
 
@@ -119,14 +120,17 @@ def _remark_on_repeated(document: Part, name: str, remarks: list[Remark]) -> Non
 class _Sections:
     lines: list[str]
 
-    def document(self, part: Part, found: list[Part]) -> Iterator[str]:
-        at = next(index for index, other in enumerate(found) if other is part)
-        start = self._with_comments(part.line, 0) if at else 0
-        end = self._with_comments(found[at + 1].line, part.line + 1) if at + 1 < len(found) else len(self.lines)
+    def all_of(self, found: list[Part]) -> Iterator[str]:
+        """The documents, from the comments above each; under its name if there are several."""
+        starts = [0, *(self._with_comments(part.line, before.line + 1) for before, part in pairwise(found))]
+        ends = [*starts[1:], len(self.lines)]
         several = len(found) > 1
-        if several:
-            yield heading(2, _label(part) or f"Document {at + 1}")
-        yield from self._part(part, (start, end), "", 3 if several else 2)
+        for number, (part, start, end) in enumerate(zip(found, starts, ends, strict=False), 1):
+            if several:
+                yield heading(2, _label(part) or f"Document {number}")
+            yield from self._part(part, (start, end), "", 3 if several else 2)
+        if not found:  # nothing but comments
+            yield from self._fenced([(0, len(self.lines))])
 
     def _part(self, part: Part, span: tuple[int, int], path: str, level: int) -> Iterator[str]:
         """All of a small part; of a large one each large item under its path, the small ones together before them."""
@@ -136,12 +140,14 @@ class _Sections:
         spans = self._spans(part, span)
         paths = [_path(path, part, at) for at in range(len(part.items))]
         large = [
-            self._size(item_span) > PIECE or _is_own_section(item, item_path)
+            self._size(item_span) > PIECE or _is_own_section(item, item_path) or _has_own_sections(item, item_path)
             for item, item_span, item_path in zip(part.items, spans, paths, strict=True)
         ]
         small = [item_span for item_span, is_large in zip(spans, large, strict=True) if not is_large]
         if spans[0][0] > span[0]:
             small.insert(0, (span[0], spans[0][0]))
+        if path and len(small) == 1 and _KEY_ALONE.match("".join(self.lines[slice(*small[0])])):
+            small = []  # the heading says it
         yield from self._fenced(small)
         for item, item_span, item_path, is_large in zip(part.items, spans, paths, large, strict=True):
             if is_large:
@@ -152,11 +158,11 @@ class _Sections:
         """Whether each item begins on a line of its own."""
         if part.inline or not part.items:
             return False
-        return all(first < second for first, second in zip(part.lines, part.lines[1:], strict=False))
+        return all(first < second for first, second in pairwise(part.lines))
 
     def _spans(self, part: Part, span: tuple[int, int]) -> list[tuple[int, int]]:
         """The lines of each item, with the comments above it."""
-        starts = [part.lines[0]]
+        starts = [self._with_comments(part.lines[0], min(span[0] + 1, part.lines[0]))]
         for line in part.lines[1:]:
             starts.append(self._with_comments(line, starts[-1] + 1))
         return list(zip(starts, [*starts[1:], span[1]], strict=True))

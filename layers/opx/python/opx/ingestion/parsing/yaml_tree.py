@@ -78,7 +78,7 @@ def _documents(text: str) -> Iterator[Part]:
 
 
 def _part(event: yaml.NodeEvent) -> Part:
-    line = event.start_mark.line
+    line = event.start_mark.line if event.start_mark else 0
     if isinstance(event, yaml.MappingStartEvent):
         return Part(line, kind="mapping", keys=[], inline=bool(event.flow_style))
     if isinstance(event, yaml.SequenceStartEvent):

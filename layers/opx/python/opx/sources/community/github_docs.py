@@ -1,50 +1,15 @@
-"""Documents in GitHub repositories, as they are on a branch."""
+"""Documents in folders of one GitHub repository."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from itertools import islice
-from pathlib import PurePosixPath
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from itertools import pairwise
 
-from opx.domain.ids import stable_hash
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
-from opx.errors import InvalidInputError, SourceRefusedError
-from opx.ingestion.parsing.registry import is_known
-from opx.sources.community.docs_markdown import read_page
-from opx.sources.community.github_api import BASE_URL, LIMIT, RAW, GitHubApi, checked_repository, path_of, site_of
-from opx.sources.community.github_trees import TreeFile, Trees
-from opx.sources.community.threads import described
-from opx.sources.connector import Connector, SourceTools
-
-FILES_A_PAGE = 50
-UNCHANGED_A_PAGE = 1000
-RAW_URL = "https://raw.githubusercontent.com"
-_MARKDOWN = (".md", ".markdown", ".mdx")
-_DOCUMENTS = (*_MARKDOWN, ".rst", ".adoc", ".txt", ".html", ".htm", ".pdf", ".docx")
-_LARGE_FILE_POINTER = b"version https://git-lfs"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocsOptions:
-    """`patterns` choose files (`*.md`; `*` stands for slashes too), `exclude` leaves some out, in any case of letters.
-    Files above `max_bytes` are reported, not read.
-
-    Files come from `raw_url`, where nothing is counted and nothing private is; "" takes them from the API, within its
-    limit, for private repositories and Enterprise servers.
-    """
-
-    patterns: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    branch: str = ""
-    max_bytes: int = 4 * 1024 * 1024
-    token_secret: str = ""
-    base_url: str = BASE_URL
-    raw_url: str = RAW_URL
+from opx.domain.sources import SourceDefinition
+from opx.errors import InvalidInputError
+from opx.sources.community.github_api import checked_repository
+from opx.sources.community.repository_docs import Collection, DocsOptions, RepositoryDocs
+from opx.sources.connector import SourceTools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,173 +23,6 @@ class GitHubDocsOptions(DocsOptions):
     source_uri: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Collection:
-    """A folder of a repository ("" for all of it). Keys of its documents begin with `key_prefix`."""
-
-    repository: str
-    folder: str
-    source_uri: str = ""
-    key_prefix: str = ""
-
-
-O = TypeVar("O", bound=DocsOptions)  # noqa: E741 - options
-
-
-class RepositoryDocs(Connector[O], Generic[O]):
-    """Documents of folders, each pull as of one commit a repository, in the order of collections and paths.
-
-    What is equal in the tree of the last finished pull is named and not fetched again: trees and contents are known by
-    their hashes. Each pull that finds a change names all documents, so that deleted ones are noticed.
-    """
-
-    def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
-        super().__init__(definition, options, tools)
-        self._api = GitHubApi(
-            tools.web, tools.secrets, tools.clock, base_url=options.base_url, token_secret=options.token_secret
-        )
-
-    @classmethod
-    def rate_limit(cls, options: O) -> RateLimit:  # noqa: ARG003
-        return LIMIT
-
-    @abstractmethod
-    def collections(self) -> tuple[Collection, ...]:
-        """What to read; no collection within another one."""
-
-    def probe(self) -> None:
-        for collection in self.collections():
-            trees = Trees(self._api, collection.repository)
-            next(trees.files(trees.head(self.options.branch).tree, collection.folder), None)
-
-    def pull(self, request: PullRequest) -> Iterator[Page]:
-        place = self._place(request)
-        known = request.left.get("trees", {}) if request.since and self._fits(request.left) else {}
-        if not request.cursor and known == place.trees:
-            yield Page(cursor=place.cursor())
-            return
-        collections = self.collections()
-        for at in range(place.at, len(collections)):
-            after = place.after if at == place.at else ""
-            last = at == len(collections) - 1
-            yield from self._pages(_Part(collections[at], at, last), place, known, after)
-
-    def _place(self, request: PullRequest) -> _Place:
-        """Where to go on, at the commits that the pull began with; or the newest ones."""
-        if self._fits(request.cursor):
-            cursor = request.cursor
-            return _Place(
-                self._selection, dict(cursor["commits"]), dict(cursor["trees"]), cursor["at"], cursor["after"]
-            )
-        heads = {
-            repository: Trees(self._api, repository).head(self.options.branch)
-            for repository in dict.fromkeys(collection.repository for collection in self.collections())
-        }
-        commits = {repository: head.commit for repository, head in heads.items()}
-        return _Place(self._selection, commits, {repository: head.tree for repository, head in heads.items()})
-
-    def _fits(self, cursor: Mapping[str, Any]) -> bool:
-        """Whether a cursor is of these options: others choose other files, or read them from elsewhere."""
-        return cursor.get("selection") == self._selection
-
-    @property
-    def _selection(self) -> str:
-        options = self.options
-        chosen = (options.patterns, options.exclude, options.branch, options.base_url, options.max_bytes)
-        return stable_hash("docs 1", repr(self.collections()), repr(chosen))[:16]
-
-    def _pages(self, part: _Part, place: _Place, known: Mapping[str, str], after: str) -> Iterator[Page]:
-        collection = part.collection
-        trees = Trees(self._api, collection.repository)
-        wanted = self._chosen(trees.files(place.trees[collection.repository], collection.folder))
-        files = (file for file in wanted if file.path > after)
-        before = self._before(trees, known.get(collection.repository, ""), collection.folder)
-        batch = _Batch()
-        for file in files:
-            if before.has(file):
-                batch.unchanged.append(collection.key_prefix + file.path)
-            else:
-                self._fetch(file, collection, place.commits[collection.repository], batch)
-            if batch.is_full:
-                yield batch.page(cursor=place.cursor(part.at, file.path))
-                batch = _Batch()
-        if part.is_last:
-            yield batch.page(cursor=place.cursor(), complete=True)
-        else:
-            yield batch.page(cursor=place.cursor(part.at + 1, ""))
-
-    def _before(self, trees: Trees, tree: str, folder: str) -> _Before:
-        """The files of the last finished pull; none if GitHub doesn't have that tree any more."""
-        files = self._chosen(trees.files(tree, folder)) if tree else iter(())
-        try:
-            first = list(islice(files, 1))
-        except SourceRefusedError:
-            return _Before(iter(()))
-        return _Before(_joined(first, files))
-
-    def _chosen(self, files: Iterator[TreeFile]) -> Iterator[TreeFile]:
-        return (file for file in files if self._is_chosen(file.path))
-
-    def _is_chosen(self, path: str) -> bool:
-        suffix = PurePosixPath(path).suffix.lower()
-        options = self.options
-        lower = path.lower()
-        if suffix not in _DOCUMENTS and not (options.patterns and is_known(suffix)):
-            return False
-        if options.patterns and not any(fnmatchcase(lower, pattern.lower()) for pattern in options.patterns):
-            return False
-        return not any(fnmatchcase(lower, pattern.lower()) for pattern in options.exclude)
-
-    # -- a file
-
-    def _fetch(self, file: TreeFile, collection: Collection, commit: str, batch: _Batch) -> None:
-        key = collection.key_prefix + file.path
-        if file.size > self.options.max_bytes:
-            reason = f"has {file.size:,} bytes; the option max_bytes allows {self.options.max_bytes:,}"
-            batch.refused.append(Refused(key, reason))
-            return
-        data = self._download(collection.repository, commit, file.path)
-        if data.startswith(_LARGE_FILE_POINTER):
-            batch.refused.append(Refused(key, "is in Git's large file storage, which is not read"))
-        elif not data.strip():
-            batch.refused.append(Refused(key, "is empty"))
-        else:
-            batch.documents.append(self._document(key, file.path, collection, data))
-
-    def _download(self, repository: str, commit: str, path: str) -> bytes:
-        limit = f"{path_of('repos', repository, 'contents', path)}"
-        if not self.options.raw_url:
-            reply = self._api.get(limit, query={"ref": commit}, accept=RAW)
-        else:
-            reply = self.web.get(self.options.raw_url.rstrip("/") + path_of(repository, commit, path))
-        if reply.gone:
-            hint = "; for a private repository set raw_url to an empty text" if self.options.raw_url else ""
-            raise SourceRefusedError(f"{repository}: {path} is listed and can't be fetched{hint}", reply.status)
-        return reply.body
-
-    def _document(self, key: str, path: str, collection: Collection, data: bytes) -> SourceDocument:
-        suffix = PurePosixPath(path).suffix.lower()
-        address = self._address(path, collection)
-        if suffix not in _MARKDOWN and is_known(suffix):
-            return SourceDocument(key, data, described(title="", address=address))
-        text = data.decode("utf-8", "replace").replace("\0", "")
-        page = read_page(text, path)
-        tags = [*page.tags, *([page.topic] if page.topic else [])]
-        facts = described(title=page.title, address=address, tags=tags, updated=page.updated, author=page.author)
-        body = page.text
-        if page.description and page.description not in body:
-            body = f"{page.description}\n\n{body}"
-        return SourceDocument(key, body, facts)
-
-    def _address(self, path: str, collection: Collection) -> str:
-        if not collection.source_uri:
-            branch = self.options.branch or "HEAD"
-            return f"{site_of(self.options.base_url)}{path_of(collection.repository, 'blob', branch, path)}"
-        page = path.removeprefix(f"{collection.folder}/" if collection.folder else "")
-        page = page.removesuffix(PurePosixPath(page).suffix)
-        return collection.source_uri.replace("{page}", quote(page)).replace("{path}", quote(path))
-
-
 class GitHubDocs(RepositoryDocs[GitHubDocsOptions]):
     """Documents in folders of one repository."""
 
@@ -236,77 +34,10 @@ class GitHubDocs(RepositoryDocs[GitHubDocsOptions]):
 
     def collections(self) -> tuple[Collection, ...]:
         folders = sorted({path.strip("/") for path in self.options.paths} or {""}, key=lambda folder: folder + "/")
-        for folder, following in zip(folders, folders[1:], strict=False):
+        for folder, following in pairwise(folders):
             if not folder or following.startswith(folder + "/"):
                 raise InvalidInputError(
                     f"paths: {following} is within {folder or 'the whole repository'}; give one of them"
                 )
         options = self.options
         return tuple(Collection(options.repository, folder, options.source_uri) for folder in folders)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    collection: Collection
-    at: int
-    is_last: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The commits and trees of a pull by repository, and how far it is: collection `at`, behind the file `after`."""
-
-    selection: str
-    commits: Mapping[str, str]
-    trees: Mapping[str, str]
-    at: int = 0
-    after: str = ""
-
-    def cursor(self, at: int = 0, after: str = "") -> dict[str, Any]:
-        return {
-            "selection": self.selection,
-            "commits": dict(self.commits),
-            "trees": dict(self.trees),
-            "at": at,
-            "after": after,
-        }
-
-
-class _Before:
-    """Files as they were, to compare with files that come in the same order."""
-
-    def __init__(self, files: Iterator[TreeFile]) -> None:
-        self._files = files
-        self._next = next(files, None)
-
-    def has(self, file: TreeFile) -> bool:
-        while self._next is not None and self._next.path < file.path:
-            self._next = next(self._files, None)
-        return self._next is not None and (self._next.path, self._next.sha) == (file.path, file.sha)
-
-
-class _Batch:
-    """What goes into one page."""
-
-    def __init__(self) -> None:
-        self.documents: list[SourceDocument] = []
-        self.unchanged: list[str] = []
-        self.refused: list[Refused] = []
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.documents) + len(self.refused) >= FILES_A_PAGE or len(self.unchanged) >= UNCHANGED_A_PAGE
-
-    def page(self, *, cursor: Mapping[str, Any], complete: bool = False) -> Page:
-        return Page(
-            documents=tuple(self.documents),
-            unchanged=tuple(self.unchanged),
-            refused=tuple(self.refused),
-            cursor=cursor,
-            complete=complete,
-        )
-
-
-def _joined(first: list[TreeFile], rest: Iterator[TreeFile]) -> Iterator[TreeFile]:
-    yield from first
-    yield from rest

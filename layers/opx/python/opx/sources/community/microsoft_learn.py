@@ -5,30 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opx.errors import InvalidInputError
-from opx.sources.community.github_docs import Collection, DocsOptions, RepositoryDocs
-
-_SITE = "https://learn.microsoft.com"
-_SUPPORT = "MicrosoftDocs/SupportArticles-docs"
+from opx.sources.community.repository_docs import Collection, DocsOptions, RepositoryDocs
 
 
-def _troubleshooting(product: str, folder: str = "") -> Collection:
-    folder = folder or product
-    return Collection(_SUPPORT, f"support/{folder}", f"{_SITE}/troubleshoot/{folder}/{{page}}", "SupportArticles-docs/")
+def _topic(repository: str, folder: str, site: str) -> Collection:
+    return Collection(
+        f"MicrosoftDocs/{repository}",
+        folder,
+        source_uri=f"https://learn.microsoft.com/{site}/{{page}}",
+        key_prefix=f"{repository}/",
+    )
 
 
 TOPICS: dict[str, Collection] = {
-    "azure/monitoring": Collection(
-        "MicrosoftDocs/azure-monitor-docs",
-        "articles/azure-monitor",
-        f"{_SITE}/azure/azure-monitor/{{page}}",
-        "azure-monitor-docs/",
+    "azure/monitoring": _topic("azure-monitor-docs", "articles/azure-monitor", "azure/azure-monitor"),
+    "azure/troubleshoot": _topic("SupportArticles-docs", "support/azure", "troubleshoot/azure"),
+    "windows-client/troubleshoot": _topic(
+        "SupportArticles-docs", "support/windows-client", "troubleshoot/windows-client"
     ),
-    "azure/troubleshoot": _troubleshooting("azure"),
-    "windows-client/troubleshoot": _troubleshooting("windows-client"),
-    "windows-server": Collection(
-        "MicrosoftDocs/windowsserverdocs", "WindowsServerDocs", f"{_SITE}/windows-server/{{page}}", "windowsserverdocs/"
+    "windows-server": _topic("windowsserverdocs", "WindowsServerDocs", "windows-server"),
+    "windows-server/troubleshoot": _topic(
+        "SupportArticles-docs", "support/windows-server", "troubleshoot/windows-server"
     ),
-    "windows-server/troubleshoot": _troubleshooting("windows-server"),
 }
 """Where the pages of each topic are."""
 

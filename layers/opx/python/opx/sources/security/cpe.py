@@ -51,7 +51,9 @@ def parse_cpe(criteria: str) -> Cpe:
     kind, vendor, product, version, update, edition, _, sw_edition, software, hardware, _ = parts[2:]
     editions = [known for known in map(_meaning, (edition, sw_edition)) if known]
     names = (_words(vendor) or "any vendor", _words(product) or "any product")
-    return Cpe(kind, *names, _plain(version), _meaning(update), " ".join(editions), _meaning(software), _meaning(hardware))
+    return Cpe(
+        kind, *names, _plain(version), _meaning(update), " ".join(editions), _meaning(software), _meaning(hardware)
+    )
 
 
 def _plain(value: str) -> str:
@@ -59,7 +61,7 @@ def _plain(value: str) -> str:
 
 
 def _meaning(value: str) -> str:
-    """"" for any and for none: neither says more about the product."""
+    """ "" for any and for none: neither says more about the product."""
     return "" if value == _NONE else _words(value)
 
 

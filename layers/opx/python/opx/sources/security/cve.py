@@ -37,11 +37,6 @@ def cve_id(record: Any) -> str:
     return text(record, "cve.id")
 
 
-def is_rejected(record: Any) -> bool:
-    """Whether the CVE turned out to be none. Raises `OddRecordError`."""
-    return text(record, "cve.vulnStatus") == "Rejected"
-
-
 def cve_document(record: Any, feeds: Feeds) -> SourceDocument:
     """The document of an element of `vulnerabilities`. Raises `OddRecordError`."""
     cve = record["cve"]
@@ -59,7 +54,11 @@ def cve_document(record: Any, feeds: Feeds) -> SourceDocument:
         _section("Weaknesses", (f"- {weakness}" for weakness in weaknesses)),
         _section("References", _references(cve)),
     )
-    tags = [*weaknesses, *(["kev"] if exploited else []), *(["ransomware"] if exploited and exploited.ransomware else [])]
+    tags = [
+        *weaknesses,
+        *(["kev"] if exploited else []),
+        *(["ransomware"] if exploited and exploited.ransomware else []),
+    ]
     metadata: dict[str, Any] = {
         "title": f"{name}: {_beginning(exploited.name if exploited and exploited.name else description)}",
         "source_uri": DETAIL_URL + name,
@@ -92,7 +91,7 @@ def _facts(cve: Any, rated: list[Score]) -> str:
     main = rated[0] if rated else None
     marks = [tag for each in items(cve, "cveTags") for tag in names(each, "tags")]
     pairs = (
-        ("Severity", f"{main.severity} ({main.score:g}, CVSS {main.version})" if main else ""),
+        ("Severity", f"{main.severity} ({main.score:.1f}, CVSS {main.version})" if main else ""),
         ("Status at NVD", maybe_text(cve, "vulnStatus")),
         ("Marked as", ", ".join(marks)),
         ("Assigned by", maybe_text(cve, "sourceIdentifier")),

@@ -26,7 +26,7 @@ class Score:
 
     def line(self) -> str:
         rank = "primary" if self.primary else "secondary"
-        return one_line(f"CVSS {self.version}: {self.score:g} {self.severity} {self.vector} ({rank}, {self.source})")
+        return one_line(f"CVSS {self.version}: {self.score:.1f} {self.severity} {self.vector} ({rank}, {self.source})")
 
 
 def scores(cve: Any) -> list[Score]:

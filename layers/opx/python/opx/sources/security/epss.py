@@ -70,7 +70,9 @@ def parse_epss(body: bytes) -> Estimates:
     date = _DATE.search(head)
     names = lines.readline().strip().split(",")
     if not date or names[:3] != ["cve", "epss", "percentile"]:
-        raise SourceShapeError(f"EPSS: expected a line with score_date and one `cve,epss,percentile`, not {head[:80]!r}")
+        raise SourceShapeError(
+            f"EPSS: expected a line with score_date and one `cve,epss,percentile`, not {head[:80]!r}"
+        )
     packed = array("Q", sorted(_packed(row) for row in csv.reader(lines) if row))
     if not packed:
         raise SourceShapeError("EPSS: the file has no estimates")

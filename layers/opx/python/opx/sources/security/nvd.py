@@ -6,16 +6,17 @@ whose mark or estimate changed without their record. Decision 16 has the reasons
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from math import ceil
 from urllib.parse import parse_qsl
 
-from opx.domain.sources import Page, PullRequest, RateLimit, SourceDocument
+from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition
+from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceUnavailableError
-from opx.sources.connector import Connector
-from opx.sources.security.cve import Feeds, cve_document, cve_id, is_rejected
+from opx.sources.connector import Connector, SourceTools
+from opx.sources.security.cve import Feeds
 from opx.sources.security.epss import EPSS_URL, Estimates, parse_epss
 from opx.sources.security.kev import KEV_URL, KevCatalogue, parse_kev
 from opx.sources.security.nvd_api import (
@@ -28,17 +29,16 @@ from opx.sources.security.nvd_api import (
     NvdApi,
     changed_within,
 )
+from opx.sources.security.nvd_listing import Step, listed, page_of
 from opx.sources.security.nvd_place import Place, Stage, placed
-from opx.sources.workplace.shapes import OddRecordError, read_each
 
-PAGE_RECORDS = 500
 OVERLAP = timedelta(hours=2)
 """NVD publishes changes every two hours ("CVEs and the NVD Process"): a record may show this long after its date."""
 
 QUIET = timedelta(hours=12)
 """A longer range without any change is NVD's failing, which has happened, and is asked for again by the next pull."""
 
-_DAYS_BEFORE = 3
+_DAYS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,10 @@ class NvdConnector(Connector[NvdOptions]):
     def rate_limit(cls, options: NvdOptions) -> RateLimit | None:
         return KEY_RATE if options.api_key_secret else PUBLIC_RATE
 
+    def __init__(self, definition: SourceDefinition, options: NvdOptions, tools: SourceTools) -> None:
+        super().__init__(definition, options, tools)
+        self._estimates: dict[str, Estimates] = {}
+
     def probe(self) -> None:
         self._api().now()
         if self.options.kev_url:
@@ -71,105 +75,82 @@ class NvdConnector(Connector[NvdOptions]):
     def pull(self, request: PullRequest) -> Iterator[Page]:
         api = self._api()
         place = placed(request.cursor)
-        feeds = Feeds(self._kev(), self._epss(place.estimated or "current"))
+        feeds = Feeds(self._kev(), self._epss_in_use(place.estimated))
         if place.stage is Stage.BEGIN:
-            place = self._begun(api, request.since, replace(place, estimated=feeds.epss.date), feeds)
+            place = self._begun(api, request.since, Place(estimated=feeds.epss.date), feeds)
         while place.stage is not Stage.END:
-            for page, place in self._steps(api, place, feeds, request.since):  # noqa: B020 - goes on from the last one
-                yield page
+            for page, reached in self._stage(api, place, feeds, request.since):
+                place = reached
+                yield replace(page, cursor=place.to_json())
         yield Page(cursor=place.to_json(), seen_until=place.held or place.end, complete=place.whole)
 
-    def _steps(self, api: NvdApi, place: Place, feeds: Feeds, since: str) -> Iterator[tuple[Page, Place]]:
+    def _begun(self, api: NvdApi, since: str, place: Place, feeds: Feeds) -> Place:
+        """Where a new pull begins. If reading CVEs again by id takes more requests, all are listed instead."""
+        if not since or self.options.filters:
+            return replace(place, stage=Stage.ALL, whole=True)
+        now = api.now()
+        if ceil(len(self._ids_again(since, feeds)) / MAX_IDS) > ceil(now.total / MAX_RECORDS):
+            return replace(place, stage=Stage.ALL, whole=True)
+        return replace(place, stage=Stage.CHANGED, start=_before(since, OVERLAP), end=now.moment)
+
+    # -- stages: each ends at the beginning of the next one
+
+    def _stage(self, api: NvdApi, place: Place, feeds: Feeds, since: str) -> Iterator[Step]:
         if place.stage is Stage.ALL:
             return self._all(api, place, feeds)
         if place.stage is Stage.CHANGED:
             return self._changed(api, place, feeds)
         return self._again(api, place, feeds, since)
 
-    def _begun(self, api: NvdApi, since: str, place: Place, feeds: Feeds) -> Place:
-        """Where a new pull begins. If most CVEs would be read again one by one, all are listed instead."""
-        if not since or self.options.filters:
-            return replace(place, stage=Stage.ALL, whole=True)
-        now = api.now()
-        if len(self._ids_again(since, feeds)) * MAX_RECORDS > now.total * MAX_IDS:
-            return replace(place, stage=Stage.ALL, whole=True)
-        start = (_time(since) - OVERLAP).isoformat()
-        return replace(place, stage=Stage.CHANGED, start=start, end=now.moment)
-
-    # -- stages
-
-    def _all(self, api: NvdApi, place: Place, feeds: Feeds) -> Iterator[tuple[Page, Place]]:
-        """Every record; then those that changed meanwhile."""
+    def _all(self, api: NvdApi, place: Place, feeds: Feeds) -> Iterator[Step]:
+        """Every record; what is changed meanwhile is read after it."""
         query = dict(parse_qsl("&".join(self.options.filters), keep_blank_values=True))
-        after = replace(place, stage=Stage.END if query else Stage.CHANGED)
-        for page, place in self._listed(api, query, place, feeds):  # noqa: B020
+        began = place.start
+        for page, reached in listed(api, query, place, feeds):
+            began = began or reached.now
+            place = replace(reached, start=began)
             yield page, place
-            began = place.start or place.end
-            after = replace(after, start=began, end=place.end)
-        start = (_time(after.start) - OVERLAP).isoformat() if after.start else ""
-        yield _moved(Page(), replace(after, start=start, index=0, total=0))
+        if not (query or place.total):
+            raise SourceUnavailableError("NVD lists no record at all")
+        stage = Stage.END if query else Stage.CHANGED
+        yield Page(), replace(place, stage=stage, start=_before(began, OVERLAP), end=place.now, index=0, total=0)
 
-    def _changed(self, api: NvdApi, place: Place, feeds: Feeds) -> Iterator[tuple[Page, Place]]:
-        """What changed from `start` to `end`, range by range."""
+    def _changed(self, api: NvdApi, place: Place, feeds: Feeds) -> Iterator[Step]:
+        """What was changed from `start` to `end`, range by range."""
         end = _time(place.end)
         while (start := _time(place.start)) < end:
             until = min(start + MAX_RANGE, end)
-            for page, place in self._listed(api, changed_within(start, until), place, feeds):  # noqa: B020
-                yield page, replace(place, end=end.isoformat())
-            held = place.held
-            if not place.total and until - start > QUIET:
-                held = held or start.isoformat()
-            place = replace(place, start=until.isoformat(), end=end.isoformat(), index=0, total=0, held=held)
-        yield _moved(Page(), replace(place, stage=Stage.END if place.whole else Stage.AGAIN))
+            for page, reached in listed(api, changed_within(start, until), place, feeds):
+                place = reached
+                yield page, place
+            empty = not place.total and until - start > QUIET
+            held = place.held or (iso_time(start.timestamp()) if empty else "")
+            place = replace(place, start=iso_time(until.timestamp()), index=0, total=0, held=held)
+        yield Page(), replace(place, stage=Stage.END if place.whole else Stage.AGAIN)
 
-    def _again(self, api: NvdApi, place: Place, feeds: Feeds, since: str) -> Iterator[tuple[Page, Place]]:
+    def _again(self, api: NvdApi, place: Place, feeds: Feeds, since: str) -> Iterator[Step]:
         """The records whose mark or estimate changed, by id."""
         ids = [name for name in sorted(self._ids_again(since, feeds)) if name > place.after]
         for at in range(0, len(ids), MAX_IDS):
             some = ids[at : at + MAX_IDS]
             place = replace(place, after=some[-1])
-            yield _moved(_page(api.named(some).found, feeds), place)
-        yield _moved(Page(), replace(place, stage=Stage.END))
+            yield page_of(api.named(some).found, feeds), place
+        yield Page(), replace(place, stage=Stage.END)
+
+    # -- feeds
 
     def _ids_again(self, since: str, feeds: Feeds) -> frozenset[str]:
         return feeds.kev.ids_changed_since(since) | self._ids_estimated_anew(since, feeds.epss)
 
     def _ids_estimated_anew(self, since: str, current: Estimates) -> frozenset[str]:
-        """CVEs in another band than the last pull may have seen: it used the estimates of its day, or of one of the days
-        before. Without a file of these days, all."""
-        if not current.date or "current" not in self.options.epss_url:
+        """CVEs in another band than the last pull may have seen: it used the file of its day, or of one of the two days
+        before. If none of these files is there any more, all CVEs."""
+        if "current" not in self.options.epss_url:
             return frozenset()
-        days = [(_time(since) - timedelta(days=days)).date().isoformat() for days in range(_DAYS_BEFORE)]
-        earlier = [found for day in days if day < current.date and (found := self._epss(day)).date]
-        return current.ids_changed_from(earlier or [Estimates()]) if min(days) < current.date else frozenset()
-
-    # -- listings
-
-    def _listed(
-        self, api: NvdApi, query: Mapping[str, str], place: Place, feeds: Feeds
-    ) -> Iterator[tuple[Page, Place]]:
-        """The records of a query from `place.index` on. Positions shift when a record leaves the listing, as one does that
-        is changed again while its range is read: then what may have been skipped is read, too."""
-        while True:
-            records = api.records(query, at=place.index)
-            if records.total < place.total:
-                step = place.total - records.total
-                place = replace(place, total=records.total, index=max(0, place.index - step))
-                continue
-            began = place.start or records.moment
-            place = replace(place, total=records.total, start=began, end=records.moment)
-            if not records.found and place.index < records.total:
-                raise SourceUnavailableError(f"NVD: no records at {place.index:,} of {records.total:,}")
-            for at in range(0, len(records.found), PAGE_RECORDS):
-                some = records.found[at : at + PAGE_RECORDS]
-                place = replace(place, index=place.index + len(some))
-                yield _moved(_page(some, feeds), place)
-            if place.index >= records.total:
-                if not records.found:
-                    yield _moved(Page(), place)
-                return
-
-    # -- feeds
+        days = [_before(since, timedelta(days=days))[:10] for days in range(_DAYS)]
+        earlier = [day for day in days if day < current.date]
+        files = [found for day in earlier if (found := self._epss(day)).date]
+        return current.ids_changed_from(files or [Estimates()]) if earlier else frozenset()
 
     def _api(self) -> NvdApi:
         name = self.options.api_key_secret
@@ -183,48 +164,27 @@ class NvdConnector(Connector[NvdOptions]):
             raise SourceRefusedError(f"{reply.url}: CISA's catalogue isn't there; set kev_url", reply.status)
         return parse_kev(reply.json())
 
-    def _epss(self, day: str) -> Estimates:
-        """The estimates of a day, none if there is no file of it; or the current ones."""
+    def _epss_in_use(self, day: str) -> Estimates:
+        """The estimates of the day that the pull began with, or the current ones."""
         if not self.options.epss_url:
             return Estimates()
-        reply = self.web.get(self.options.epss_url.replace("current", day))
-        if not reply.gone:
-            return parse_epss(reply.body)
-        if day == "current":
-            raise SourceRefusedError(f"{reply.url}: the EPSS file isn't there; set epss_url", reply.status)
-        return Estimates()
+        found = self._epss(day) if day else Estimates()
+        if not found.date and not (found := self._epss("current")).date:
+            raise SourceRefusedError(f"{self.options.epss_url}: the EPSS file isn't there; set epss_url")
+        return found
 
-
-def _page(records: list[Any], feeds: Feeds) -> Page:
-    valid, withdrawn = [], []
-    for record in records:
-        try:
-            rejected = is_rejected(record)
-        except OddRecordError:
-            rejected = False
-        if rejected:
-            withdrawn.append(cve_id(record))
-        else:
-            valid.append(record)
-
-    def read(record: Any) -> SourceDocument:
-        return cve_document(record, feeds)
-
-    documents, refused = read_each(valid, read, _named, "NVD")
-    return Page(documents=documents, refused=refused, withdrawn=tuple(withdrawn))
-
-
-def _named(record: Any) -> str:
-    try:
-        return cve_id(record)
-    except OddRecordError:
-        return "a record without id"
-
-
-def _moved(page: Page, place: Place) -> tuple[Page, Place]:
-    return replace(page, cursor=place.to_json()), place
+    def _epss(self, day: str) -> Estimates:
+        """The estimates of a day, none if there is no file of it."""
+        if day not in self._estimates:
+            reply = self.web.get(self.options.epss_url.replace("current", day))
+            self._estimates[day] = Estimates() if reply.gone else parse_epss(reply.body)
+        return self._estimates[day]
 
 
 def _time(moment: str) -> datetime:
     found = datetime.fromisoformat(moment)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _before(moment: str, by: timedelta) -> str:
+    return iso_time((_time(moment) - by).timestamp())

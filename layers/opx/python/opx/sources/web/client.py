@@ -55,8 +55,11 @@ def open_web(
 
 
 class HttpWeb:
-    """`WebClient` over HTTP; for one thread. Environment variables for proxies are not followed: behind a proxy, the
-    address that a request ends at could not be checked."""
+    """`WebClient` and `PageMemory` over HTTP; for one thread.
+
+    Environment variables for proxies are not followed: behind a proxy, the address that a request ends at could not be
+    checked.
+    """
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class HttpWeb:
         self._validators = validators
         self._clock = clock
         self._sleep = sleep
+        self._slower: RateWindow | None = None
         self._uncommitted: dict[str, dict[str, str]] = {}
 
     def get(
@@ -105,11 +109,22 @@ class HttpWeb:
         sent = _headers(headers, {"content-type": "application/json"})
         return self._followed(Message("POST", target_of(url), sent, body, limit))
 
+    def recall(self, url: str) -> Mapping[str, str]:
+        address = target_of(url).url
+        known = self._uncommitted.get(address)
+        return known if known is not None else self._kept(address)
+
+    def note(self, url: str, notes: Mapping[str, str]) -> None:
+        self._uncommitted[target_of(url).url] = {**self.recall(url), **notes}
+
+    def slow_down(self, rate: RateLimit) -> None:
+        self._slower = RateWindow(rate, clock=self._clock, sleep=self._sleep)
+
     def commit_validators(self) -> None:
         """Keep the validators of the replies since the last time: what they gave is stored and need not come again."""
         if self._validators is not None:
             for url, found in self._uncommitted.items():
-                if found or self._validators.get(url):
+                if found != self._validators.get(url):
                     self._validators.put(url, found)
         self._uncommitted.clear()
 
@@ -117,8 +132,11 @@ class HttpWeb:
         """Close all connections. Replies that weren't committed are sent again the next time."""
         self._exchanges.close()
 
+    def _kept(self, url: str) -> Mapping[str, str]:
+        return self._validators.get(url) if self._validators is not None else {}
+
     def _conditions(self, url: str) -> dict[str, str]:
-        known = self._validators.get(url) if self._validators is not None else {}
+        known = self._kept(url)
         pairs = (("if-none-match", "etag"), ("if-modified-since", "last-modified"))
         return {condition: known[name] for condition, name in pairs if known.get(name)}
 
@@ -163,6 +181,8 @@ class HttpWeb:
     def _exchanged(self, message: Message) -> Reply:
         addresses = self._book.addresses(message.target)
         self._window.wait()
+        if self._slower:
+            self._slower.wait()
         return self._exchanges.send(message, addresses)
 
 

@@ -64,7 +64,9 @@ class JiraConnector(Connector[JiraOptions]):
         if not (options.projects or options.jql.strip()):
             raise InvalidInputError(f"{self.name}: give projects, jql, or both")
         if _ORDER.search(options.jql) or len(options.jql) > 2_000:
-            raise InvalidInputError(f"{self.name}: jql must be a condition of at most 2,000 characters without ORDER BY")
+            raise InvalidInputError(
+                f"{self.name}: jql must be a condition of at most 2,000 characters without ORDER BY"
+            )
         if not all("=" in each for each in options.extra_fields):
             raise InvalidInputError(f"{self.name}: extra_fields are written as customfield_10050=Root cause")
         self._extra = {each.partition("=")[0]: each.partition("=")[2] for each in options.extra_fields}
@@ -83,9 +85,7 @@ class JiraConnector(Connector[JiraOptions]):
             yield from self._keys(server, cursor)
 
     def _login(self) -> _Server:
-        api = Api(
-            self.web, self._root, authorization(self.options.user, self.options.token_secret, self.secrets)
-        )
+        api = Api(self.web, self._root, authorization(self.options.user, self.options.token_secret, self.secrets))
         reply = api.get("/rest/api/2/serverInfo", "Jira")
         kind = maybe_text(reply.json(), "deploymentType").lower()
         if not kind:
@@ -123,7 +123,13 @@ class JiraConnector(Connector[JiraOptions]):
         began = str(position.get("from") or since)
         token, start = str(position.get("token", "")), int(position.get("start", 0))
         reply = self._search(
-            server, self._jql(began), _CHANGES, size=PAGE_ISSUES, fields=[*FIELDS, *self._extra], token=token, start=start
+            server,
+            self._jql(began),
+            _CHANGES,
+            size=PAGE_ISSUES,
+            fields=[*FIELDS, *self._extra],
+            token=token,
+            start=start,
         )
         issues = listed(reply, "issues", self.name)
         if server.kind == "cloud":

@@ -78,9 +78,7 @@ _TSX = Language(
     wrappers=_types(_TYPED_WRAPPERS),
     function="language_tsx",
 )
-_GO = Language(
-    "go", "tree_sitter_go", leaves=_types("function_declaration method_declaration type_declaration")
-)
+_GO = Language("go", "tree_sitter_go", leaves=_types("function_declaration method_declaration type_declaration"))
 _RUST = Language(
     "rust",
     "tree_sitter_rust",
@@ -107,7 +105,10 @@ _CSHARP = Language(
     wrappers=_types("global_statement"),
 )
 _RUBY = Language(
-    "ruby", "tree_sitter_ruby", containers=_types("class module singleton_class"), leaves=_types("method singleton_method")
+    "ruby",
+    "tree_sitter_ruby",
+    containers=_types("class module singleton_class"),
+    leaves=_types("method singleton_method"),
 )
 _PHP = Language(
     "php",

@@ -79,7 +79,7 @@ class _Found:
 
     def add_comment(self, node: Node) -> None:
         """Kept until it shows what it is about; one that ends a line of code belongs to that."""
-        if not self.above and self.last and node.start_point[0] == self.last.end_point[0]:
+        if not self.above and self.last and 0 < self.last.end_point[1] and node.start_point[0] == self.last.end_point[0]:
             self._extend(node)
         else:
             if self.above and node.start_point[0] > self.above[-1].end_point[0] + 1:
@@ -122,7 +122,7 @@ class _Writer:
         found = _Found()
         documented = self._docstring(parent)
         for node in self._flattened(parent, _MAX_DEPTH):
-            if documented is not None and node == documented:
+            if node in (documented, *_braces(parent)):
                 continue
             definition = self._definition(node) if level < _MAX_DEPTH else None
             if definition is not None:
@@ -136,7 +136,7 @@ class _Writer:
             yield self._documentation(docstring_text(self._text(documented)))
         spans = [span for span in found.loose if self.code[slice(*span)].strip(_PUNCTUATION)]
         loose = "\n\n".join(self._dedented(*span).strip("\n") for span in spans)
-        if head is not None and (loose or not found.definitions):
+        if head is not None:
             loose = f"{self._dedented(*head).rstrip()}\n{textwrap.indent(loose, '    ')}"
         yield from self._fenced(loose)
         for one in found.definitions:
@@ -210,6 +210,11 @@ class _Writer:
 
     def _text(self, node: Node) -> str:
         return self.code[node.start_byte : node.end_byte].decode(errors="replace")
+
+
+def _braces(body: Node) -> list[Node]:
+    """Those around a class's members, which aren't shown."""
+    return [node for node in (body.children[0], body.children[-1]) if node.type in ("{", "}")] if body.children else []
 
 
 def _has_text(node: Node) -> bool:

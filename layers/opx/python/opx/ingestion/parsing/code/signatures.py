@@ -51,19 +51,20 @@ def signature(node: Node, code: bytes, language: str) -> str:
     text = b" ".join(parts).strip().decode(errors="replace")
     if end == node.end_byte:
         text = text.partition("\n")[0]
-    text = " ".join(text.split()).rstrip("{:= ").removesuffix("=>").rstrip()
+    text = " ".join(text.split()).rstrip("{:=; ").removesuffix("=>").rstrip()
     if language == "python":
         text = _RECEIVER.sub("(", _PYTHON_START.sub("", text), count=1)
     return text.replace('"', "") if language == "hcl" else text
 
 
 def _annotations(node: Node) -> list[Node]:
-    """In the order of the text; they may stand among the modifiers."""
+    """And comments, in the order of the text; they may stand among the modifiers."""
     children = [*node.children]
     for child in node.children:
         if child.type == "modifiers":
             children.extend(child.children)
-    return sorted((child for child in children if child.type in _ANNOTATIONS), key=lambda child: child.start_byte)
+    left_out = (child for child in children if child.type in _ANNOTATIONS or "comment" in child.type)
+    return sorted(left_out, key=lambda child: child.start_byte)
 
 
 def _values(node: Node) -> list[Node]:

@@ -1,0 +1,41 @@
+"""Pulls sources into the corpus: one that a message names at a time, for as long as the function may run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from opx.bootstrap import bootstrap
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
+from opx.services import Services
+from opx.sources.asked import pull_asked
+
+RESERVE_MS = 120_000
+"""Left for the page in hand, which may have to wait for its source a minute."""
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    return bootstrap(function_settings())
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], None]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> None:
+        """The queue hands out one message at a time, so that one which fails is alone with it."""
+
+        def stop() -> bool:
+            return bool(context.get_remaining_time_in_millis() < RESERVE_MS)
+
+        for record in event["Records"]:
+            pull_asked(record["body"], started(), stop=stop, report=report)
+
+    return handler
+
+
+handler = make_handler()

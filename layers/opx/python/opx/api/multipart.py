@@ -1,0 +1,166 @@
+"""Bodies of multipart/form-data (RFC 7578): fields, and files with their names, within limits.
+
+The body is in memory already: API Gateway and Lambda leave no other way, and limit it to a few megabytes.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from opx.api.fields import RequestError
+
+MEDIA_TYPE = "multipart/form-data"
+FILE_FIELD = "file"
+MAX_PARTS = 120
+"""A hundred files, and fields."""
+MAX_NAME_CHARACTERS = 200
+_MAX_FIELD_BYTES = 64 * 1024
+_MAX_BOUNDARY = 70
+"""RFC 2046, section 5.1.1."""
+_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+"""Control and formatting characters, with which a name can look like another."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file of a form, under the name that its sender gave it."""
+
+    name: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Fields in order, as often as they were given, and files."""
+
+    fields: tuple[tuple[str, str], ...]
+    files: tuple[UploadedFile, ...]
+
+
+@dataclass(slots=True)
+class _Part:
+    headers: dict[bytes, bytes] = field(default_factory=dict)
+    name: bytearray = field(default_factory=bytearray)
+    value: bytearray = field(default_factory=bytearray)
+    data: bytearray = field(default_factory=bytearray)
+
+
+def is_form(content_type: str) -> bool:
+    """Whether a body with this content-type is a form."""
+    return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
+
+
+def read_form(content_type: str, body: bytes) -> Form:
+    """The form in a body. Raises `RequestError` for a body that is none, too many parts, and names that no file may
+    have."""
+    fields: list[tuple[str, str]] = []
+    files: list[UploadedFile] = []
+    for part in _parts(_boundary(content_type), body):
+        options = _disposition(part)
+        name = _text(options.get(b"name", b""), "a part's name")
+        if b"filename" in options:
+            if name != FILE_FIELD:
+                raise RequestError(f"files are sent in the field {FILE_FIELD}, not {name[:60]!r}")
+            files.append(UploadedFile(checked_name(_text(options[b"filename"], "a file's name")), bytes(part.data)))
+        elif name == FILE_FIELD:
+            raise RequestError(f"a part {FILE_FIELD} needs a filename: its extension tells the format")
+        else:
+            fields.append((name, _field_text(name, part.data)))
+    return Form(tuple(fields), tuple(files))
+
+
+def checked_name(name: str) -> str:
+    """The name in Unicode's composed form. Raises `RequestError` for one that is a path, hides something, or can't be
+    the name of an object."""
+    composed = unicodedata.normalize("NFC", name)
+    shown = ascii(composed[:60])
+    # What only looks like a dot or a slash becomes one here.
+    plain = unicodedata.normalize("NFKC", composed)
+    if any(unicodedata.category(character) in _INVISIBLE for character in composed):
+        raise RequestError(f"the file name {shown} has invisible characters")
+    if any(separator in plain for separator in "/\\") or plain.startswith(".") or plain != plain.strip() or not plain:
+        raise RequestError(f"the file name {shown} must be a plain name: no folders, no dot or blank at its ends")
+    if plain.endswith(".") or len(composed) > MAX_NAME_CHARACTERS:
+        raise RequestError(
+            f"the file name {shown} must end with its extension and have {MAX_NAME_CHARACTERS} characters"
+        )
+    return composed
+
+
+def _boundary(content_type: str) -> bytes:
+    from python_multipart.multipart import parse_options_header
+
+    try:
+        found = parse_options_header(content_type)[1].get(b"boundary", b"")
+    except ValueError:  # characters that no header has
+        found = b""
+    if not 0 < len(found) <= _MAX_BOUNDARY:
+        raise RequestError(f"the content-type {MEDIA_TYPE} needs its boundary")
+    return found
+
+
+def _parts(boundary: bytes, body: bytes) -> Iterator[_Part]:
+    from python_multipart.exceptions import FormParserError
+    from python_multipart.multipart import MultipartParser
+
+    parts: list[_Part] = []
+    ended: list[bool] = []
+
+    def begin() -> None:
+        if len(parts) == MAX_PARTS:
+            raise RequestError(f"the form has more than {MAX_PARTS} parts")
+        parts.append(_Part())
+
+    def add(to: str, data: bytes, start: int, end: int) -> None:
+        found: bytearray = getattr(parts[-1], to)
+        found += data[start:end]
+
+    def end_header() -> None:
+        part = parts[-1]
+        part.headers[bytes(part.name).lower()] = bytes(part.value)
+        part.name, part.value = bytearray(), bytearray()
+
+    parser = MultipartParser(
+        boundary,
+        {
+            "on_part_begin": begin,
+            "on_header_field": partial(add, "name"),
+            "on_header_value": partial(add, "value"),
+            "on_header_end": end_header,
+            "on_part_data": partial(add, "data"),
+            "on_end": lambda: ended.append(True),
+        },
+    )
+    try:
+        parser.write(body)
+        parser.finalize()
+    except FormParserError as exc:
+        raise RequestError(f"the body is not {MEDIA_TYPE} with this boundary: {str(exc)[:100]}") from exc
+    if not ended:
+        raise RequestError(f"the body is not {MEDIA_TYPE} with this boundary, or it was cut off")
+    yield from parts
+
+
+def _disposition(part: _Part) -> dict[bytes, bytes]:
+    from python_multipart.multipart import parse_options_header
+
+    kind, options = parse_options_header(part.headers.get(b"content-disposition", b""))
+    if kind != b"form-data" or b"name" not in options:
+        raise RequestError("a part of the form has no content-disposition with a name")
+    return options
+
+
+def _field_text(name: str, data: bytearray) -> str:
+    if len(data) > _MAX_FIELD_BYTES:
+        raise RequestError(f"the field {name[:60]!r} may have {_MAX_FIELD_BYTES:,} bytes; files go into {FILE_FIELD}")
+    return _text(bytes(data), f"the field {name[:60]!r}")
+
+
+def _text(data: bytes, what: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise RequestError(f"{what} is not UTF-8") from exc

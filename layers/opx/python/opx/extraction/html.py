@@ -1,0 +1,24 @@
+"""HTML that is within another document, as Markdown."""
+
+from __future__ import annotations
+
+import io
+
+from opx.domain.knowledge import Category, Retention, Tier
+from opx.errors import UnparsableDocumentError
+from opx.ingestion.parsing.html import parse_html
+from opx.ingestion.parsing.source import Source
+
+
+def markdown_of(html: str) -> str:
+    """The Markdown of a page, "" if it has no text. Raises `UnparsableDocumentError` for what is nested too deeply."""
+    data = html.encode("utf-8", "replace")
+    if not data.strip():
+        return ""
+    no_category = Category("documents", Tier.INTERNAL, 1.0, Retention.parse("permanent"))
+    try:
+        return "".join(parse_html(Source("it", data, io.BytesIO(), no_category)).lines)
+    except UnparsableDocumentError as exc:
+        if "no text" in str(exc):
+            return ""
+        raise UnparsableDocumentError(str(exc).removeprefix("it: ")) from exc

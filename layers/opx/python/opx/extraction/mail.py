@@ -1,0 +1,153 @@
+"""E-mail messages: what was written, and what is attached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from email import message_from_binary_file
+from email.errors import MessageError
+from email.message import Message
+from email.policy import default
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+from opx.errors import UnparsableDocumentError
+from opx.extraction.markdown import plain
+from opx.extraction.mail_text import body_markdown
+from opx.extraction.output import Job, Output
+
+MAX_PARTS = 200
+MAX_ATTACHMENTS = 50
+_HEADERS = ("from", "to", "date", "subject", "received", "message-id", "mime-version", "content-type", "return-path")
+_EXTENSIONS = {
+    "application/pdf": ".pdf",
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "text/html": ".html",
+    "text/csv": ".csv",
+    "application/json": ".json",
+    "text/plain": ".txt",
+}
+_NO_DOCUMENTS = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature", "text/calendar")
+
+
+def read_email(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so
+    """The plain text, or else the HTML, then the attachments; headers as title and metadata."""
+    with path.open("rb") as file:
+        message = message_from_binary_file(file, policy=default)
+    if not any(message.get(name) is not None for name in _HEADERS):
+        raise UnparsableDocumentError("it is no e-mail message: it has none of its headers; save it again as .eml")
+    bodies, attachments = _parts(message, output)
+    subject = _header(message, "subject")
+    body = _body(bodies)
+    output.text(body)
+    written = 0
+    for number, part in enumerate(attachments, start=1):
+        if number > MAX_ATTACHMENTS:
+            output.unread(f"{len(attachments) - MAX_ATTACHMENTS} more attachments are not read")
+            break
+        written += _write_attachment(part, number, output)
+    if not body and not written:
+        output.text(plain(subject))  # an alert may say all in its subject
+    output.finish(subject, _metadata(message))
+
+
+def _parts(message: Message, output: Output) -> tuple[list[Message], list[Message]]:
+    """Parts to read as what was written, and those that are attached."""
+    bodies: list[Message] = []
+    attachments: list[Message] = []
+    for count, part in enumerate(_leaves(message)):
+        if count >= MAX_PARTS:
+            output.unread(f"only the first {MAX_PARTS} parts of the message are read")
+            break
+        kind = part.get_content_type()
+        named = part.get_content_disposition() == "attachment" or bool(_file_name(part))
+        if kind.startswith("multipart/"):  # it has none of the parts that it speaks of
+            bodies += [part] if str(part.get_payload()).strip() else []
+        elif kind in ("text/plain", "text/html") and not named:
+            bodies.append(part)
+        elif kind not in _NO_DOCUMENTS:
+            attachments.append(part)
+    return bodies, attachments
+
+
+def _leaves(message: Message) -> Iterator[Message]:
+    """Parts without parts, and whole messages; not by recursion, as messages may nest thousands deep."""
+    waiting = [message]
+    while waiting:
+        part = waiting.pop()
+        whole = part is not message and part.get_content_type() == "message/rfc822"
+        content = part.get_payload()
+        if isinstance(content, list) and not whole:
+            waiting += [each for each in reversed(content) if isinstance(each, Message)]
+        else:
+            yield part
+
+
+def _body(bodies: list[Message]) -> str:
+    """Plain text where there is some, as every alternative says the same."""
+    texts = [_decoded(part) for part in bodies if part.get_content_type() != "text/html"]
+    html = [_decoded(part) for part in bodies if part.get_content_type() == "text/html"]
+    return body_markdown("\n\n".join(text for text in texts if text.strip()), "\n".join(html))
+
+
+def _decoded(part: Message) -> str:
+    data = part.get_payload(decode=True)
+    if not isinstance(data, bytes):
+        return str(part.get_payload())
+    charset = str(part.get_content_charset("utf-8"))
+    for encoding in (charset, "utf-8", "cp1252"):
+        try:
+            return data.decode(encoding)
+        except (LookupError, UnicodeDecodeError, ValueError):
+            continue
+    return data.decode("utf-8", "replace")
+
+
+def _write_attachment(part: Message, number: int, output: Output) -> bool:
+    """Whether there was anything in it."""
+    name = _file_name(part)
+    if part.get_content_type() == "message/rfc822":
+        inner = part.get_payload()
+        message = inner[0] if isinstance(inner, list) and inner else None
+        subject = _header(message, "subject") if isinstance(message, Message) else ""
+        data: Any = message.as_bytes() if isinstance(message, Message) else b""
+        name = (name or subject or f"message {number}").removesuffix(".eml") + ".eml"
+    else:
+        data = part.get_payload(decode=True)
+        name = name or f"attachment {number}{_EXTENSIONS.get(part.get_content_type(), '')}"
+    if not isinstance(data, bytes) or not data:
+        output.unread(f"{name} is empty, or can't be decoded")
+        return False
+    output.attachment(data, name)
+    return True
+
+
+def _file_name(part: Message) -> str:
+    try:
+        name = part.get_filename() or ""
+    except (ValueError, LookupError, MessageError, AttributeError, IndexError):
+        return ""
+    return str(name).replace("\\", "/").rpartition("/")[2].strip()
+
+
+def _header(message: Message | None, name: str) -> str:
+    """The header's text, "" if it isn't there or can't be read."""
+    if message is None:
+        return ""
+    try:
+        return str(message.get(name) or "").strip()
+    except (ValueError, LookupError, MessageError, AttributeError, IndexError, TypeError):
+        return ""  # the standard library trips over some broken headers
+
+
+def _metadata(message: Message) -> dict[str, Any]:
+    found = {"author": _header(message, "from"), "to": _header(message, "to")}
+    try:
+        sent = parsedate_to_datetime(_header(message, "date"))
+        found["created_at"] = found["last_updated"] = sent.isoformat()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        pass
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,231 @@
+"""PDF files, by PDFium: text page by page, and which pages have none."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pypdfium2 as pdfium
+from pypdfium2 import raw
+
+from opx.errors import UnparsableDocumentError
+from opx.extraction.output import Job, Output
+from opx.extraction.pdf_layout import Style, blocks
+from opx.extraction.pdf_margins import without_margins
+from opx.extraction.pdf_outline import Outline
+from opx.extraction.pdf_tables import Grid, grids
+from opx.extraction.pdf_words import PageText, Row, rows_of
+
+_SAMPLED = 24
+"""Pages that tell the sizes of text and headings."""
+_MAX_HEADING_SIZES = 4
+_MAX_ATTACHMENTS = 50
+_PICTURE_SHARE = 0.04
+"""Pictures that cover less of a page are logos and icons."""
+_WRONG_PASSWORD = "password"  # noqa: S105 - a word of PDFium's message
+_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
+_NO_TITLE = re.compile(r"untitled|\(?anonymous\)?|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|rtf|odt)", re.IGNORECASE)
+_TITLE_OF_PROGRAM = re.compile(r"microsoft (?:word|powerpoint|excel) - ", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Page:
+    """What was found on a page (from 0). `drawn`: there is something on it."""
+
+    index: int
+    height: float
+    rows: list[Row]
+    tables: list[Grid]
+    drawn: bool
+
+
+def read_pdf(path: Path, job: Job, output: Output) -> None:
+    """Text as Markdown, in the order of reading; pages without any are named; attachments are handed on."""
+    document = opened(path)
+    count = len(document)
+    read = min(count, job.pages)
+    outline = Outline(document)
+    style = _style(document, read, by_outline=bool(outline))
+    paragraphs = Paragraphs(output)
+    for page in without_margins(_pages(document, read)):
+        _write_page(page, outline, style, output, paragraphs)
+        _write_pictures(document, page, job, output)
+    paragraphs.flush()
+    if count > read:
+        output.unread(f"only the first {read:,} of {count:,} pages are read (OPX_PARSE_PAGES)")
+    _write_attachments(document, output)
+    output.finish(_title(document), _metadata(document))
+
+
+def opened(path: Path) -> pdfium.PdfDocument:
+    """The document, which may be encrypted with an empty password. Raises `UnparsableDocumentError`."""
+    try:
+        document = pdfium.PdfDocument(path, password="")
+        pages = len(document)
+    except pdfium.PdfiumError as exc:
+        if _WRONG_PASSWORD in str(exc).lower():
+            raise UnparsableDocumentError("it is encrypted; save it without a password") from exc
+        raise UnparsableDocumentError("it is broken, or no PDF; print or export it to PDF again") from exc
+    if not pages:
+        raise UnparsableDocumentError("it has no pages; export it again")
+    return document
+
+
+def _pages(document: pdfium.PdfDocument, count: int) -> Iterator[_Page]:
+    for index in range(count):
+        try:
+            page = document[index]
+        except pdfium.PdfiumError:
+            yield _Page(index, 0.0, [], [], drawn=True)  # broken, and listed like a page that is only a picture
+            continue
+        rows = _rows(page)
+        drawn = bool(rows) or raw.FPDFPage_CountObjects(page) > 0
+        yield _Page(index, page.get_height(), rows, _tables(page, rows), drawn)
+        page.close()
+
+
+def _rows(page: pdfium.PdfPage) -> list[Row]:
+    text = PageText(page)
+    try:
+        return [row for row in rows_of(text.segments()) if row.text.strip()]
+    finally:
+        text.close()
+
+
+def _tables(page: pdfium.PdfPage, rows: list[Row]) -> list[Grid]:
+    if not rows:
+        return []
+    segments = [segment for row in rows for segment in row.segments]
+    return [grid for grid in grids(page) if grid.fits([each for each in segments if grid.holds(each)])]
+
+
+def _style(document: pdfium.PdfDocument, count: int, *, by_outline: bool) -> Style:
+    """The size most characters have, and the larger sizes, of pages from all over the document."""
+    sizes: Counter[float] = Counter()
+    for index in range(0, count, max(1, count // _SAMPLED)):
+        try:
+            rows = _rows(document[index])
+        except pdfium.PdfiumError:
+            continue
+        for row in rows:
+            sizes[round(row.size * 2) / 2] += len(row.text)
+    if not sizes:
+        return Style(10.0)
+    body = max(sizes, key=lambda size: (sizes[size], -size))
+    larger = sorted((size for size in sizes if size >= body * 1.12), reverse=True)
+    return Style(body, tuple(larger[:_MAX_HEADING_SIZES]), by_outline)
+
+
+class Paragraphs:
+    """Writes blocks; the last of a page waits for the next page, on which its sentence may go on."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._held = ""
+
+    def add(self, block: str) -> None:
+        if self._held and _goes_on(self._held, block):
+            self._held += f" {block}"
+            return
+        self.flush()
+        self._held = block
+
+    def flush(self) -> None:
+        self._output.text(self._held)
+        self._held = ""
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether the second paragraph begins within a sentence of the first."""
+    return "\n" not in before + after and before[0] not in "#|`\\" and (before[-1].isalnum() or before[-1] == ",") and (
+        after[:1].islower()
+    )
+
+
+def _write_page(page: _Page, outline: Outline, style: Style, output: Output, paragraphs: Paragraphs) -> None:
+    if not page.rows:
+        if page.drawn:
+            paragraphs.flush()
+            output.scan(page.index + 1)
+        return
+    for found in outline.mark(page.index, page.rows):
+        paragraphs.add(found)
+    for block in blocks(page.rows, page.tables, style):
+        paragraphs.add(block)
+
+
+def _write_pictures(document: pdfium.PdfDocument, found: _Page, job: Job, output: Output) -> None:
+    """Large pictures on pages that have text, too: of others the whole page is a picture."""
+    if not found.rows:
+        return
+    page = document[found.index]
+    area = page.get_width() * page.get_height()
+    for shape in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
+        x0, y0, x1, y1 = shape.get_bounds()
+        if (x1 - x0) * (y1 - y0) < area * _PICTURE_SHARE:
+            continue
+        name = f"picture on page {found.index + 1}"
+        data = _picture(shape, job)
+        output.picture(data, name)
+    page.close()
+
+
+def _picture(shape: Any, job: Job) -> bytes:
+    """The picture as PNG, or only its bytes as they are if nobody will look at it."""
+    if not job.images:
+        return bytes(shape.get_data())
+    import io
+
+    target = io.BytesIO()
+    try:
+        shape.get_bitmap().to_pil().convert("RGB").save(target, "PNG")
+    except (pdfium.PdfiumError, ValueError):
+        return b""
+    return target.getvalue()
+
+
+def _write_attachments(document: pdfium.PdfDocument, output: Output) -> None:
+    count = document.count_attachments()
+    for index in range(min(count, _MAX_ATTACHMENTS)):
+        name = f"attachment {index + 1}"
+        try:
+            attachment = document.get_attachment(index)
+            name = attachment.get_name() or name
+            data = bytes(attachment.get_data())
+        except pdfium.PdfiumError:
+            output.unread(f"{name} can't be read")
+            continue
+        output.attachment(data, name)
+    if count > _MAX_ATTACHMENTS:
+        output.unread(f"{count - _MAX_ATTACHMENTS} more attachments are not read")
+
+
+def _title(document: pdfium.PdfDocument) -> str:
+    title = _TITLE_OF_PROGRAM.sub("", document.get_metadata_value("Title")).strip()
+    return "" if _NO_TITLE.fullmatch(title) else title
+
+
+def _metadata(document: pdfium.PdfDocument) -> dict[str, Any]:
+    found = {"author": document.get_metadata_value("Author").strip()}
+    found["created_at"] = _date(document.get_metadata_value("CreationDate"))
+    found["last_updated"] = _date(document.get_metadata_value("ModDate"))
+    return {name: value for name, value in found.items() if value}
+
+
+def _date(text: str) -> str:
+    """ISO 8601 of a PDF's date (ISO 32000-1, 7.9.4), "" for what is none."""
+    match = _DATE.match(text.strip())
+    if not match:
+        return ""
+    numbers = [int(match[at]) if match[at] else (1 if at in (2, 3) else 0) for at in range(1, 7)]
+    sign = -1 if match[7] == "-" else 1
+    offset = sign * timedelta(hours=int(match[8] or 0), minutes=int(match[9] or 0))
+    try:
+        return datetime(*numbers, tzinfo=timezone(offset)).isoformat()  # type: ignore[arg-type,misc]
+    except (ValueError, OverflowError):
+        return ""

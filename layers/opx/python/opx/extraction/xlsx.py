@@ -1,0 +1,137 @@
+"""Excel workbooks: a section and a table for each sheet."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+from openpyxl import load_workbook
+from openpyxl.utils.exceptions import InvalidFileException
+
+from opx.errors import UnparsableDocumentError
+from opx.extraction.markdown import heading, plain, table
+from opx.extraction.output import Job, Output
+from opx.extraction.packages import checked_package, core_metadata
+
+MAX_ROWS = 10_000
+"""Of a sheet. More are data for a database, not knowledge to search in words."""
+MAX_COLUMNS = 100
+_ROWS_OF_TABLE = 200
+"""A longer table is written as several with the same header, so that cells keep their meaning wherever it is cut."""
+_SHEET_LEVEL = 2
+_EMPTY_ROWS_AT_END = 1000
+
+
+def read_xlsx(path: Path, job: Job, output: Output) -> None:
+    """Values as they were last calculated; dates and numbers as people write them; hidden sheets are left out."""
+    with checked_package(path, job.unpacked_bytes) as package:
+        title, metadata = core_metadata(package)
+    try:
+        with warnings.catch_warnings(action="ignore"), path.open("rb") as file:
+            workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            for sheet in workbook.worksheets:
+                _write_sheet(sheet, output)
+            workbook.close()
+    except (InvalidFileException, BadZipFile, KeyError) as exc:
+        raise UnparsableDocumentError("it is no Excel workbook; save it again as .xlsx") from exc
+    output.finish(title, metadata)
+
+
+def _write_sheet(sheet: Any, output: Output) -> None:
+    if sheet.sheet_state != "visible":
+        output.unread(f"sheet {sheet.title!r} is hidden")
+        return
+    sheet.reset_dimensions()  # what the file states may be far from what it has
+    rows = _Rows(sheet)
+    named = False
+    for region in _regions(rows):
+        if not named:
+            output.text(heading(_SHEET_LEVEL, sheet.title))
+            named = True
+        for block in _tables(region):
+            output.text(block)
+    if rows.cut:
+        output.unread(f"sheet {sheet.title!r} is read to row {MAX_ROWS:,} and column {MAX_COLUMNS:,} only")
+
+
+class _Rows:
+    """A sheet's rows as texts, within bounds. `cut` once something was left out."""
+
+    def __init__(self, sheet: Any) -> None:
+        self._sheet = sheet
+        self.cut = False
+
+    def __iter__(self) -> Iterator[list[str]]:
+        empty = 0
+        for number, row in enumerate(self._sheet.iter_rows(values_only=True), start=1):
+            cells = [_shown(value) for value in row[:MAX_COLUMNS]]
+            self.cut = self.cut or any(value is not None for value in row[MAX_COLUMNS:])
+            empty = 0 if any(cells) else empty + 1
+            if number > MAX_ROWS or empty > _EMPTY_ROWS_AT_END:
+                self.cut = self.cut or number > MAX_ROWS
+                return
+            yield cells
+
+
+def _regions(rows: Iterable[list[str]]) -> Iterator[list[list[str]]]:
+    """Runs of rows between empty ones, without the columns that are empty at their left."""
+    region: list[list[str]] = []
+    for row in rows:
+        if any(row):
+            region.append(row)
+        elif region:
+            yield _trimmed(region)
+            region = []
+    if region:
+        yield _trimmed(region)
+
+
+def _trimmed(region: list[list[str]]) -> list[list[str]]:
+    left = min(next(at for at, cell in enumerate(row) if cell) for row in region)
+    return [row[left:] for row in region]
+
+
+def _tables(region: list[list[str]]) -> Iterator[str]:
+    """A title above a table, and what stands in one column, as text; the rest as tables with their header."""
+    while region and (len(region) == 1 or _width(region[0]) == 1 < _width(region[1])) and _width(region[0]) == 1:
+        yield plain(" ".join(filter(None, region[0])))
+        region = region[1:]
+    if not region:
+        return
+    if max(map(_width, region)) == 1:
+        yield "\n".join(plain(" ".join(filter(None, row))) for row in region)
+        return
+    has_header = len(region) > 1 and _is_header(region[0])
+    header, body = (region[:1], region[1:]) if has_header else ([], region)
+    for start in range(0, len(body), _ROWS_OF_TABLE):
+        yield table([*header, *body[start : start + _ROWS_OF_TABLE]], header=has_header)
+
+
+def _width(row: Sequence[str]) -> int:
+    """The number of cells that hold something."""
+    return sum(map(bool, row))
+
+
+def _is_header(row: Sequence[str]) -> bool:
+    """Words, each once, and no figures."""
+    cells = [cell for cell in row if cell]
+    return len(set(cells)) == len(cells) and not any(cell[:1].isdigit() or cell[:1] == "-" for cell in cells)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, datetime):
+        midnight = value.time() == time(0)
+        return value.date().isoformat() if midnight else value.isoformat(" ", "seconds")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return str(value)

@@ -1,0 +1,255 @@
+"""AsciiDoc to Markdown, line by line: what most pages use, as the AsciiDoc Language Documentation describes it.
+
+Attributes are put in, but no file is included. What isn't known stays as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from opx.domain.remarks import Remark, RemarkKind
+from opx.ingestion.parsing.asciidoc_tables import markdown_table
+from opx.ingestion.parsing.asciidoc_text import inline, with_attributes
+from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.source import ParsedSource, Source
+from opx.ingestion.parsing.writing import fenced, heading, plain_text
+
+_TITLE = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*)")
+_ATTRIBUTE = re.compile(r":(!?)([A-Za-z0-9_][\w-]{0,100})(!?):(?:[ \t]+(.*))?\Z")
+_AUTHOR = re.compile(r"(\w[^<>:\n]{0,200}?)[ \t]*<([^<>\s]+)>")
+_REVISION = re.compile(r"v?(\d[\w.-]*)?(?:,?[ \t]*(\d{4}-\d{2}-\d{2}))?(?:[:,].*)?\Z")
+_BLOCK_ATTRIBUTES = re.compile(r"\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]\Z")
+_DELIMITER = re.compile(r"(-{4,}|\.{4,}|\+{4,}|={4,}|\*{4,}|_{4,}|/{4,}|--|```|[|,:!]={3,})([\w+#.-]*)\Z")
+_ITEM = re.compile(r"[ \t]*(\*{1,5}|\.{1,5}|-|\d{1,9}\.)[ \t]+(\S.*)")
+_DESCRIBED = re.compile(r"[ \t]*(\S.{0,300}?)(::{1,3}|;;)(?:[ \t]+(.*))?\Z")
+_ADMONITION = re.compile(r"(NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+(.*)")
+_INCLUDE = re.compile(r"include::([^\[\]]+)\[")
+_CONDITION = re.compile(r"(?:ifdef|ifndef|ifeval|endif)::[^\[]*\[(.*)\]\Z")
+_BLOCK_TITLE = re.compile(r"\.([^ \t.].*)\Z")
+_OPTION = re.compile(r"(?:[^,\"]|\"[^\"]*\"?)+|(?<=,)(?=,)|^(?=,)")
+_ADMONITIONS = ("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION")
+_MAX_DEPTH = 6
+_MAX_AUTHORS = 1_000
+MAX_ADDED = 256 * 1024
+"""Characters that attributes may add to a page."""
+
+
+def parse_asciidoc(source: Source) -> ParsedSource:
+    """The page as Markdown; title, author, version, date, description and keywords from its header.
+
+    Raises `UnparsableDocumentError`. Held in memory whole, as attributes hold from where they are set.
+    """
+    lines = not_blank(text_lines(source), source.name, "there is nothing but white space in it; upload it again")
+    page = _Page(source.name, "".join(lines).split("\n"))
+    title = page.header()
+    blocks = page.blocks()
+    return ParsedSource(title or None, page.metadata, cut_lines(blocks, source.name), page.remarks)
+
+
+@dataclass(slots=True)
+class _Page:
+    name: str
+    lines: list[str]
+    at: int = 0
+    room: int = MAX_ADDED
+    attributes: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)
+    """What stood in brackets above the block: its style, and the language."""
+
+    open_blocks: list[str] = field(default_factory=list)
+    headings: list[str] = field(default_factory=list)
+
+    def header(self) -> str:
+        """The title; leaves `at` below the header."""
+        while self.at < len(self.lines) and (not self._line().strip() or self._takes_no_space()):
+            self.at += 1
+        found = _TITLE.match(self._line()) if self.at < len(self.lines) else None
+        if not found or len(found[1]) > 1:
+            return ""
+        self.at += 1
+        plain = 0
+        while self.at < len(self.lines) and self._line().strip():
+            if not self._takes_no_space():
+                self._author_or_revision(self._line(), plain)
+                plain += 1
+            self.at += 1
+        title = inline(self._filled(found[2]))
+        self.headings.append(heading(1, title))
+        self._declared()
+        return title
+
+    def _author_or_revision(self, line: str, number: int) -> None:
+        if number == 0:
+            authors = [match[1] for match in _AUTHOR.finditer(line[:_MAX_AUTHORS])]
+            self.metadata["author"] = ", ".join(authors) or line[:200].partition(";")[0].strip()
+        elif number == 1 and (match := _REVISION.match(line)):
+            found = {"version": match[1], "last_updated": match[2]}
+            self.metadata.update({key: value for key, value in found.items() if value})
+
+    def _declared(self) -> None:
+        names = {"author": "author", "revnumber": "version", "description": "description", "lang": "language"}
+        for name, key in names.items():
+            if self.attributes.get(name):
+                self.metadata.setdefault(key, self.attributes[name])
+        if re.match(r"\d{4}-\d{2}-\d{2}\Z", self.attributes.get("revdate", "")):
+            self.metadata.setdefault("last_updated", self.attributes["revdate"])
+        if self.attributes.get("keywords"):
+            self.metadata.setdefault("tags", self.attributes["keywords"])
+
+    def _line(self) -> str:
+        return self.lines[self.at].rstrip()
+
+    def _takes_no_space(self) -> bool:
+        """A comment, an attribute that is set, a condition or an include, which is remarked on."""
+        line = self._line()
+        if line.startswith("//") and not line.startswith("////"):
+            return True
+        if match := _ATTRIBUTE.match(line):
+            if match[1] or match[3]:
+                self.attributes.pop(match[2].lower(), None)
+            else:
+                self.attributes[match[2].lower()] = self._filled(match[4] or "")
+            return True
+        if match := _INCLUDE.match(line):
+            text = f"{self.name}: line {self.at + 1} includes {match[1][:200]}, which is not followed"
+            self.remarks.append(Remark(RemarkKind.UNREAD_PART, text))
+            return True
+        condition = _CONDITION.match(line)
+        return bool(condition and not condition[1])
+
+    def blocks(self) -> Iterator[str]:
+        """The rest of the page."""
+        yield from self.headings
+        while self.at < len(self.lines):
+            line = self._line()
+            if not line.strip() or self._takes_no_space():
+                self.at += 1
+                continue
+            yield from self._block(line)
+
+    def _block(self, line: str) -> Iterator[str]:
+        if delimiter := _DELIMITER.match(line):
+            yield from self._delimited(line, delimiter)
+        elif found := _TITLE.match(line):
+            self.at += 1
+            yield heading(len(found[1]), self._inline(found[2]))
+            self.options = []
+        elif match := _BLOCK_ATTRIBUTES.match(line):
+            self.at += 1
+            self.options = [part.strip() for part in _OPTION.findall(match[1])]
+        elif match := _BLOCK_TITLE.match(line):
+            self.at += 1
+            yield f"**{self._inline(match[1])}**\n\n"
+        elif line == "+" or re.match(r"'{3,}\Z|<{3,}\Z", line):
+            self.at += 1
+        elif _ITEM.match(line) or _DESCRIBED.match(line):
+            yield from self._items()
+        else:
+            yield from self._paragraph()
+
+    def _delimited(self, line: str, delimiter: re.Match[str]) -> Iterator[str]:
+        """The block up to the same delimiter; what holds other blocks is gone through like the page itself."""
+        kind = delimiter[1]
+        self.at += 1
+        if kind[0] in "=*_" or (kind == "--" and not self._is_listing()):
+            yield from self._compound(line)
+            return
+        start = self.at
+        end = kind if kind == "```" else line
+        while self.at < len(self.lines) and self._line() != end:
+            self.at += 1
+        inside = self.lines[start : self.at]
+        self.at += 1
+        yield from self._verbatim(kind, inside, delimiter[2])
+        self.options = []
+
+    def _verbatim(self, kind: str, inside: list[str], language: str) -> Iterator[str]:
+        if kind[0] == "/":
+            return
+        if kind[1:].startswith("="):
+            separator = {"|": "|", "!": "!", ",": ",", ":": ":"}[kind[0]]
+            text = self._filled("\n".join(inside))
+            yield from markdown_table(text.split("\n"), self.options, separator)
+            return
+        lines = [line for line in inside if not self._is_include(line)]
+        yield from fenced((line + "\n" for line in lines), language or self._language())
+
+    def _compound(self, line: str) -> Iterator[str]:
+        """An example, sidebar, quote or admonition: where it ends, it is named again or the page ends."""
+        label = next((option for option in self.options if option in _ADMONITIONS), "")
+        self.options = []
+        if self.open_blocks and line in self.open_blocks:
+            del self.open_blocks[self.open_blocks.index(line) :]
+            return
+        self.open_blocks.append(line)
+        if label:
+            yield f"**{label.capitalize()}:**\n\n"
+
+    def _is_listing(self) -> bool:
+        return bool(self.options) and self.options[0] in ("source", "listing", "literal")
+
+    def _is_include(self, line: str) -> bool:
+        match = _INCLUDE.match(line)
+        if match:
+            text = f"{self.name}: a block includes {match[1][:200]}, which is not followed"
+            self.remarks.append(Remark(RemarkKind.UNREAD_PART, text))
+        return bool(match)
+
+    def _language(self) -> str:
+        """`[source,java]`, `[,java]`; "" for others."""
+        style = self.options[0].partition("%")[0] if self.options else ""
+        if style in ("source", "") and len(self.options) > 1 and re.match(r"[\w+#.-]{1,40}\Z", self.options[1]):
+            return self.options[1]
+        return self.attributes.get("source-language", "") if style == "source" else ""
+
+    def _items(self) -> Iterator[str]:
+        """The items of a list up to a blank line, nested by their marks."""
+        while self.at < len(self.lines) and (line := self._line()).strip():
+            if item := _ITEM.match(line):
+                mark = item[1]
+                indent = "  " * (min(len(mark), _MAX_DEPTH) - 1) if mark[0] in "*." else ""
+                text = re.sub(r"\[([ x*])\] ", lambda match: "[x] " if match[1] != " " else "[ ] ", item[2], count=1)
+                bullet = "1." if mark[0] == "." or mark[-1] == "." else "-"
+                yield f"{indent}{bullet} {self._inline(text)}\n"
+            elif described := _DESCRIBED.match(line):
+                yield f"- **{self._inline(described[1])}**{': ' if described[3] else ''}{self._inline(described[3] or '')}\n"
+            elif line == "+" or _DELIMITER.match(line) or _BLOCK_ATTRIBUTES.match(line):
+                break
+            elif not self._takes_no_space():
+                yield f"  {plain_text(self._inline(line.strip()))}\n"
+            self.at += 1
+        self.options = []
+        yield "\n"
+
+    def _paragraph(self) -> Iterator[str]:
+        start = self.at
+        found: list[str] = []
+        while self.at < len(self.lines) and (line := self._line()).strip():
+            if self.at > start and (_DELIMITER.match(line) or line == "+" or _BLOCK_ATTRIBUTES.match(line)):
+                break
+            if not self._takes_no_space():
+                found.append(line)
+            self.at += 1
+        if found and (found[0][0] in " \t" or self._is_listing()):
+            yield from fenced((line + "\n" for line in found), self._language())
+        elif found:
+            admonition = _ADMONITION.match(found[0])
+            label = admonition[1] if admonition else next((one for one in self.options if one in _ADMONITIONS), "")
+            found[0] = admonition[2] if admonition else found[0]
+            text = plain_text("\n".join(self._inline(line) for line in found))
+            yield f"**{label.capitalize()}:** {text}\n\n" if label else f"{text}\n\n"
+        self.options = []
+
+    def _inline(self, text: str) -> str:
+        return inline(self._filled(text))
+
+    def _filled(self, text: str) -> str:
+        """With the attributes put in, until they have added so much to the page that it must be meant to."""
+        found = with_attributes(text, self.attributes) if self.room > 0 else text
+        self.room -= max(0, len(found) - len(text))
+        return found

@@ -1,0 +1,67 @@
+"""Pulls that a message asks for: one at a time, and asked for again if there is more, or if it failed."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from opx.errors import InvalidInputError, SourceBusyError
+from opx.operations.metrics import Report
+from opx.sources.timing import MAX_RETRIES, retry_delay
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+log = logging.getLogger(__name__)
+
+MAX_DELAY_SECONDS = 900
+"""The longest that SQS keeps a message back. A source that wants longer is asked at its next time."""
+
+_WISHES = ("everything", "accept_missing")
+
+
+def pull_asked(body: str, services: Services, *, stop: Callable[[], bool], report: Report) -> None:
+    """Pull the source that a message names, for as long as `stop` allows; another message has the rest done.
+
+    A source that is being pulled already is left to who does it. Raises `InvalidInputError` for a message that names
+    no source, and for a source that isn't there or has wrong options.
+    """
+    asked = _asked(body)
+    source_id = asked["source"]
+    puller = services.puller(report)
+    try:
+        done = puller.pull(source_id, stop=stop, **{wish: bool(asked.get(wish)) for wish in _WISHES})
+    except SourceBusyError as exc:
+        log.info("left alone: %s", exc)
+        return
+    if done.more:
+        again = {"source": source_id, **({"accept_missing": True} if asked.get("accept_missing") else {})}
+        _send(services, again, 0)
+    elif done.error:
+        _try_again(services, source_id)
+
+
+def _try_again(services: Services, source_id: str) -> None:
+    """Three times, with growing pauses; afterwards the source waits for its next time."""
+    state = services.sources.state(source_id)
+    delay = retry_delay(state, services.clock())
+    if state.failures <= MAX_RETRIES and delay <= MAX_DELAY_SECONDS:
+        _send(services, {"source": source_id}, int(delay))
+
+
+def _send(services: Services, asked: Mapping[str, Any], delay: int) -> None:
+    if services.pulls is None:
+        raise InvalidInputError("pulls can't be asked for here: OPX_PULL_QUEUE_URL is not set")
+    services.pulls.send(json.dumps(asked), delay_seconds=delay)
+
+
+def _asked(body: str) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError as exc:
+        raise InvalidInputError("the message is not JSON") from exc
+    if not isinstance(found, dict) or not isinstance(found.get("source"), str):
+        raise InvalidInputError("the message names no source")
+    return found

@@ -1,0 +1,77 @@
+"""A directory of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
+from opx.domain.times import iso_time
+from opx.errors import SourceRefusedError
+from opx.sources.connector import Connector
+
+PAGE_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryOptions:
+    """`pattern` is matched against names, or against the path from `path` if it has a `/` (`docs/**/*.md`)."""
+
+    path: str
+    pattern: str = "*.md"
+    max_bytes: int = 32 * 1024 * 1024
+
+
+class Directory(Connector[DirectoryOptions]):
+    """Files of a directory and those below it: new, changed, renamed and deleted ones."""
+
+    options_type = DirectoryOptions
+
+    def pull(self, request: PullRequest) -> Iterator[Page]:  # noqa: ARG002 - files are listed as a whole
+        documents: list[SourceDocument] = []
+        refused: list[Refused] = []
+        size = 0
+        for path in self._files():
+            found = self._read(path)
+            if isinstance(found, Refused):
+                refused.append(found)
+                continue
+            documents.append(found)
+            size += len(found.content)
+            if size >= PAGE_BYTES:
+                yield Page(tuple(documents), refused=tuple(refused))
+                documents, refused, size = [], [], 0
+        yield Page(tuple(documents), refused=tuple(refused), complete=True)
+
+    def probe(self) -> None:
+        if not self._folder.is_dir():
+            raise SourceRefusedError(f"{self._folder} is no directory of this machine: mount it, or correct the path")
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.options.path).expanduser()
+
+    def _files(self) -> list[Path]:
+        """Every file whose name fits, hidden ones left out, in a stable order."""
+        self.probe()
+        pattern = self.options.pattern
+        found = self._folder.glob(pattern) if "/" in pattern else self._folder.rglob(pattern)
+        return sorted(path for path in found if path.is_file() and not self._is_hidden(path))
+
+    def _is_hidden(self, path: Path) -> bool:
+        return any(part.startswith(".") for part in path.relative_to(self._folder).parts)
+
+    def _read(self, path: Path) -> SourceDocument | Refused:
+        key = path.relative_to(self._folder).as_posix()
+        try:
+            facts = path.stat()
+            if facts.st_size > self.options.max_bytes:
+                return Refused(
+                    key, f"it has {facts.st_size:,} bytes; the limit is max_bytes {self.options.max_bytes:,}"
+                )
+            content = path.read_bytes()
+        except OSError as exc:
+            return Refused(key, f"it can't be read: {exc.strerror}")
+        facts_of = {"name": path.name, "source_uri": str(path), "last_updated": iso_time(facts.st_mtime)}
+        return SourceDocument(key, content, facts_of)

@@ -1,0 +1,181 @@
+"""Internet standards and the other RFCs, from the RFC Editor.
+
+The text of an RFC never changes; what others did to it does, and stands in the index. Each text is asked for together with
+a mark of its entry in the index, and only if there is no text with this mark yet is it sent again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDocument
+from opx.errors import InvalidInputError, SourceRefusedError
+from opx.ports.sources import WebReply
+from opx.sources.connector import Connector
+from opx.sources.standards.rfc_index import RfcEntry, read_index
+from opx.sources.standards.rfc_text import rfc_markdown
+from opx.sources.workplace.markdown import facts, joined, nested, one_line
+
+BASE_URL = "https://www.rfc-editor.org"
+PAGE_DOCUMENTS = 20
+_INDEX_BYTES = 96 * 1024 * 1024
+_RANGE = re.compile(r"(?:RFC\s*)?(\d{1,5})(?:\s*-\s*(?:RFC\s*)?(\d{1,5}))?\Z", re.IGNORECASE)
+_MAX_TAGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RfcOptions:
+    """Which RFCs: those of `numbers` (`9110`, `9000-9002`), and of them those with one of `statuses` (`INTERNET STANDARD`,
+    `BEST CURRENT PRACTICE`) and one of `topics`, which are words of title, keywords or working group. Each that is empty
+    allows all; `obsolete: false` leaves out those that were obsoleted."""
+
+    numbers: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    obsolete: bool = True
+    base_url: str = BASE_URL
+
+
+class RfcConnector(Connector[RfcOptions]):
+    """One document an RFC."""
+
+    options_type = RfcOptions
+
+    @classmethod
+    def rate_limit(cls, options: RfcOptions) -> RateLimit | None:  # noqa: ARG003
+        """None is documented; the whole series takes an hour so."""
+        return RateLimit(3, 1.0)
+
+    def probe(self) -> None:
+        """A short RFC tells that texts are there; the index is large."""
+        self._ranges()
+        reply = self._text_of(2119, "")
+        if reply.gone:
+            raise SourceRefusedError(f"{reply.url}: no RFC there; set base_url", reply.status)
+
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        url = f"{self._base}/rfc-index.xml"
+        reply = self.web.get(url, conditional=not request.cursor, limit=_INDEX_BYTES)
+        if reply.gone:
+            raise SourceRefusedError(f"{reply.url}: there is no index; set base_url", reply.status)
+        if reply.not_modified:
+            yield Page()
+            return
+        mark = hashlib.sha256(reply.body).hexdigest()[:16]
+        chosen = self._chosen(read_index(reply.body, url))
+        position = int(request.cursor.get("position", 0)) if request.cursor.get("index") == mark else 0
+        for at in range(position, max(position + 1, len(chosen)), PAGE_DOCUMENTS):
+            some = chosen[at : at + PAGE_DOCUMENTS]
+            yield self._page(some, {"index": mark, "position": at + len(some)}, last=at + PAGE_DOCUMENTS >= len(chosen))
+
+    @property
+    def _base(self) -> str:
+        return self.options.base_url.rstrip("/")
+
+    # -- which
+
+    def _ranges(self) -> list[range]:
+        return [self._range(told) for told in self.options.numbers]
+
+    def _range(self, told: str) -> range:
+        match = _RANGE.match(told.strip())
+        if not match:
+            raise InvalidInputError(f"source {self.name}: numbers are such as 9110 or 9000-9002, not {told!r}")
+        return range(int(match[1]), int(match[2] or match[1]) + 1)
+
+    def _chosen(self, entries: Iterable[RfcEntry]) -> list[RfcEntry]:
+        ranges = self._ranges()
+        statuses = {one_line(status).upper() for status in self.options.statuses}
+        topics = [topic.lower() for topic in self.options.topics]
+        return [
+            entry
+            for entry in entries
+            if (not ranges or any(entry.number in some for some in ranges))
+            and (not statuses or entry.status.upper() in statuses)
+            and (not topics or _is_about(entry, topics))
+            and (self.options.obsolete or not entry.obsoleted_by)
+        ]
+
+    # -- texts
+
+    def _page(self, entries: list[RfcEntry], cursor: dict[str, Any], *, last: bool) -> Page:
+        documents: list[SourceDocument] = []
+        unchanged: list[str] = []
+        refused: list[Refused] = []
+        for entry in entries:
+            reply = self._text_of(entry.number, entry.mark) if entry.texts else None
+            if reply is not None and reply.not_modified:
+                unchanged.append(_key(entry))
+            elif reply is not None and reply.gone:
+                refused.append(Refused(_key(entry), f"{reply.url}: the index lists it, and there is no text of it"))
+            else:
+                documents.append(rfc_document(entry, reply.text() if reply else "", self._base))
+        return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor, complete=last)
+
+    def _text_of(self, number: int, mark: str) -> WebReply:
+        """The text, unless it was sent with this mark before. Servers of files don't look at what follows `?`."""
+        url = f"{self._base}/rfc/rfc{number}.txt"
+        return self.web.get(url, query={"entry": mark} if mark else None, conditional=bool(mark))
+
+
+def rfc_document(entry: RfcEntry, text: str, base: str) -> SourceDocument:
+    """The document of an RFC; of one without plain text, what the index says."""
+    abstract = "\n\n".join(entry.abstract)
+    body = rfc_markdown(text) if text else ""
+    has_own = "\n## Abstract\n" in f"\n{body[:4096]}\n"
+    parts = (
+        _warning(entry),
+        _facts(entry),
+        "" if has_own or not abstract else f"## Abstract\n\n{nested(abstract, 2)}",
+        body or "There is no plain text of this RFC.",
+    )
+    metadata: dict[str, Any] = {
+        "title": f"{entry.name}: {entry.title}",
+        "source_uri": f"{base}/info/rfc{entry.number}",
+        "tags": _tags(entry),
+        "author": ", ".join(entry.authors)[:500],
+    }
+    if entry.published:
+        metadata.update(created_at=entry.published, last_updated=entry.published)
+    return SourceDocument(_key(entry), joined(parts), metadata)
+
+
+def _warning(entry: RfcEntry) -> str:
+    if entry.obsoleted_by:
+        return f"**Obsolete: {entry.name} was replaced by {', '.join(entry.obsoleted_by)}.**"
+    return f"**Historic: {entry.name} is no longer recommended.**" if entry.status == "HISTORIC" else ""
+
+
+def _facts(entry: RfcEntry) -> str:
+    pairs = (
+        ("Status", entry.status),
+        ("Published as", entry.first_status if entry.first_status != entry.status else ""),
+        ("Published", entry.published[:7]),
+        ("Also", ", ".join(entry.also)),
+        ("Obsoletes", ", ".join(entry.obsoletes)),
+        ("Updates", ", ".join(entry.updates)),
+        ("Updated by", ", ".join(entry.updated_by)),
+        ("Working group", entry.group),
+        ("Keywords", ", ".join(entry.keywords)),
+        ("Errata", entry.errata),
+    )
+    return facts(pairs)
+
+
+def _tags(entry: RfcEntry) -> list[str]:
+    marks = ["obsolete", *(f"obsoleted-by:{other.replace(' ', '')}" for other in entry.obsoleted_by)]
+    found = [entry.status.lower(), *(marks if entry.obsoleted_by else []), entry.group, *entry.keywords]
+    return [tag[:100] for tag in dict.fromkeys(found) if tag][:_MAX_TAGS]
+
+
+def _is_about(entry: RfcEntry, topics: list[str]) -> bool:
+    told = " ".join((entry.title, entry.group, *entry.keywords)).lower()
+    return any(re.search(rf"(?<!\w){re.escape(topic)}(?!\w)", told) for topic in topics)
+
+
+def _key(entry: RfcEntry) -> str:
+    return f"rfc{entry.number}"

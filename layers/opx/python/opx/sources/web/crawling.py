@@ -1,0 +1,266 @@
+"""One crawl: visits addresses breadth first, and gives what it finds away in batches that it can go on behind.
+
+A page that did not change is not sent again, yet its links have to be followed: they are noted with the page's
+validators. The notes also let an interrupted crawl find its way back to where it was without asking for anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from opx.domain.ids import stable_hash
+from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
+from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError, UnparsableDocumentError
+from opx.ports.sources import PageMemory, WebClient, WebReply
+from opx.sources.web.files import HTML, extension_of
+from opx.sources.web.frontier import Frontier, Visit
+from opx.sources.web.page_notes import NOTHING, PageNotes, State, notes_of
+from opx.sources.web.pages import iso_date
+from opx.sources.web.robots import Robots
+from opx.sources.web.urls import CrawlScope, document_key, identity, may_be_document, page_url
+
+BATCH_VISITS = 20
+BATCH_BYTES = 4 * 1024 * 1024
+MAX_FAILURES = 5
+"""Pages in a row that a site doesn't serve, until it counts as a whole as unavailable."""
+
+
+class CrawlingWeb(WebClient, PageMemory, Protocol):
+    """What a crawl asks with."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlLimits:
+    depth: int
+    max_pages: int
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class _Batch:
+    documents: list[SourceDocument] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    visits: int = 0
+    size: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.visits >= BATCH_VISITS or self.size >= BATCH_BYTES
+
+    def page(self, cursor: dict[str, Any], *, complete: bool = False) -> Page:
+        return Page(
+            documents=tuple(self.documents),
+            unchanged=tuple(self.unchanged),
+            withdrawn=tuple(self.withdrawn),
+            refused=tuple(self.refused),
+            cursor=cursor,
+            complete=complete,
+        )
+
+
+class Crawl:
+    """A crawl from seeds that were put into `frontier`. `whole`: nothing that could be reached was missed so far."""
+
+    def __init__(
+        self,
+        *,
+        web: CrawlingWeb,
+        frontier: Frontier,
+        scope: CrawlScope,
+        robots: Robots,
+        limits: CrawlLimits,
+        request: PullRequest,
+    ) -> None:
+        self._web = web
+        self._frontier = frontier
+        self._scope = scope
+        self._robots = robots
+        self._limits = limits
+        self._since = request.since
+        self._mark = stable_hash("crawl", frontier.seeds(), repr(limits), repr(scope))[:16]
+        same = request.cursor.get("mark") == self._mark
+        self._done = int(request.cursor.get("done", 0)) if same else 0
+        self._whole = bool(request.cursor.get("whole", True)) if same else True
+        self._visited = 0
+        self._failures = 0
+        self._digests: set[int] = set()
+        self._deferred: set[int] = set()
+        self._batch = _Batch()
+
+    def pages(self) -> Iterator[Page]:
+        """Batches of what was found. Raises as `Connector.pull`, after what was found until then was given."""
+        while visit := self._frontier.next():
+            if self._visited < self._done and not self._retraced(visit):
+                self._done = self._visited  # nothing is known of it any more: read on from here
+            if self._visited >= self._done:
+                try:
+                    self._visit(visit)
+                except SourceUnavailableError:
+                    yield self._taken()
+                    raise
+                self._batch.visits += 1
+            self._visited += 1
+            if self._batch.full:
+                yield self._taken()
+        yield self._taken(complete=self._whole and not self._frontier.overflowed)
+
+    def _taken(self, *, complete: bool = False) -> Page:
+        batch, self._batch = self._batch, _Batch()
+        done = max(self._visited, self._done)
+        return batch.page({"done": done, "mark": self._mark, "whole": self._whole}, complete=complete)
+
+    def _retraced(self, visit: Visit) -> bool:
+        """Whether it is known what the visit led to, before the crawl was interrupted."""
+        notes = notes_of(self._web.recall(visit.url))
+        if notes is not None and notes.state is State.READ:
+            self._follow(visit, notes)
+        return notes is not None
+
+    # -- a visit
+
+    def _visit(self, visit: Visit) -> None:
+        notes = notes_of(self._web.recall(visit.url))
+        known = notes.key if notes and notes.key else document_key(visit.url, ".md")
+        try:
+            self._ask(visit, notes, known)
+        except (SourceRefusedError, ForbiddenAddressError, UnparsableDocumentError) as exc:
+            if not self._visited and self._frontier.empty and not isinstance(exc, UnparsableDocumentError):
+                raise
+            self._refuse(visit, known, str(exc))
+        except SourceUnavailableError as exc:
+            self._failures += 1
+            if exc.retry_after or self._failures >= MAX_FAILURES or not self._visited:
+                raise
+            self._whole = False
+            self._refuse(visit, known, str(exc))
+        else:
+            self._failures = 0
+
+    def _ask(self, visit: Visit, notes: PageNotes | None, known: str) -> None:
+        if not self._robots.allows(visit.url):
+            self._batch.refused.append(
+                Refused(known, f"robots.txt of {urlsplit(visit.url).netloc} forbids {visit.url}")
+            )
+            self._web.note(visit.url, NOTHING)
+            return
+        if notes and self._is_listed_as_before(visit, notes):
+            self._unchanged(visit, notes)
+            return
+        reply = self._web.get(visit.url, conditional=True, limit=self._limits.max_bytes)
+        if reply.not_modified and notes and "links" in self._web.recall(visit.url):
+            self._unchanged(visit, notes)
+        elif reply.not_modified:
+            self._read(visit, self._web.get(visit.url, limit=self._limits.max_bytes))
+        elif reply.gone:
+            self._batch.withdrawn += [known] if reply.status == 410 else []
+            self._web.note(visit.url, NOTHING)
+        else:
+            self._read(visit, reply)
+
+    def _refuse(self, visit: Visit, key: str, reason: str) -> None:
+        """What it would have linked to isn't known, which may be more than is missed."""
+        if visit.depth < self._limits.depth:
+            self._whole = False
+        self._batch.refused.append(Refused(key, reason))
+        self._web.note(visit.url, NOTHING)
+
+    def _is_listed_as_before(self, visit: Visit, notes: PageNotes) -> bool:
+        """Whether the sitemap says that the page is older than the last pull."""
+        changed = iso_date(visit.changed)
+        return bool(changed and self._since and notes.state is State.READ and changed < self._since[: len(changed)])
+
+    def _unchanged(self, visit: Visit, notes: PageNotes) -> None:
+        wanted = self._follow(visit, notes)
+        if wanted and not notes.put:  # another page had the same text, or this one named another address
+            reply = self._web.get(visit.url, limit=self._limits.max_bytes)
+            self._store(visit, *self._understood(visit, reply))
+            return
+        if wanted:
+            self._batch.unchanged.append(notes.key)
+        if notes.put is not wanted or notes.state is not State.READ:
+            self._web.note(visit.url, {**notes.with_put(wanted).to_texts(), "state": State.READ.value})
+
+    def _read(self, visit: Visit, reply: WebReply) -> None:
+        notes, document = self._understood(visit, reply)
+        self._store(visit, notes, document if self._follow(visit, notes) else None)
+
+    def _store(self, visit: Visit, notes: PageNotes, document: SourceDocument | None) -> None:
+        if document is not None:
+            self._batch.documents.append(document)
+            self._batch.size += len(document.content)
+        self._web.note(visit.url, notes.with_put(document is not None).to_texts())
+
+    # -- what a page means for the crawl
+
+    def _follow(self, visit: Visit, notes: PageNotes) -> bool:
+        """Add what the page leads to; whether its own document is wanted."""
+        if notes.url and not (self._scope.has(notes.url) and self._frontier.claim(notes.url)):
+            return False
+        if visit.depth < self._limits.depth:
+            for link in notes.links:
+                if self._scope.has(link) and may_be_document(link):
+                    self._frontier.add(Visit(link, visit.depth + 1))
+        address = notes.url or visit.url
+        if self._is_elsewhere(address, notes.canonical):
+            self._deferred.add(hash(identity(address)))
+            self._frontier.add(Visit(notes.canonical, visit.depth))
+            return False
+        if not notes.digest or int(notes.digest, 16) in self._digests:
+            return False
+        self._digests.add(int(notes.digest, 16))
+        return True
+
+    def _is_elsewhere(self, address: str, canonical: str) -> bool:
+        """Whether the page's document is at another address. Sites that name their start page on every page are wrong,
+        and of two pages that name each other the second one stays."""
+        if not canonical or not self._scope.has(canonical) or hash(identity(canonical)) in self._deferred:
+            return False
+        return urlsplit(canonical).path not in ("", "/") or urlsplit(address).path in ("", "/")
+
+    def _understood(self, visit: Visit, reply: WebReply) -> tuple[PageNotes, SourceDocument | None]:
+        address = page_url(reply.url, "")
+        redirected = address if identity(address) != identity(visit.url) else ""
+        if redirected and not (self._scope.has(address) and self._robots.allows(address)):
+            if not visit.depth:
+                reason = f"{visit.url} leads to {address}, which does not belong to the crawl"
+                self._batch.refused.append(Refused(document_key(visit.url, ".md"), reason))
+            return PageNotes(url=redirected), None
+        extension = extension_of(reply)
+        if extension == HTML:
+            return self._page(visit, reply, address, redirected)
+        if not extension or not reply.body:
+            return PageNotes(url=redirected), None
+        key = document_key(address, extension)
+        digest = stable_hash("file", hashlib.sha256(reply.body).hexdigest())[:16]
+        changed = _changed(visit)
+        document = SourceDocument(key, reply.body, {"source_uri": address, **changed})
+        return PageNotes(url=redirected, key=key, digest=digest), document
+
+    def _page(
+        self, visit: Visit, reply: WebReply, address: str, redirected: str
+    ) -> tuple[PageNotes, SourceDocument | None]:
+        from opx.sources.web.pages import read_page
+
+        page = read_page(reply)
+        key = document_key(address, ".md")
+        notes = PageNotes(url=redirected, canonical=page.canonical, key=key, links=page.links)
+        if not page.indexed:
+            return notes, None
+        if not page.text:
+            self._batch.refused.append(Refused(key, f"{address}: the page has no text of its own; do scripts draw it?"))
+            return notes, None
+        metadata = {"source_uri": address, **_changed(visit), **page.metadata}
+        digest = stable_hash("page", page.text)[:16]
+        document = SourceDocument(key, page.text, metadata)
+        return PageNotes(redirected, page.canonical, key, digest, links=page.links), document
+
+
+def _changed(visit: Visit) -> dict[str, str]:
+    changed = iso_date(visit.changed)
+    return {"last_updated": changed} if changed else {}

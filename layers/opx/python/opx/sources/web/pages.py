@@ -1,0 +1,163 @@
+"""What a page on the web is to a crawl: its text, where it says it is, what it links to, and what it asks of crawlers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+from urllib.parse import urljoin
+
+from bs4 import BeautifulSoup, Tag
+
+from opx.ingestion.parsing.html import read_html
+from opx.ports.sources import WebReply
+from opx.sources.web.main_content import take_out
+from opx.sources.web.urls import identity, page_url
+
+MAX_LINKS = 5000
+MAX_TITLE = 500
+_CHANGED = ("article:modified_time", "og:updated_time", "last-modified", "dcterms.modified", "dateModified")
+_CREATED = ("article:published_time", "dcterms.created", "datePublished")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}.*)?\Z")
+_ROBOTS = ("robots", "opx-knowledge")
+
+
+@dataclass(slots=True)
+class WebPage:
+    """A page as it was read. `canonical` is "" unless the page names another address; `links` are in the page's order,
+    each once. `metadata` is that of the document."""
+
+    text: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    canonical: str = ""
+    indexed: bool = True
+    followed: bool = True
+    links: tuple[str, ...] = ()
+
+
+def read_page(reply: WebReply) -> WebPage:
+    """An HTML page's content as Markdown, with what it says of itself. Raises `UnparsableDocumentError`."""
+    page = WebPage()
+
+    def prepare(soup: BeautifulSoup) -> None:
+        _heed_robots(soup, reply, page)
+        base = _base(soup, reply.url)
+        canonical = page_url(base, _named(soup, "link", "rel", "canonical", "href"))
+        page.canonical = canonical if identity(canonical) != identity(page_url(reply.url, "")) else ""
+        page.links = tuple(dict.fromkeys(_links(soup, base))) if page.followed else ()
+        page.metadata = _dates(soup) | _title(soup)
+        take_out(soup)
+
+    html = read_html(html_text(reply), reply.url, prepare)
+    page.text = html.text if html.text.strip() else ""
+    found = {name: html.metadata[name][:MAX_TITLE] for name in ("author", "language") if html.metadata.get(name)}
+    title = {"title": html.title[:MAX_TITLE]} if html.title else {}
+    page.metadata = {**title, **found, **page.metadata}
+    return page
+
+
+def html_text(reply: WebReply) -> str:
+    """The page as text, in the charset of the reply's header, or else of the page itself."""
+    if "charset=" in reply.headers.get("content-type", "").lower():
+        return reply.text()
+    declared = re.search(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w-]{1,40})""", reply.body[:4096], re.IGNORECASE)
+    try:
+        return reply.body.decode(declared[1].decode("ascii") if declared else "utf-8", errors="replace")
+    except LookupError:
+        return reply.text()
+
+
+def iso_date(value: object) -> str:
+    """A date or time as ISO 8601, times in UTC; "" for what is none."""
+    text = str(value).strip()
+    if not _DATE.match(text):
+        return ""
+    try:
+        if len(text) == 10:
+            return date.fromisoformat(text).isoformat()
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return ""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _heed_robots(soup: BeautifulSoup, reply: WebReply, page: WebPage) -> None:
+    said = [reply.headers.get("x-robots-tag", "")]
+    said += [_text(tag, "content") for tag in soup.find_all("meta") if _text(tag, "name").lower() in _ROBOTS]
+    words = set(re.split(r"[\s,:]+", " ".join(said).lower()))
+    page.indexed = not words & {"noindex", "none"}
+    page.followed = not words & {"nofollow", "none"}
+
+
+def _base(soup: BeautifulSoup, url: str) -> str:
+    tag = soup.find("base", href=True)
+    try:
+        return urljoin(url, _text(tag, "href")) if isinstance(tag, Tag) else url
+    except ValueError:
+        return url
+
+
+def _links(soup: BeautifulSoup, base: str) -> Iterator[str]:
+    left = MAX_LINKS
+    for tag in soup.find_all("a", href=True):
+        relation = tag.get("rel")
+        if isinstance(relation, list) and "nofollow" in relation:
+            continue
+        url = page_url(base, _text(tag, "href"))
+        if url and left:
+            left -= 1
+            yield url
+
+
+def _title(soup: BeautifulSoup) -> dict[str, str]:
+    """The first heading, where the page's title is that and the name of the site."""
+    heading, title = soup.find("h1"), soup.find("title")
+    if not isinstance(heading, Tag) or not isinstance(title, Tag):
+        return {}
+    text = " ".join(heading.get_text().replace("¶", " ").split())
+    return {"title": text[:MAX_TITLE]} if text and " ".join(title.get_text().split()).startswith(text) else {}
+
+
+def _dates(soup: BeautifulSoup) -> dict[str, str]:
+    structured = _structured(soup)
+    found = {}
+    for name, keys in (("last_updated", _CHANGED), ("created_at", _CREATED)):
+        said = (iso_date(structured.get(key) or _meta(soup, key)) for key in keys)
+        value = next(filter(None, said), "")
+        if value:
+            found[name] = value
+    return found
+
+
+def _meta(soup: BeautifulSoup, key: str) -> str:
+    for name in ("property", "name", "itemprop"):
+        value = _named(soup, "meta", name, key, "content")
+        if value:
+            return value
+    return ""
+
+
+def _structured(soup: BeautifulSoup) -> dict[str, Any]:
+    """The page's JSON-LD, if it is one object."""
+    for tag in soup.find_all("script", attrs={"type": "application/ld+json"}):
+        try:
+            found = json.loads(tag.get_text())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and {"dateModified", "datePublished"} & found.keys():
+            return found
+    return {}
+
+
+def _named(soup: BeautifulSoup, tag: str, attribute: str, value: str, wanted: str) -> str:
+    found = soup.find(tag, attrs={attribute: value})
+    return _text(found, wanted) if isinstance(found, Tag) else ""
+
+
+def _text(tag: Tag, name: str) -> str:
+    value = tag.get(name)
+    return value.strip() if isinstance(value, str) else ""

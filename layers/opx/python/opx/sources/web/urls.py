@@ -1,0 +1,118 @@
+"""Addresses of pages: one form for each, and which of them belong to a crawl."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
+
+from opx.domain.ids import stable_hash
+from opx.errors import ForbiddenAddressError
+from opx.ingestion.parsing.registry import is_known
+from opx.sources.web.addresses import target_of
+
+MAX_URL = 2000
+MAX_KEY = 400
+_TRACKING = re.compile(
+    r"(?:utm_\w+|gclid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_hsenc|_hsmi|_ga|_gl|ref_src|trk|trkcampaign|sc_\w+"
+    r"|phpsessid|jsessionid|sessionid)\Z",
+    re.IGNORECASE,
+)
+_SESSION = re.compile(r";jsessionid=[^/?#]*", re.IGNORECASE)
+_HTML = (".html", ".htm", ".xhtml")
+_NEVER_PAGES = ("image", "audio", "video", "font")
+_NO_PAGES = frozenset(
+    (".css", ".js", ".mjs", ".map", ".zip", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".tar", ".whl", ".jar", ".exe")
+) | frozenset(
+    (".msi", ".dmg", ".pkg", ".deb", ".rpm", ".iso", ".img", ".bin", ".ico", ".woff", ".woff2", ".rss", ".atom")
+)
+
+
+def page_url(base: str, reference: str) -> str:
+    """The address that a page refers to, in the form in which it is asked for: without fragment, tracking parameters
+    and session ids, other parameters in order. "" for what is no address on the web."""
+    try:
+        joined = urljoin(base, _SESSION.sub("", reference.strip()))
+        if not joined.lower().startswith(("http://", "https://")) or len(joined) > MAX_URL:
+            return ""
+        target = target_of(joined)
+    except (ForbiddenAddressError, ValueError):
+        return ""
+    address, mark, query = target.url.partition("?")
+    if not mark:
+        return target.url
+    kept = sorted(pair for pair in parse_qsl(query, keep_blank_values=True) if not _TRACKING.match(pair[0]))
+    return f"{address}?{urlencode(kept)}" if kept else address
+
+
+def identity(url: str) -> str:
+    """What is the same for the forms of a page's address: without scheme, and without a slash at the end."""
+    rest = url.partition("://")[2]
+    path, mark, query = rest.partition("?")
+    return path.rstrip("/") + mark + query
+
+
+def document_key(url: str, extension: str) -> str:
+    """The key of the page's document, which is read by its extension; `.md` for one that became Markdown."""
+    key = identity(url)
+    suffix = PurePosixPath(key).suffix.lower()
+    if suffix != extension and (extension != ".md" or is_known(suffix)):
+        key += extension
+    return key if len(key) <= MAX_KEY else f"{key[: MAX_KEY - 80]}-{stable_hash('page', url)[:16]}{extension}"
+
+
+def may_be_document(url: str) -> bool:
+    """Whether the address's extension lets expect a page or a file that is read, not a picture or an archive."""
+    suffix = PurePosixPath(urlsplit(url).path).suffix.lower()
+    if not suffix or suffix in _HTML or is_known(suffix):
+        return True
+    kind = (mimetypes.guess_type(f"page{suffix}")[0] or "").partition("/")[0]
+    return suffix not in _NO_PAGES and kind not in _NEVER_PAGES
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlScope:
+    """Which addresses belong to a crawl: those of its hosts whose path `include` takes (all, if there are none) and
+    `exclude` doesn't."""
+
+    hosts: frozenset[str]
+    include: tuple[re.Pattern[str], ...]
+    exclude: tuple[re.Pattern[str], ...]
+
+    def has(self, url: str) -> bool:
+        """Whether the address belongs to the crawl."""
+        return self.has_host(url) and self.has_path(url)
+
+    def has_host(self, url: str) -> bool:
+        """Whether the host does."""
+        return host_of(url) in self.hosts
+
+    def has_path(self, url: str) -> bool:
+        parts = urlsplit(url)
+        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        if any(pattern.match(path) for pattern in self.exclude):
+            return False
+        return not self.include or any(pattern.match(path) for pattern in self.include)
+
+
+def crawl_scope(
+    seeds: Iterable[str], hosts: Iterable[str], include: Sequence[str], exclude: Sequence[str]
+) -> CrawlScope:
+    """The scope of a crawl from these addresses. Patterns are those of robots.txt (RFC 9309): the beginning of path and
+    query, with `*` for anything and `$` for the end."""
+    known = {host_of(url) for url in seeds} | {host.lower().removeprefix("www.") for host in hosts}
+    return CrawlScope(frozenset(known), tuple(map(_pattern, include)), tuple(map(_pattern, exclude)))
+
+
+def host_of(url: str) -> str:
+    """Host and port; with and without `www.` it is the same site."""
+    return urlsplit(url).netloc.lower().removeprefix("www.")
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    path = text if text.startswith(("/", "*")) else "/" + text
+    end = r"\Z" if path.endswith("$") else ""
+    return re.compile(".*".join(map(re.escape, path.removesuffix("$").split("*"))) + end)

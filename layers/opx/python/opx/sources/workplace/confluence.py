@@ -1,0 +1,212 @@
+"""Pages of Confluence, in the cloud and in-house.
+
+Every pull lists all pages of its spaces, without their text: so pages that were moved, archived, deleted or restored are
+noticed. Those that changed, and those that weren't taken in before, are read one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.errors import InvalidInputError, SourceShapeError
+from opx.ingestion.parsing.registry import EXTENSIONS
+from opx.sources.connector import Connector, SourceTools
+from opx.sources.workplace.atlassian import Api, authorization, root_address
+from opx.sources.workplace.confluence_api import (
+    Attachment,
+    CloudConfluence,
+    Comment,
+    Confluence,
+    ListedPage,
+    LoadedPage,
+    ServerConfluence,
+)
+from opx.sources.workplace.markdown import facts, joined, nested, one_line
+from opx.sources.workplace.relationships import block, reference, relation
+from opx.sources.workplace.shapes import OddRecordError
+from opx.sources.workplace.storage_format import storage_markdown
+
+STEP_PAGES = 25
+"""Pages that are read before they are stored."""
+
+_CLOUD_HOSTS = (".atlassian.net", "api.atlassian.com")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfluenceOptions:
+    """`spaces` are keys. `deployment` is `cloud` or `server`; left out, the host tells. Without `user`, the token is a
+    personal access token.
+
+    `comments` are read with their page: one that is added later is noticed once the page changes. `attachments` are
+    listed page by page, which takes one request for each page in each pull; formats that are read are taken in.
+    """
+
+    base_url: str
+    spaces: tuple[str, ...]
+    deployment: str = ""
+    user: str = ""
+    token_secret: str = ""
+    comments: bool = False
+    attachments: bool = False
+    max_attachment_bytes: int = 20 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Step:
+    """What will be the next page of a pull."""
+
+    documents: list[SourceDocument] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    seen: str = ""
+
+    def page(self, cursor: dict[str, Any], *, complete: bool = False) -> Page:
+        return Page(
+            documents=tuple(self.documents),
+            unchanged=tuple(self.unchanged),
+            refused=tuple(self.refused),
+            cursor=cursor,
+            seen_until=self.seen,
+            complete=complete,
+        )
+
+
+class ConfluenceConnector(Connector[ConfluenceOptions]):
+    """One document a page, and one an attachment."""
+
+    options_type = ConfluenceOptions
+
+    def __init__(self, definition: SourceDefinition, options: ConfluenceOptions, tools: SourceTools) -> None:
+        super().__init__(definition, options, tools)
+        root = root_address(options.base_url, self.name)
+        if options.deployment not in ("", "cloud", "server"):
+            raise InvalidInputError(f"{self.name}: deployment must be cloud or server, not {options.deployment!r}")
+        if not options.spaces:
+            raise InvalidInputError(f"{self.name}: give the keys of one or more spaces")
+        host = urlsplit(root).hostname or ""
+        self._cloud = options.deployment == "cloud" or (not options.deployment and host.endswith(_CLOUD_HOSTS))
+        self._root = root.removesuffix("/wiki") if self._cloud else root
+        self._known = tools.known
+
+    def probe(self) -> None:
+        self._listing(self._login()[1], {})
+
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        api, confluence = self._login()
+        position = dict(request.cursor)
+        while True:
+            found, following = self._listing(confluence, position)
+            step = _Step(seen=max((each.changed for each in found), default=""))
+            known = set(self._known([each.id for each in found])) if request.since else set()
+            for each in found:
+                if each.id in known and each.changed < request.since:
+                    step.unchanged.append(each.id)
+                else:
+                    self._read_page(confluence, each, step)
+                if self.options.attachments:
+                    self._read_attachments(api, confluence, each, request.since, step)
+                if len(step.documents) >= STEP_PAGES:
+                    yield step.page(position)
+                    step = _Step()
+            yield step.page(following, complete=not following)
+            if not following:
+                return
+            position = following
+
+    def _login(self) -> tuple[Api, Confluence]:
+        login = authorization(self.options.user, self.options.token_secret, self.secrets)
+        api = Api(self.web, self._root, login)
+        kind = CloudConfluence if self._cloud else ServerConfluence
+        return api, kind(api, self.options.spaces)
+
+    def _listing(self, confluence: Confluence, position: dict[str, Any]) -> tuple[list[ListedPage], dict[str, Any]]:
+        try:
+            return confluence.listing(position)
+        except OddRecordError as exc:
+            raise SourceShapeError(f"{self.name}: in the listing of pages: {exc}") from exc
+
+    def _read_page(self, confluence: Confluence, listed: ListedPage, step: _Step) -> None:
+        try:
+            page = confluence.load(listed.id)
+            if page is not None:
+                comments = list(confluence.comments(page.id)) if self.options.comments else []
+                step.documents.append(page_document(page, comments))
+        except OddRecordError as exc:
+            step.refused.append(Refused(listed.id, str(exc)))
+
+    # -- attachments
+
+    def _read_attachments(self, api: Api, confluence: Confluence, page: ListedPage, since: str, step: _Step) -> None:
+        try:
+            found = [each for each in confluence.attachments(page.id) if _is_taken(each)]
+        except OddRecordError as exc:
+            raise SourceShapeError(f"{self.name}: in the attachments of page {page.id}: {exc}") from exc
+        keys = {each: f"{page.id}/attachments/{each.name}" for each in found}
+        known = set(self._known(list(keys.values()))) if since else set()
+        for attachment, key in keys.items():
+            if key in known and attachment.changed < since:
+                step.unchanged.append(key)
+            elif attachment.size > self.options.max_attachment_bytes:
+                most = self.options.max_attachment_bytes
+                step.refused.append(Refused(key, f"larger than {most:,} bytes (max_attachment_bytes)"))
+            else:
+                step.documents += self._attachment(api, page, attachment, key)
+
+    def _attachment(self, api: Api, page: ListedPage, attachment: Attachment, key: str) -> Sequence[SourceDocument]:
+        reply = api.ask(attachment.download, limit=self.options.max_attachment_bytes)
+        if reply.gone or not reply.body:
+            return ()
+        metadata = {
+            "title": PurePosixPath(attachment.name).stem,
+            "source_uri": f"{self._root}{attachment.download}".partition("?")[0],
+            "last_updated": attachment.changed,
+            "tags": ["attachment", f"confluence page {page.id}"],
+        }
+        return (SourceDocument(key, reply.body, metadata),)
+
+
+def _is_taken(attachment: Attachment) -> bool:
+    return PurePosixPath(attachment.name).suffix.lower() in EXTENSIONS
+
+
+def page_document(page: LoadedPage, comments: Sequence[Comment]) -> SourceDocument:
+    """A page as a document: where it is in the tree, its text, its comments. Raises `OddRecordError`."""
+    title = one_line(page.title)
+    read = storage_markdown(page.body)
+    own = reference("confluence", page.id)
+    content = joined(
+        [
+            f"# {title}",
+            facts(
+                [("Space", page.space), ("Path", " > ".join([*page.ancestors, page.title])), ("Author", page.author)]
+            ),
+            nested(read.markdown, 1),
+            *(["## Comments"] if comments else []),
+            *(_comment(each) for each in comments),
+            block(
+                [
+                    relation(own, "PARENT", reference("confluence", page.parent)),
+                    *(relation(own, "REFERENCES", reference("jira", key)) for key in read.issues),
+                ]
+            ),
+        ]
+    )
+    metadata: dict[str, Any] = {
+        "title": title,
+        "source_uri": page.address,
+        "tags": list(dict.fromkeys([*page.labels, page.space, *page.ancestors])),
+        "created_at": page.created,
+        "last_updated": page.changed,
+        "author": page.author,
+    }
+    return SourceDocument(page.id, content, {name: value for name, value in metadata.items() if value})
+
+
+def _comment(comment: Comment) -> str:
+    by = f" of {one_line(comment.author)}" if comment.author else ""
+    return f"### Comment{by}, {comment.created[:10]}\n\n{nested(storage_markdown(comment.body).markdown, 3)}"

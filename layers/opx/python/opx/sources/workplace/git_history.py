@@ -1,0 +1,139 @@
+"""The history of a git repository on this machine: a document a commit.
+
+Commits never change: those that were taken in before are only named. All that the branches reach are named in every pull,
+so that commits that are reached no more, after a history was rewritten, are noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
+from opx.sources.connector import Connector, SourceTools
+from opx.sources.workplace.git_documents import CommitReader
+from opx.sources.workplace.shapes import OddRecordError
+
+if TYPE_CHECKING:
+    from dulwich.repo import Repo
+
+PAGE_COMMITS = 200
+MAX_BRANCHES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class GitHistoryOptions:
+    """`path` is a working copy or a bare repository; something else keeps it up to date, such as `git fetch`. Without
+    `branches`, the history of HEAD is read. `web_url` is where a commit's page is, without its id at the end
+    (`https://example.org/project/commit`). `issue_projects`: keys of Jira projects whose issues messages name; without,
+    all that looks like one.
+    """
+
+    path: str
+    branches: tuple[str, ...] = ()
+    web_url: str = ""
+    issue_projects: tuple[str, ...] = ()
+    skip_merges: bool = False
+
+
+class GitHistoryConnector(Connector[GitHistoryOptions]):
+    """Reads what is on this machine; nothing is fetched."""
+
+    options_type = GitHistoryOptions
+
+    def __init__(self, definition: SourceDefinition, options: GitHistoryOptions, tools: SourceTools) -> None:
+        super().__init__(definition, options, tools)
+        self._path = Path(options.path).expanduser()
+        if not self._path.is_absolute():
+            raise InvalidInputError(
+                f"{self.name}: path must be a folder of this machine, not {options.path!r}; `git clone --mirror` it first"
+            )
+        if len(options.branches) > MAX_BRANCHES:
+            raise InvalidInputError(f"{self.name}: at most {MAX_BRANCHES} branches, not {len(options.branches)}")
+        self._known = tools.known
+
+    def probe(self) -> None:
+        with self._opened() as repo:
+            self._tips(repo)
+
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        with self._opened() as repo:
+            tips, done = self._start(repo, request)
+            reader = CommitReader(repo, self.options.web_url, self.options.issue_projects)
+            commits = islice(self._commits(repo, tips), done, None)
+            while batch := list(islice(commits, PAGE_COMMITS)):
+                done += len(batch)
+                cursor = {"tips": [tip.decode("ascii") for tip in tips], "done": done}
+                yield self._page(reader, batch, cursor, new=not request.since)
+            yield Page(complete=True)
+
+    def _page(self, reader: CommitReader, batch: list[bytes], cursor: dict[str, object], *, new: bool) -> Page:
+        keys = {commit: commit.decode("ascii") for commit in batch}
+        known = set() if new else set(self._known(list(keys.values())))
+        documents: list[SourceDocument] = []
+        refused: list[Refused] = []
+        for commit, key in keys.items():
+            if key in known:
+                continue
+            try:
+                documents.append(reader.document(commit))
+            except OddRecordError as exc:
+                refused.append(Refused(key, str(exc)))
+        unchanged = tuple(key for key in keys.values() if key in known)
+        return Page(documents=tuple(documents), unchanged=unchanged, refused=tuple(refused), cursor=cursor)
+
+    def _start(self, repo: Repo, request: PullRequest) -> tuple[list[bytes], int]:
+        """The commits to begin with, and how many behind them were read: those of an interrupted pull, if they are still
+        there, for then the order is the same."""
+        tips = [str(tip).encode("ascii") for tip in request.cursor.get("tips", ())]
+        store: Container[bytes] = repo.object_store  # type: ignore[assignment] # its ids are bytes
+        if tips and all(tip in store for tip in tips):
+            return tips, int(request.cursor.get("done", 0))
+        return self._tips(repo), 0
+
+    def _tips(self, repo: Repo) -> list[bytes]:
+        names = [name.encode() for name in self.options.branches]
+        try:
+            if not names:
+                return [repo.head()]
+            return [self._tip(repo, name) for name in names]
+        except KeyError as exc:
+            missing = exc.args[0].decode(errors="replace") if exc.args and isinstance(exc.args[0], bytes) else "HEAD"
+            raise SourceRefusedError(f"{self.name}: {self._path} has no commits on {missing}") from exc
+
+    def _tip(self, repo: Repo, name: bytes) -> bytes:
+        """A branch of this repository, or as it was last fetched."""
+        known: Mapping[bytes, bytes] = repo.refs.as_dict()  # type: ignore[assignment] # names and ids are bytes
+        for reference in (b"refs/heads/" + name, b"refs/remotes/origin/" + name):
+            if reference in known:
+                return known[reference]
+        raise KeyError(name)
+
+    def _commits(self, repo: Repo, tips: list[bytes]) -> Iterator[bytes]:
+        from dulwich.errors import MissingCommitError
+
+        try:
+            for entry in repo.get_walker(include=tips):  # type: ignore[arg-type] # ids are bytes
+                if not (self.options.skip_merges and len(entry.commit.parents) > 1):
+                    yield entry.commit.id
+        except (MissingCommitError, KeyError) as exc:
+            raise SourceShapeError(f"{self.name}: the history in {self._path} is not whole: {exc}") from exc
+
+    @contextmanager
+    def _opened(self) -> Iterator[Repo]:
+        from dulwich.errors import NotGitRepository
+        from dulwich.repo import Repo
+
+        try:
+            repo = Repo(str(self._path))
+        except (NotGitRepository, OSError) as exc:
+            raise SourceRefusedError(f"{self.name}: {self._path} is no git repository that can be read") from exc
+        try:
+            yield repo
+        finally:
+            repo.close()

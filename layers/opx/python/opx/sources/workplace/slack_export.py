@@ -1,0 +1,250 @@
+"""Conversations of a Slack export: a thread is a document, and so is what a channel said in a day outside of threads.
+
+Files as in Slack's page "How to read Slack data exports". Channels are read one after another, days in order; a thread
+is held until the day of its last reply, which its first message names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.domain.times import iso_time
+from opx.errors import InvalidInputError, SourceShapeError
+from opx.sources.connector import Connector, SourceTools
+from opx.sources.workplace.markdown import joined, one_line
+from opx.sources.workplace.shapes import OddRecordError, items, maybe_text, member, text
+from opx.sources.workplace.slack_archive import Archive, open_archive
+from opx.sources.workplace.slack_text import slack_markdown
+
+PAGE_DOCUMENTS = 100
+MAX_OPEN_THREADS = 20_000
+"""Threads that are held at a time; of more, the oldest is given as it is."""
+
+_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})\.json\Z")
+_LISTS = ("channels.json", "groups.json")
+_USERS = ("users.json", "org_users.json")
+_LEFT_OUT = frozenset(
+    f"{place}_{what}"
+    for place in ("channel", "group")
+    for what in ("join", "leave", "topic", "purpose", "name", "archive", "unarchive")
+) | {"pinned_item", "tombstone", "message_deleted", "bot_add", "bot_remove"}
+"""Kinds of messages in which nobody says anything; a thread whose first message was deleted has a `tombstone`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlackExportOptions:
+    """`path` is the zip file or the folder that it was unpacked to. `channels` are names; none means all of the public
+    and private ones. `workspace_url` (`https://example.slack.com`) makes links to messages."""
+
+    path: str
+    channels: tuple[str, ...] = ()
+    workspace_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """Names of people and channels by id, and ids of channels by name."""
+
+    users: Mapping[str, str]
+    channels: Mapping[str, str]
+    ids: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Thread:
+    """`first` is the day it began in the export, `until` the day of its last reply, "" if that isn't known."""
+
+    first: str
+    until: str = ""
+    messages: list[Any] = field(default_factory=list)
+
+
+class SlackExportConnector(Connector[SlackExportOptions]):
+    """Everything is read in every pull; a newer export takes the place of the older one."""
+
+    options_type = SlackExportOptions
+
+    def __init__(self, definition: SourceDefinition, options: SlackExportOptions, tools: SourceTools) -> None:
+        super().__init__(definition, options, tools)
+        self._path = Path(options.path).expanduser()
+        if not self._path.is_absolute():
+            raise InvalidInputError(f"{self.name}: path must be absolute, not {options.path!r}")
+
+    def probe(self) -> None:
+        with open_archive(self._path) as archive:
+            self._directory(archive)
+
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        with open_archive(self._path) as archive:
+            directory = self._directory(archive)
+            days = self._days(archive, directory)
+            resumed = str(request.cursor.get("channel", ""))
+            for channel in sorted(days):
+                if channel < resumed:
+                    continue
+                begin = str(request.cursor.get("day", "")) if channel == resumed else ""
+                left = [day for day in days[channel] if day >= begin]
+                yield from _Reader(archive, directory, channel, self.options.workspace_url).pages(left)
+        yield Page(complete=True)
+
+    def _directory(self, archive: Archive) -> _Directory:
+        listed = [record for name in _LISTS for record in self._list(archive, name)]
+        if not listed:
+            raise SourceShapeError(f"{self.name}: expected channels.json with channels in the export {self._path.name}")
+        channels = {maybe_text(each, "id"): maybe_text(each, "name") for each in listed}
+        users = {maybe_text(each, "id"): _person(each) for name in _USERS for each in self._list(archive, name)}
+        if "" in channels or "" in channels.values():
+            raise SourceShapeError(f"{self.name}: expected id and name of each channel in channels.json")
+        return _Directory(users, channels, {name: key for key, name in channels.items()})
+
+    def _list(self, archive: Archive, name: str) -> list[Any]:
+        found = archive.json(name)
+        if found is not None and not isinstance(found, list):
+            raise SourceShapeError(f"{self.name}: expected a list in {name} of the export")
+        return found or []
+
+    def _days(self, archive: Archive, directory: _Directory) -> dict[str, list[str]]:
+        """The days of each channel, in order."""
+        wanted = set(self.options.channels) or set(directory.ids)
+        missing = wanted - set(directory.ids)
+        if missing:
+            raise SourceShapeError(f"{self.name}: the export has no channel {', '.join(sorted(missing))}")
+        days: dict[str, list[str]] = {}
+        for name in archive.names():
+            channel, _, file = name.partition("/")
+            day = _DAY.match(file)
+            if channel in wanted and day:
+                days.setdefault(channel, []).append(day[1])
+        return {channel: sorted(found) for channel, found in days.items()}
+
+
+class _Reader:
+    """Reads one channel."""
+
+    def __init__(self, archive: Archive, directory: _Directory, channel: str, workspace_url: str) -> None:
+        self._archive = archive
+        self._directory = directory
+        self._channel = channel
+        self._url = workspace_url.rstrip("/")
+        self._open: dict[str, _Thread] = {}
+        self._documents: list[SourceDocument] = []
+        self._refused: list[Refused] = []
+
+    def pages(self, days: list[str]) -> Iterator[Page]:
+        """The cursor of a page is the first day of the threads that are still open: they are read again."""
+        for number, day in enumerate(days):
+            self._read_day(day)
+            following = days[number + 1] if number + 1 < len(days) else "9999-12-31"
+            for key in [key for key, thread in self._open.items() if thread.until and thread.until < following]:
+                self._close(key)
+            while len(self._open) > MAX_OPEN_THREADS:
+                self._close(next(iter(self._open)))
+            if len(self._documents) >= PAGE_DOCUMENTS:
+                yield self._page(min([thread.first for thread in self._open.values()] + [following]))
+        for key in list(self._open):
+            self._close(key)
+        yield self._page("9999-12-31")
+
+    def _page(self, day: str) -> Page:
+        page = Page(
+            documents=tuple(self._documents),
+            refused=tuple(self._refused),
+            cursor={"channel": self._channel, "day": day},
+        )
+        self._documents, self._refused = [], []
+        return page
+
+    def _read_day(self, day: str) -> None:
+        name = f"{self._channel}/{day}.json"
+        records = self._archive.json(name)
+        if not isinstance(records, list):
+            raise SourceShapeError(f"expected a list of messages in {name} of the export")
+        alone: list[Any] = []
+        odd: list[str] = []
+        for record in records:
+            try:
+                if maybe_text(record, "subtype") not in _LEFT_OUT or maybe_text(record, "thread_ts"):
+                    self._sort(record, day, alone)
+            except OddRecordError as exc:
+                odd.append(str(exc))
+        if odd and len(odd) == len(records) and len(odd) > 1:
+            raise SourceShapeError(f"{name} of the export: no message is as expected; the first: {odd[0]}")
+        self._refused += [Refused(f"{self._channel}/{day} message", reason) for reason in odd]
+        if alone:
+            self._documents.append(self._document(f"{self._channel}/{day}", f"#{self._channel} on {day}", alone))
+
+    def _sort(self, record: Any, day: str, alone: list[Any]) -> None:
+        """To its thread, or to what stands alone. A reply that is also shown in the channel is there once."""
+        ts = text(record, "ts")
+        _moment(ts)
+        thread = maybe_text(record, "thread_ts")
+        if not thread or (thread == ts and not member(record, "reply_count")):
+            alone.append(record)
+            return
+        held = self._open.setdefault(thread, _Thread(day))
+        held.messages.append(record)
+        if thread == ts and maybe_text(record, "latest_reply"):
+            held.until = _moment(text(record, "latest_reply"))[:10]
+
+    def _close(self, ts: str) -> None:
+        thread = self._open.pop(ts)
+        messages = sorted(thread.messages, key=lambda each: float(text(each, "ts")))
+        said = one_line(self._said(messages[0]))[:80] or "a thread"
+        title = f"#{self._channel}: {said}"
+        self._documents.append(self._document(f"{self._channel}/thread-{ts}", title, messages))
+
+    # -- a document
+
+    def _document(self, key: str, title: str, messages: list[Any]) -> SourceDocument:
+        written = {text(each, "ts"): each for each in messages if maybe_text(each, "subtype") not in _LEFT_OUT}
+        last = max(written or {text(each, "ts"): each for each in messages}, key=float)
+        first = text(messages[0], "ts")
+        metadata: dict[str, Any] = {
+            "title": title,
+            "tags": ["slack", self._channel],
+            "created_at": _moment(first),
+            "last_updated": _moment(last),
+            "author": self._author(messages[0]),
+        }
+        if self._url:
+            channel = self._directory.ids[self._channel]
+            metadata["source_uri"] = f"{self._url}/archives/{channel}/p{first.replace('.', '')}"
+        return SourceDocument(key, joined([f"# {title}", *map(self._message, written.values())]), metadata)
+
+    def _message(self, message: Any) -> str:
+        when = _moment(text(message, "ts"))
+        edited = ", edited" if member(message, "edited") else ""
+        files = [f"[file: {one_line(maybe_text(each, 'name'))}]" for each in items(message, "files")]
+        body = "\n\n".join(part for part in [self._said(message), *files] if part.strip())
+        return f"**{self._author(message)}** ({when[:10]} {when[11:16]} UTC{edited}):\n\n{body}" if body else ""
+
+    def _said(self, message: Any) -> str:
+        said = [maybe_text(message, "text")]
+        if not said[0].strip():
+            said = [maybe_text(each, "text") or maybe_text(each, "fallback") for each in items(message, "attachments")]
+        return slack_markdown("\n\n".join(filter(None, said)), self._directory.users, self._directory.channels, 2)
+
+    def _author(self, message: Any) -> str:
+        user = maybe_text(message, "user")
+        profile = maybe_text(message, "user_profile.real_name") or maybe_text(message, "user_profile.name")
+        name = self._directory.users.get(user) or profile or maybe_text(message, "username")
+        return one_line(name or user or "unknown")
+
+
+def _person(user: Any) -> str:
+    profile = maybe_text(user, "profile.display_name") or maybe_text(user, "profile.real_name")
+    return one_line(profile or maybe_text(user, "real_name") or maybe_text(user, "name"))
+
+
+def _moment(ts: str) -> str:
+    """`1704190000.000100` as ISO 8601. Raises `OddRecordError`."""
+    try:
+        return iso_time(datetime.fromtimestamp(float(ts), UTC).timestamp())
+    except (ValueError, OverflowError, OSError) as exc:
+        raise OddRecordError(f"expected seconds since the epoch at 'ts', not {ts[:40]!r}") from exc

@@ -1,0 +1,121 @@
+"""Search engines with an API for everybody: Brave, and Google's Programmable Search Engine.
+
+Microsoft retired the Bing Search APIs on 11 August 2025; what it offers instead answers within its agents alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from opx.errors import SourceRefusedError, SourceShapeError
+from opx.ports.sources import WebClient, WebReply
+from opx.ports.web_search import WebResult
+from opx.websearch.plain import MAX_TITLE, plain_text
+
+BRAVE = "brave"
+GOOGLE = "google"
+PROVIDERS = (BRAVE, GOOGLE)
+MAX_RESULTS = 10
+BRAVE_URL = "https://api.search.brave.com/res/v1"
+GOOGLE_URL = "https://customsearch.googleapis.com"
+_MAX_URL = 2000
+_REPLY_BYTES = 4 * 1024 * 1024
+
+
+class BraveWebSearch:
+    """Brave's own index. A question has 400 characters and 50 words at most. Source: Brave Search API documentation,
+    "Web search"."""
+
+    name = BRAVE
+
+    def __init__(self, web: WebClient, key: str, base_url: str = BRAVE_URL) -> None:
+        self._web = web
+        self._key = key
+        self._base = base_url.rstrip("/")
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        asked = " ".join(query.split()[:50])[:400]
+        reply = self._web.get(
+            f"{self._base}/web/search",
+            query={"q": asked, "count": limit, "text_decorations": "false", "result_filter": "web"},
+            headers={"accept": "application/json", "x-subscription-token": self._key},
+            limit=_REPLY_BYTES,
+        )
+        found = _mapping(_answer(reply, "Brave"), "Brave")
+        listing = _mapping(found.get("web") or {}, "Brave: web")
+        return _results(
+            (
+                (item.get("title"), item.get("url"), item.get("description"), item.get("page_age"))
+                for item in _items(listing.get("results", []), "Brave: web.results")
+            ),
+            limit,
+        )
+
+
+class GoogleWebSearch:
+    """A Programmable Search Engine, whose id is `engine`. 10 results at most. New customers can't get the API, and it
+    ends on 1 January 2027. Source: Google's documentation, "Custom Search JSON API"."""
+
+    name = GOOGLE
+
+    def __init__(self, web: WebClient, key: str, engine: str, base_url: str = GOOGLE_URL) -> None:
+        self._web = web
+        self._key = key
+        self._engine = engine
+        self._base = base_url.rstrip("/")
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        reply = self._web.get(
+            f"{self._base}/customsearch/v1",
+            query={"key": self._key, "cx": self._engine, "q": " ".join(query.split())[:1500], "num": min(limit, 10)},
+            headers={"accept": "application/json"},
+            limit=_REPLY_BYTES,
+        )
+        found = _mapping(_answer(reply, "Google"), "Google")
+        if "kind" not in found and "items" not in found:
+            raise SourceShapeError("Google: the reply has neither kind nor items; the API's format may have changed")
+        return _results(
+            (
+                (item.get("title"), item.get("link"), item.get("snippet"), None)
+                for item in _items(found.get("items", []), "Google: items")
+            ),
+            limit,
+        )
+
+
+def _answer(reply: WebReply, engine: str) -> Any:
+    if reply.gone:
+        raise SourceRefusedError(
+            f"{engine}: there is no search API at this address (HTTP {reply.status})", reply.status
+        )
+    return reply.json()
+
+
+def _mapping(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise SourceShapeError(f"{what}: expected an object; the API's format may have changed")
+    return value
+
+
+def _items(value: Any, what: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list):
+        raise SourceShapeError(f"{what}: expected a list; the API's format may have changed")
+    return [_mapping(item, what) for item in value]
+
+
+def _results(found: Iterable[tuple[Any, Any, Any, Any]], limit: int) -> list[WebResult]:
+    """Results with an address and a title, each address once. Raises `SourceShapeError` if none of several has them."""
+    results: dict[str, WebResult] = {}
+    count = 0
+    for title, url, text, published in found:
+        count += 1
+        if not (isinstance(url, str) and isinstance(title, str) and title.strip()):
+            continue
+        if url.startswith(("https://", "http://")) and len(url) <= _MAX_URL:
+            shown = plain_text(text) if isinstance(text, str) else ""
+            moment = published if isinstance(published, str) else ""
+            results.setdefault(url, WebResult(plain_text(title, MAX_TITLE), url, shown, moment[:40]))
+    if count and not results:
+        raise SourceShapeError("no search result has a title and an address; the API's format may have changed")
+    return list(results.values())[:limit]
