@@ -84,6 +84,10 @@ class Names:
         name = f"{self.prefix}opx-knowledge/*"
         return f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{name}"
 
+    def secret_arn(self, name: str) -> str:
+        """One secret of the environment, whichever six characters Secrets Manager put behind its name."""
+        return self.secrets_arn.removesuffix("*") + f"{name}-??????"
+
     @property
     def registered_schedules_arn(self) -> str:
         """Schedules of sources that are registered while the system runs."""

@@ -135,6 +135,17 @@ class KnowledgeAlarms(Construct):
             periods=3,  # reports come hourly, but not to the minute: an hour without one must not end the alarm
         )
         self._add(
+            "sources-failing",
+            _sum_of(
+                "Pulls that failed or were flagged",
+                failed=self._measured.of(Metric.PULL_FAILURES, "Sum"),
+                flagged=self._measured.of(Metric.SOURCES_FLAGGED, "Sum"),
+            ),
+            "A source could not be pulled, or its listing suddenly misses so many documents that none was withdrawn. "
+            "`opx source list` says which and why; pulls are tried again by themselves, a flag needs somebody.",
+            threshold=0,
+        )
+        self._add(
             "ingestion-behind",
             of_queue("ApproximateAgeOfOldestMessage", queue, "Maximum"),
             "Changed documents wait for more than an hour to be taken in. See the ingestion function's errors, "

@@ -125,7 +125,6 @@ def a_cloud(session: boto3.Session, make_index: Callable[[Embedder], SearchIndex
     """
     clients: dict[str, Any] = {"s3": session.client("s3"), "sqs": session.client("sqs")}
     clients["dynamodb"] = session.client("dynamodb")
-    clients["secretsmanager"] = session.client("secretsmanager")
     clients["s3"].create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     url = clients["sqs"].create_queue(QueueName="ingest", Attributes={"VisibilityTimeout": "5400"})["QueueUrl"]
     for spec in ALL_TABLES:
@@ -142,7 +141,6 @@ def a_cloud(session: boto3.Session, make_index: Callable[[Embedder], SearchIndex
             settings,
             index=make_index(embedder) if make_index else OpenSearchIndex(client, INDEX),
             embedder=embedder,
-            _client=lambda service, **_: clients[service],
+            _client=lambda service, **_: clients[service] if service in clients else session.client(service),
         )
-        stores = {name: clients[name] for name in ("s3", "sqs", "dynamodb")}
-        yield Cloud(services, search, bedrock, **stores, queue_url=url)
+        yield Cloud(services, search, bedrock, **clients, queue_url=url)

@@ -113,7 +113,6 @@ def test_a_source_that_fails_is_tried_three_times_more_after_a_pause(deployed: D
     assert len(deployed.asked_for()) == 3
     deployed.call({"source": "guides"})
     assert len(deployed.asked_for()) == 3
-    assert len(deployed.keys) == 3
 
 
 def test_a_source_that_is_being_pulled_is_left_alone(deployed: Deployed) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from opx.domain.sources import SourceDocument
+from tests.benchmarks import feeds
 
 Documents = Callable[[], Iterable[SourceDocument]]
 
@@ -25,7 +26,11 @@ class Measured:
     peak_mib: float
 
 
-BENCHMARKS: dict[str, Documents] = {}
+BENCHMARKS: dict[str, Documents] = {
+    "attack": feeds.attack_documents,
+    "nvd": feeds.nvd_documents,
+    "rfc": feeds.rfc_documents,
+}
 """By name: a function of this module that yields the documents of one pull (see `Connector.fetch`)."""
 
 
@@ -42,6 +47,15 @@ def main(names: list[str]) -> None:
             found = pool.apply(_named, (name,))
         rate = found.documents / found.seconds
         print(f"{name:16} {found.documents:>8,} documents {rate:>10,.0f}/s  peak {found.peak_mib:,.0f} MiB")
+
+
+def nvd_first_load() -> None:
+    """What a first pull of all of NVD takes, with an API key and without."""
+    for key in (True, False):
+        load = feeds.nvd_first_load(key=key)
+        limit = f"{load.requests} requests in {load.waiting_hours:.2f} h by the rate limit"
+        shown = "with key" if key else "without key"
+        print(f"nvd, {shown:11} {load.documents:>8,} documents: {limit}; our share {load.cpu_seconds:.0f} s of CPU")
 
 
 def _named(name: str) -> Measured:

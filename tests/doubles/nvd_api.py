@@ -39,7 +39,7 @@ class NvdDouble:
         self.most = most
         self.key = ""
         self.records: dict[str, dict[str, Any]] = {}
-        self.before: Callable[[dict[str, str]], None] = lambda parameters: None
+        self.before: Callable[[dict[str, str]], object] = lambda parameters: None
         self.listings: list[dict[str, str]] = []
         site.on("/cves", self._answer)
         self.kev()

@@ -9,12 +9,16 @@ import pytest
 
 from opx.api.routes import ROUTES, Function
 from opx.settings import Settings
-from opx.tables import DOCUMENTS, FAILURES, KEYS, PROJECTS
+from opx.tables import DOCUMENTS, FAILURES, KEYS, PROJECTS, SOURCES
 from tests.infra.templates import STACKS, Assembly, Resource, lint_findings
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
 
 ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
+PULLS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-pulls"
+SCHEDULES = "arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/dev-opx-knowledge/source-*"
+SCHEDULES_ROLE = "arn:<AWS::Partition>:iam::<AWS::AccountId>:role/dev-opx-source-schedules-<AWS::Region>"
+SECRETS = "arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:dev-opx-knowledge/*"
 RETRIEVE = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:dev-opx-retrieve-knowledge"
 
 
@@ -141,7 +145,11 @@ class TestManageKnowledge:
             | pairs("s3:DeleteObject GetObject PutObject", documents)
             | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(DOCUMENTS, KEYS, FAILURES))
             | pairs("dynamodb:BatchGetItem DeleteItem GetItem PutItem Query", table_arns(PROJECTS))
-            | pairs("sqs:SendMessage", {queue})
+            | pairs("sqs:SendMessage", {queue, PULLS})
+            | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(SOURCES))
+            | pairs("scheduler:CreateSchedule DeleteSchedule UpdateSchedule", {SCHEDULES})
+            | pairs("iam:PassRole", {SCHEDULES_ROLE})
+            | pairs("secretsmanager:GetSecretValue", {SECRETS})
             | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
         )
 

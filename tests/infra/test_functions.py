@@ -10,6 +10,11 @@ from infra.constructs.layer_contents import ROOT
 from opx.settings import Settings, env_name
 from tests.infra.templates import Assembly, Resource, listed
 
+OWN_NAMES = tuple(
+    f":{name}opx-knowledge/{rest}"
+    for prefix in ("dev-", "")
+    for name, rest in ((f"secret:{prefix}", "*"), (f"schedule/{prefix}", "source-*"))
+)
 FUNCTION_STACKS = ("ingestion", "retrieval", "api")
 SEND_TRACES = {"xray:PutTelemetryRecords", "xray:PutTraceSegments"}
 
@@ -77,7 +82,7 @@ def test_no_role_may_do_everything_or_reach_everything(default: Assembly, epheme
             assert "*" not in listed(statement["Resource"])
 
 
-def test_wildcards_are_in_object_keys_and_in_the_region_of_a_profiles_model_alone(
+def test_wildcards_are_in_names_below_our_own_and_in_the_region_of_a_profiles_model_alone(
     default: Assembly, ephemeral: Assembly
 ) -> None:
     for assembly in (default, ephemeral):
@@ -85,7 +90,8 @@ def test_wildcards_are_in_object_keys_and_in_the_region_of_a_profiles_model_alon
             for resource in listed(statement["Resource"]):
                 keys = resource.startswith("arn:<AWS::Partition>:s3:::") and "*" not in resource.split("/")[0]
                 model = resource.endswith(":*::foundation-model/cohere.embed-v4:0")
-                assert "*" not in resource or keys or model
+                own = resource.endswith(OWN_NAMES)
+                assert "*" not in resource or keys or model or own
 
 
 def allowed(assembly: Assembly) -> list[Resource]:
@@ -95,6 +101,6 @@ def allowed(assembly: Assembly) -> list[Resource]:
     return [statement for statement in statements if set(listed(statement["Action"])) != SEND_TRACES]
 
 
-@pytest.mark.parametrize("use_case", ["ingest_documents", "retrieve_knowledge", "manage_knowledge"])
+@pytest.mark.parametrize("use_case", ["ingest_documents", "retrieve_knowledge", "manage_knowledge", "pull_sources"])
 def test_the_handler_that_is_deployed_exists(use_case: str) -> None:
     assert (ROOT / "lambdas" / use_case / "handler.py").is_file()

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import boto3
 import pytest
 
+from lambdas.pull_sources.handler import make_handler as make_pull_handler
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
+from opx.adapters.aws.queue import SqsQueue
 from opx.domain.queries import SearchMode
+from opx.domain.sources import SourceDefinition
 from opx.errors import StoreUnavailableError
 from opx.knowledge_file import load_knowledge
 from opx.operations.metrics import NAMESPACE, Metric
 from tests.agent_calls import ask
 from tests.api_requests import call
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.aws.test_pull_handler import Guides, Runtime
 from tests.emf import Named, measured
 from tests.fakes import FakeContext, function_logs
 from tests.infra.templates import Assembly, Resource, listed
@@ -30,6 +35,7 @@ REQUIRED = (
     "answers-failed",
     "store-unavailable",
     "sync-overdue",
+    "sources-failing",
     "ingestion-behind",
 )
 
@@ -86,7 +92,29 @@ def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each function do whatever it can report."""
     _ingest(cloud, monkeypatch)
     _answer(cloud, monkeypatch)
+    _pull(cloud)
     make_coverage_handler(lambda: cloud.services)({"holdings": True}, FakeContext())
+
+
+def _pull(cloud: Cloud) -> None:
+    """A source that brings documents, loses one, then most of them, and then fails."""
+    source = Guides()
+    cloud.services.provide_source(source, "0 4 * * *", "vendor/linux")
+    pulls = cloud.sqs.create_queue(QueueName="pulls")["QueueUrl"]
+    cloud.services.__dict__["pulls"] = SqsQueue(cloud.sqs, pulls, wait_seconds=0)
+    connected = cloud.services.connected_source
+
+    def complete(definition: SourceDefinition) -> Any:
+        """As a source that lists all that it has."""
+        found = connected(definition)
+        pull = found.connector.pull
+        found.connector.pull = lambda request: (replace(page, complete=True) for page in pull(request))  # type: ignore[method-assign]
+        return found
+
+    cloud.services.__dict__["connected_source"] = complete
+    for count, broken in ((10, False), (9, False), (1, False), (1, True)):
+        source.count, source.broken = count, broken
+        make_pull_handler(lambda: cloud.services)({"Records": [{"body": '{"source": "guides"}'}]}, Runtime())
 
 
 def _ingest(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,17 +351,17 @@ class TestReporter:
         said = {schedule["ScheduleExpression"]: json.loads(schedule["Target"]["Input"]) for schedule in schedules}
         assert said == {"rate(1 hour)": {}, "cron(40 0 * * ? *)": {"holdings": True}}
 
-    def test_it_may_only_query_two_tables(self, default: Assembly) -> None:
+    def test_it_may_only_read_three_tables(self, default: Assembly) -> None:
         statements = [
             statement
             for policy in default.resources(STACK, "IAM::Policy").values()
             for statement in policy["PolicyDocument"]["Statement"]
             if any(action.startswith("dynamodb:") for action in listed(statement["Action"]))
         ]
-        (statement,) = statements
-        assert statement["Action"] == "dynamodb:Query"
-        tables = {resource.split("table/")[1].split("/")[0] for resource in statement["Resource"]}
-        assert tables == {"dev-opx-knowledge-documents", "dev-opx-knowledge-failures"}
+        assert {a for s in statements for a in listed(s["Action"])} == {"dynamodb:GetItem", "dynamodb:Query"}
+        resources = [resource for statement in statements for resource in listed(statement["Resource"])]
+        tables = {resource.split("table/")[1].split("/")[0] for resource in resources}
+        assert tables == {f"dev-opx-knowledge-{kind}" for kind in ("documents", "failures", "sources")}
 
 
 def test_every_function_is_traced_and_knows_its_environment(default: Assembly) -> None:

@@ -1,68 +1,150 @@
-"""When sources are pulled."""
+"""When sources are pulled, and by what."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
 
 from infra.application import new_app
 from infra.configuration import Deployment
+from infra.constructs.code import LayerSource, Platform
 from infra.names import Names
 from infra.sources import SourcesStack
 from opx.knowledge_file import load_knowledge
-from tests.infra.templates import Assembly, plain
+from opx.settings import Settings
+from opx.sources.declared import declared_sources
+from opx.tables import SOURCES
+from tests.infra.templates import Assembly, Resource, listed, plain
+from tests.infra.test_functions import environment
+from tests.infra.test_ingestion import BUCKET, pairs, table_arns
 
-SCHEDULED = {category.path for category in load_knowledge().categories.values() if category.schedule}
+DECLARED = {source.source_id: source for source in declared_sources(load_knowledge()).values() if source.schedule}
 
 
-def test_each_category_with_a_schedule_is_pulled_by_a_message_with_its_name(default: Assembly) -> None:
-    schedules = default.resources("sources", "Scheduler::Schedule").values()
-    assert {json.loads(schedule["Target"]["Input"])["category"] for schedule in schedules} == SCHEDULED
+def schedules(assembly: Assembly) -> dict[str, Resource]:
+    return {found["Name"]: found for found in assembly.resources("sources", "Scheduler::Schedule").values()}
+
+
+def test_each_declared_source_is_pulled_by_a_message_with_its_id(default: Assembly) -> None:
+    asked = {name: json.loads(found["Target"]["Input"]) for name, found in schedules(default).items()}
+    assert asked == {f"pull-{source_id}": {"source": source_id} for source_id in DECLARED}
 
 
 def test_schedules_say_the_times_of_the_knowledge_file(default: Assembly) -> None:
     times = {
-        schedule["Name"]: (schedule["ScheduleExpression"], schedule["ScheduleExpressionTimezone"])
-        for schedule in default.resources("sources", "Scheduler::Schedule").values()
+        name: (found["ScheduleExpression"], found["ScheduleExpressionTimezone"])
+        for name, found in schedules(default).items()
     }
-    assert times["pull-security-cve"] == ("cron(0 4 * * ? *)", "UTC")
-    assert times["pull-security-mitre"] == ("cron(0 5 ? * SUN *)", "UTC")
+    assert times["pull-nvd"] == ("cron(0 4 * * ? *)", "UTC")
+    assert times["pull-attack"] == ("cron(0 5 ? * SUN *)", "UTC")
 
 
-def test_nothing_is_pulled_while_no_category_has_a_source(default: Assembly) -> None:
-    schedules = default.resources("sources", "Scheduler::Schedule").values()
-    assert {schedule["State"] for schedule in schedules} == {"DISABLED"}
+def test_they_are_followed_for_the_sources_that_are_enabled(default: Assembly) -> None:
+    states = {name.removeprefix("pull-"): found["State"] for name, found in schedules(default).items()}
+    assert states == {name: "ENABLED" if source.enabled else "DISABLED" for name, source in DECLARED.items()}
 
 
-def test_categories_with_a_source_are_pulled() -> None:
+def test_a_source_that_is_enabled_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = Path("corpus/knowledge.yaml").read_text(encoding="utf-8").split("\nsources:")[0]
+    path = tmp_path / "knowledge.yaml"
+    path.write_text(
+        f"{text}\nsources:\n  blog: {{kind: feed, category: web/blogs, schedule: '30 6 * * *', "
+        "time_zone: Europe/Vienna, options: {url: 'https://example.org/feed'}}\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr("infra.sources.declared_sources", lambda knowledge: declared_sources(knowledge, path))
     app = new_app()
-    names = Names(Deployment())
-    connected = frozenset({"security/cve"})
-    stack = SourcesStack(app, "sources", names=names, env=cdk.Environment(), connected=connected)
+    source = LayerSource(bundle=False, platform=Platform("arm64", "3.13"))
+    stack = SourcesStack(app, "sources", names=Names(Deployment()), env=cdk.Environment(), source=source)
     template = cdk.assertions.Template.from_stack(stack)
-    found = template.find_resources("AWS::Scheduler::Schedule", {"Properties": {"State": "ENABLED"}}).values()
-    assert [json.loads(schedule["Properties"]["Target"]["Input"]) for schedule in found] == [
-        {"category": "security/cve"}
-    ]
+    (found,) = template.find_resources("AWS::Scheduler::Schedule").values()
+    assert found["Properties"]["State"] == "ENABLED"
+    assert found["Properties"]["ScheduleExpressionTimezone"] == "Europe/Vienna"
 
 
 def test_the_scheduler_may_send_to_the_queue_of_pulls_and_to_the_dead_letters(default: Assembly) -> None:
-    (policy,) = default.resources("sources", "IAM::Policy").values()
     queues = {q["QueueName"]: f"<{name}.Arn>" for name, q in default.resources("sources", "SQS::Queue").items()}
-    statements = policy["PolicyDocument"]["Statement"]
+    statements = _statements_of(default, "SchedulesRole")
     assert {statement["Action"] for statement in statements} == {"sqs:SendMessage"}
-    allowed = {r for s in statements for r in (s["Resource"] if isinstance(s["Resource"], list) else [s["Resource"]])}
+    allowed = {resource for statement in statements for resource in listed(statement["Resource"])}
     assert allowed == {queues["dev-opx-knowledge-pulls"], queues["dev-opx-knowledge-pulls-failed"]}
 
 
-@pytest.mark.parametrize("environment", ["default", "ephemeral"])
+@pytest.mark.parametrize("environment_", ["default", "ephemeral"])
 def test_the_scheduler_acts_for_schedules_of_this_environment_only(
-    environment: str, request: pytest.FixtureRequest
+    environment_: str, request: pytest.FixtureRequest
 ) -> None:
-    assembly: Assembly = request.getfixturevalue(environment)
-    (role,) = assembly.resources("sources", "IAM::Role").values()
+    assembly: Assembly = request.getfixturevalue(environment_)
+    roles = assembly.resources("sources", "IAM::Role")
+    (role,) = [found for name, found in roles.items() if name.startswith("SchedulesRole")]
     group = assembly.only("sources", "Scheduler::ScheduleGroup")["Name"]
     (statement,) = plain(role)["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Condition"]["ArnLike"]["aws:SourceArn"].endswith(f":schedule-group/{group}")
+
+
+class TestPullSources:
+    def test_the_function_may_do_exactly_this(self, default: Assembly) -> None:
+        logs = default.only("sources", "Lambda::Function")["LoggingConfig"]["LogGroup"].strip("<>")
+        queue = next(
+            f"<{name}.Arn>"
+            for name, found in default.resources("sources", "SQS::Queue").items()
+            if found["QueueName"] == "dev-opx-knowledge-pulls"
+        )
+        documents = {f"{BUCKET}/documents/*", f"{BUCKET}/clients/*/documents/*"}
+        secrets = "arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:dev-opx-knowledge/*"
+        found = {
+            (action, resource)
+            for statement in _statements_of(default, "PullSourcesRole")
+            for action in listed(statement["Action"])
+            for resource in listed(statement["Resource"])
+        }
+        assert found == (
+            pairs("logs:CreateLogStream PutLogEvents", {f"<{logs}.Arn>"})
+            | pairs("s3:ListBucket", {BUCKET})
+            | pairs("s3:AbortMultipartUpload DeleteObject GetObject PutObject", documents)
+            | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(SOURCES))
+            | pairs(
+                "sqs:ChangeMessageVisibility DeleteMessage GetQueueAttributes GetQueueUrl ReceiveMessage SendMessage",
+                {queue},
+            )
+            | pairs("secretsmanager:GetSecretValue", {secrets})
+            | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
+        )
+
+    def test_it_gets_one_message_at_a_time(self, default: Assembly) -> None:
+        mapping = default.only("sources", "Lambda::EventSourceMapping")
+        assert mapping["BatchSize"] == 1
+
+    def test_its_settings_are_valid(self, default: Assembly) -> None:
+        settings = Settings.from_environ(environment(default, "sources"))
+        assert (settings.backend, settings.table_prefix) == ("aws", "dev-")
+
+    def test_a_message_stays_hidden_while_it_is_worked_on(self, default: Assembly) -> None:
+        timeout = default.only("sources", "Lambda::Function")["Timeout"]
+        (queue,) = [
+            found
+            for found in default.resources("sources", "SQS::Queue").values()
+            if found["QueueName"] == "dev-opx-knowledge-pulls"
+        ]
+        assert queue["VisibilityTimeout"] >= 6 * timeout
+
+    def test_private_hosts_are_reached_only_if_the_operator_names_them(
+        self, default: Assembly, make: Callable[..., Assembly]
+    ) -> None:
+        assert environment(default, "sources")["OPX_ALLOWED_HOSTS"] == ""
+        chosen = make(allowed_hosts="jira.internal", agent="none", api_auth="none")
+        assert environment(chosen, "sources")["OPX_ALLOWED_HOSTS"] == "jira.internal"
+
+
+def _statements_of(assembly: Assembly, role: str) -> list[Resource]:
+    """Of the policies of the role whose logical id begins so."""
+    return [
+        statement
+        for policy in assembly.resources("sources", "IAM::Policy").values()
+        if any(str(name).strip("<>").startswith(role) for name in policy["Roles"])
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]

@@ -21,6 +21,9 @@ STATEFUL_IDS = {
     "IdempotencyTableE9369C9C",
     "KeysTableE819F206",
     "ProjectsTableB10C3C68",
+    "SourcesTable6C8F3A2B",
+    "DeliveriesTableAC65D7AE",
+    "WebCacheTableEF4ABAF9",
 }
 """A new id makes CloudFormation replace the resource, and leave the data behind."""
 

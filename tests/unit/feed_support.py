@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from opx.domain.knowledge import Tier
@@ -69,5 +70,5 @@ class Corpus:
     def interrupted(self, connector: Connector[Any], *, after: int, since: str = "") -> dict[str, Any]:
         """Store so many pages of a pull, and give the cursor behind them."""
         pages = connector.pull(PullRequest(since))
-        self.store(page for page, _ in zip(pages, range(after), strict=False))
+        self.store(islice(pages, after))
         return dict(self.last.cursor)

@@ -60,7 +60,8 @@ def test_code_in_a_list_is_a_code_block_with_its_language() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[,sh]\n----\nx\n----\n", "```sh\nx\n```\n", "[source,sh]\nx\n", ":source-language: sh\n\n[source]\n--\nx\n--\n"]
+    "text",
+    ["[,sh]\n----\nx\n----\n", "```sh\nx\n```\n", "[source,sh]\nx\n", ":source-language: sh\n\n[source]\n--\nx\n--\n"],
 )
 def test_ways_to_write_code(text: str) -> None:
     assert text_of(text, "a.adoc") == "```sh\nx\n```\n\n"
@@ -79,9 +80,7 @@ def test_admonitions_are_named() -> None:
 
 def test_a_table_keeps_its_header_and_cells() -> None:
     text = '[cols="1,2", options="header"]\n|===\n|Name |Port\n\n|db\n|5432 \\| 5433\n|web |80\n|===\n'
-    assert text_of(text, "a.adoc") == (
-        "| Name | Port |\n| --- | --- |\n| db | 5432 \\| 5433 |\n| web | 80 |\n\n"
-    )
+    assert text_of(text, "a.adoc") == ("| Name | Port |\n| --- | --- |\n| db | 5432 \\| 5433 |\n| web | 80 |\n\n")
 
 
 def test_cells_that_span_or_repeat_are_counted() -> None:
@@ -130,7 +129,9 @@ def test_attributes_of_attributes_do_not_multiply() -> None:
     assert len(text_of(lines + "\n" + "{a29}{a28}{a3}\n\n" * 3_000, "a.adoc")) < 1_000_000
 
 
-@pytest.mark.parametrize("line", ["*a ", "http://", "image:", "<<", "{a}", "[[", "|", "`", "2+|", "::", "a::", "====\n"])
+@pytest.mark.parametrize(
+    "line", ["*a ", "http://", "image:", "<<", "{a}", "[[", "|", "`", "2+|", "::", "a::", "====\n"]
+)
 def test_long_and_repetitive_lines_are_taken(line: str) -> None:
     assert outcome(f"|===\n{line * 5_000}\n|===\n\n{line * 5_000}[x]\n", "a.adoc") == "parsed"
 
@@ -143,8 +144,35 @@ def test_blank_pages_are_refused() -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["= T", "== S", "* a", ". b", "+", "|===", "|a |b", "----", "====", "--", "[source,sh]", "NOTE: x", ":a: b", "{a}"]
-            + ["a::", "include::x[]", "", "text", " lit", "////", "'''", ".Title", "`a` *b*", "[cols=2*]", "#", "```", "!==="]
+            [
+                "= T",
+                "== S",
+                "* a",
+                ". b",
+                "+",
+                "|===",
+                "|a |b",
+                "----",
+                "====",
+                "--",
+                "[source,sh]",
+                "NOTE: x",
+                ":a: b",
+                "{a}",
+                "a::",
+                "include::x[]",
+                "",
+                "text",
+                " lit",
+                "////",
+                "'''",
+                ".Title",
+                "`a` *b*",
+                "[cols=2*]",
+                "#",
+                "```",
+                "!===",
+            ]
         )
         | st.text(st.sampled_from("a1 *_`{}[]<>|:=+.-#/\\"), max_size=20),
         max_size=25,

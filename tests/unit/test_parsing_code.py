@@ -46,49 +46,68 @@ if __name__ == "__main__":
 '''
 SAMPLES = {
     "a.java": (
-        "package a;\n/** Users. */\n@Service\npublic class UserService extends Base {\n    int a; // counts\n"
-        "    /** Logs in. */\n    @Override\n    public Session login(String user) throws Denied { return x; }\n}\n",
+        (
+            "package a;\n/** Users. */\n@Service\npublic class UserService extends Base {\n    int a; // counts\n"
+            "    /** Logs in. */\n    @Override\n    public Session login(String user) throws Denied { return x; }\n}\n"
+        ),
         ["## public class UserService extends Base", "### public Session login(String user) throws Denied"],
     ),
     "a.kt": (
-        "/** Users. */\nclass UserService(val repo: Repo) : Base() {\n    val x = 1\n    /** Logs in. */\n"
-        "    fun login(user: String): Session = repo.find(user)\n}\nfun top(a: Int) { go(a) }\n",
+        (
+            "/** Users. */\nclass UserService(val repo: Repo) : Base() {\n    val x = 1\n    /** Logs in. */\n"
+            "    fun login(user: String): Session = repo.find(user)\n}\nfun top(a: Int) { go(a) }\n"
+        ),
         ["## class UserService(val repo: Repo) : Base()", "### fun login(user: String): Session", "## fun top(a: Int)"],
     ),
     "a.js": (
-        "// Users\nexport default class UserService extends Base {\n  login(user) { return 1; }\n}\n"
-        "const make = async (a) => { return a; };\napp.get('/x', handler);\n",
+        (
+            "// Users\nexport default class UserService extends Base {\n  login(user) { return 1; }\n}\n"
+            "const make = async (a) => { return a; };\napp.get('/x', handler);\n"
+        ),
         ["## class UserService extends Base", "### login(user)", "## const make = async (a)"],
     ),
     "a.ts": (
-        "export interface Options { a: string }\nexport class UserService {\n  private a = 1;\n"
-        "  async login(user: string): Promise<Session> { return 1; }\n}\n",
+        (
+            "export interface Options { a: string }\nexport class UserService {\n  private a = 1;\n"
+            "  async login(user: string): Promise<Session> { return 1; }\n}\n"
+        ),
         ["## interface Options", "## class UserService", "### async login(user: string): Promise<Session>"],
     ),
     "a.tsx": ("export function Page(): Element { return <b>x</b>; }\n", ["## function Page(): Element"]),
     "a.go": (
-        "package u\n\n// Login logs in.\nfunc (s *Server) Login(user string) (Session, error) {\n\treturn nil, nil\n}\n"
-        "type Server struct {\n\tport int\n}\n",
+        (
+            "package u\n\n// Login logs in.\nfunc (s *Server) Login(user string) (Session, error) {\n\treturn nil, nil\n}\n"
+            "type Server struct {\n\tport int\n}\n"
+        ),
         ["## func (s *Server) Login(user string) (Session, error)", "## type Server struct"],
     ),
     "a.rs": (
-        "/// A user.\n#[derive(Debug)]\npub struct User { name: String }\nimpl User {\n    /// Logs in.\n    #[inline]\n"
-        "    pub fn login(&self, pw: &str) -> Session { todo!() }\n}\n",
+        (
+            "/// A user.\n#[derive(Debug)]\npub struct User { name: String }\nimpl User {\n    /// Logs in.\n    #[inline]\n"
+            "    pub fn login(&self, pw: &str) -> Session { todo!() }\n}\n"
+        ),
         ["## pub struct User", "## impl User", "### pub fn login(&self, pw: &str) -> Session"],
     ),
     "a.h": (
-        "#ifndef A_H\n#include <b.h>\n/* A point. */\nstruct point { int x; };\nstatic int add(int a,\n    int b) { return a; }\n"
-        "#endif\n",
+        (
+            "#ifndef A_H\n#include <b.h>\n/* A point. */\nstruct point { int x; };\n"
+            "static int add(int a,\n    int b) { return a; }\n"
+            "#endif\n"
+        ),
         ["## struct point", "## static int add(int a, int b)"],
     ),
     "a.cpp": (
-        "namespace shop {\n/// Users.\ntemplate <typename T>\nclass UserService : public Base {\n  int a;\n"
-        "  Session login(const std::string& user) { return 1; }\n};\n}\n",
+        (
+            "namespace shop {\n/// Users.\ntemplate <typename T>\nclass UserService : public Base {\n  int a;\n"
+            "  Session login(const std::string& user) { return 1; }\n};\n}\n"
+        ),
         ["## namespace shop", "### class UserService : public Base", "#### Session login(const std::string& user)"],
     ),
     "a.cs": (
-        "namespace Shop {\n  [ApiController]\n  public class UserService : Base {\n    [HttpGet]\n"
-        "    public Session Login(string user) { return null; }\n  }\n}\n",
+        (
+            "namespace Shop {\n  [ApiController]\n  public class UserService : Base {\n    [HttpGet]\n"
+            "    public Session Login(string user) { return null; }\n  }\n}\n"
+        ),
         ["## namespace Shop", "### public class UserService : Base", "#### public Session Login(string user)"],
     ),
     "a.rb": (
@@ -96,7 +115,7 @@ SAMPLES = {
         ["## module Shop", "### class UserService < Base", "#### def login(user)"],
     ),
     "a.php": (
-        '<?php\nclass UserService extends Base {\n  #[Route("/x")]\n  public function login(string $u): Session { return 1; }\n}\n',
+        "<?php\nclass UserService extends Base {\n  #[Route]\n  public function login(string $u): Session { return 1; }\n}\n",
         ["## class UserService extends Base", "### public function login(string $u): Session"],
     ),
     "a.sh": (

@@ -99,19 +99,19 @@ def test_a_hostile_header_does_not_multiply() -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.text(st.sampled_from('ab1 ,;|\t\n\r"\'\\é'), max_size=300))
+@given(st.text(st.sampled_from("ab1 ,;|\t\n\r\"'\\é"), max_size=300))
 def test_no_text_fails_but_by_a_refusal(text: str) -> None:
     found = outcome(text, "a.csv")
     assert found == "parsed" or found.startswith("a.csv: ")
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.lists(st.text(st.sampled_from('ab ,"\n;'), max_size=5), min_size=2, max_size=3), min_size=1, max_size=9))
+@given(
+    st.lists(st.lists(st.text(st.sampled_from('ab ,"\n;'), max_size=5), min_size=2, max_size=3), min_size=1, max_size=9)
+)
 def test_no_letter_is_lost(rows: list[list[str]]) -> None:
     text = "".join(",".join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in rows)
     found = outcome(text, "a.csv")
     if found == "parsed":
         shown = text_of(text, "a.csv")
-        first = rows[0] if any(cell.strip() for cell in rows[0]) else []
-        letters = sum(cell.count("a") for row in rows for cell in row)
-        assert shown.count("a") >= letters, first
+        assert shown.count("a") >= sum(cell.count("a") for row in rows for cell in row)

@@ -14,7 +14,10 @@ from tests.unit.parsing_support import a_category, outcome, parsed, refusal, tex
 
 
 def test_a_record_is_a_section_under_its_name() -> None:
-    assert text_of('{"name": "db-1", "ports": [1, 2]}\n', "a.jsonl") == "## db-1\n\n- name: db-1\n- ports:\n  - 1\n  - 2\n\n"
+    assert (
+        text_of('{"name": "db-1", "ports": [1, 2]}\n', "a.jsonl")
+        == "## db-1\n\n- name: db-1\n- ports:\n  - 1\n  - 2\n\n"
+    )
 
 
 def test_records_without_a_name_are_paragraphs() -> None:

@@ -31,7 +31,9 @@ def manifest(kind: str, name: str) -> str:
 
 
 def test_each_document_is_a_section_under_its_kind_and_name() -> None:
-    text = text_of(f"---\n{manifest('Deployment', 'checkout')}---\n# its address\n{manifest('Service', 'web')}", "k.yaml")
+    text = text_of(
+        f"---\n{manifest('Deployment', 'checkout')}---\n# its address\n{manifest('Service', 'web')}", "k.yaml"
+    )
     assert "## Deployment checkout\n\n```yaml\napiVersion: v1\nkind: Deployment\n" in text
     assert "## Service web\n\n```yaml\n# its address\napiVersion: v1\n" in text
 
@@ -51,7 +53,12 @@ def test_an_alert_is_a_section_with_all_of_its_fields() -> None:
         "\n```yaml\n# pages someone\n- alert: CheckoutErrors\n  expr: rate(errors_total[5m]) > 0.05\n  for: 10m\n"
         "  labels: {severity: page}\n  annotations:\n    summary: Errors at {{ $labels.instance }}\n```\n"
     )
-    assert "##### Record job:errors:rate5m\n" in text
+    assert "## Record job:errors:rate5m\n" in text
+
+
+def test_an_alert_of_a_kubernetes_rule_is_a_section_too() -> None:
+    rules = "spec:\n" + "".join(f"  {line}\n" for line in RULES.splitlines())
+    assert "## Alert CheckoutErrors\n" in text_of(manifest("PrometheusRule", "shop") + rules, "rules.yaml")
 
 
 def test_an_operation_of_an_interface_is_a_section() -> None:
@@ -62,18 +69,19 @@ def test_an_operation_of_an_interface_is_a_section() -> None:
     found = parsed(api, "api.yaml")
     text = "".join(found.lines)
     assert (found.title, found.metadata) == ("Shop", {"version": "1.2"})
-    assert "#### GET /users/{id}\n\n```yaml\nget:\n  summary: Get a user\n```" in text
-    assert "#### DELETE /users/{id}\n" in text
+    assert "## GET /users/{id}\n\n```yaml\nget:\n  summary: Get a user\n```" in text
+    assert "## DELETE /users/{id}\n" in text
 
 
 def test_large_parts_stand_under_their_path() -> None:
     env = "".join(f"        - name: VARIABLE_{n}\n          value: the value number {n}\n" for n in range(60))
     text = text_of(
-        f"services:\n  web:\n    containers:\n      - name: checkout\n        env:\n{env}  db: {{image: pg}}\n", "c.yaml"
+        f"services:\n  web:\n    containers:\n      - name: checkout\n        env:\n{env}  db: {{image: pg}}\n",
+        "c.yaml",
     )
     chunks = list(chunk_document(text.splitlines(keepends=True), ChunkOwner("d", "c.yaml", "notes")))
     found = next(chunk for chunk in chunks if "VARIABLE_30" in chunk.content)
-    assert found.section[-1] == "services.web.containers[checkout].env"
+    assert found.section == ("services.web.containers[checkout].env",)
     assert text.count("- name: VARIABLE_") == 60
 
 
@@ -137,7 +145,7 @@ def test_one_mapping_is_read_by_the_mapping_of_its_category() -> None:
 
 def test_a_mapping_that_does_not_fit_is_not_used() -> None:
     category = a_category(title="$.title", content="$.steps")
-    assert "## groups" in text_of(RULES, "a.yaml", category)
+    assert "## Alert CheckoutErrors" in text_of(RULES, "a.yaml", category)
 
 
 def test_blank_yaml_is_refused() -> None:
@@ -155,7 +163,9 @@ def test_no_text_fails_but_by_a_refusal(text: str) -> None:
 @given(
     st.recursive(
         st.sampled_from(["wx", "yz"]),
-        lambda inner: st.lists(inner, min_size=1, max_size=9) | st.dictionaries(st.sampled_from("klmn"), inner, min_size=1),
+        lambda inner: (
+            st.lists(inner, min_size=1, max_size=9) | st.dictionaries(st.sampled_from("klmn"), inner, min_size=1)
+        ),
         max_leaves=150,
     )
 )

@@ -177,7 +177,7 @@ class TestApiGroup:
 class TestGateway:
     def test_answer_is_plain_json(self, handler: Handler) -> None:
         answer = handler({"query": DISK_TITLE, "max_results": 3}, FakeContext.of_gateway("search_runbooks"))
-        assert set(answer) == {"answer", "documentIds", "partial", "notes"}
+        assert set(answer) == {"answer", "documentIds", "partial", "untrusted", "notes"}
         assert answer["answer"].startswith(f"Source: {DISK_TITLE}")
 
     def test_details_are_the_document(self, handler: Handler, services: Services) -> None:

@@ -31,7 +31,7 @@ def test_every_field_is_read_from_its_variable() -> None:
     examples = {"int": "100", "float": "2.5", "str": "x"}
     environ = {env_name(f.name): examples[str(f.type)] for f in fields(Settings)}
     chosen = {"OPX_BACKEND": "aws", "OPX_SEARCH_GENERATION": "classic", "OPX_CHUNK_OVERLAP": "7"}
-    chosen |= {"OPX_SEARCH_ENGINE": "bedrock_knowledge_base"}
+    chosen |= {"OPX_SEARCH_ENGINE": "bedrock_knowledge_base", "OPX_OCR": "textract"}
     settings = Settings.from_environ({**environ, **chosen})
     for field in fields(Settings):
         raw = {**environ, **chosen}[env_name(field.name)]

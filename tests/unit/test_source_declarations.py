@@ -18,7 +18,8 @@ from opx.settings import Settings
 from opx.sources.connector import read_options
 from opx.sources.control import SourceControl
 from opx.sources.declared import declared_sources, definition_fields, definition_of
-from opx.sources.registry import CONNECTORS, PRESETS, checked_options, connector_type, described_kinds
+from opx.sources.presets import PRESETS
+from opx.sources.registry import CONNECTORS, checked_options, connector_type, described_kinds
 from tests.fakes import WordsEmbedder
 
 KNOWLEDGE = load_knowledge()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opx.errors import ObjectNotFoundError, StoreUnavailableError
+from opx.errors import StoreUnavailableError
 from opx.ports import Condition
 from opx.tables import DELIVERIES
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
@@ -300,7 +300,7 @@ class TestUnavailable:
     def test_without_the_table_nothing_is_taken_in(self, tmp_path: Path) -> None:
         webhooks = webhooks_in(tmp_path)
         with webhooks.services:
-            broken = BrokenTable()
+            broken: Any = BrokenTable()
             webhooks.receiver._deliveries, webhooks.receiver._order = (
                 Deliveries(broken, webhooks.clock),
                 Order(broken, webhooks.clock),

@@ -78,7 +78,7 @@ class Pages:
 
 def signed(message: Mapping[str, Any], names: tuple[str, ...], key: Any = None, version: str = "2") -> Delivery:
     text = "".join(f"{name}\n{message[name]}\n" for name in names if name in message)
-    algorithm = SHA256() if version == "2" else SHA1()  # noqa: S303
+    algorithm = SHA256() if version == "2" else SHA1()
     signature = (key or a_key()).sign(text.encode(), padding.PKCS1v15(), algorithm)
     found = {
         "SigningCertURL": CERTIFICATE,

@@ -15,6 +15,7 @@ MIN_CHUNK_TOKENS = 8
 
 MANAGED_ENGINE = "bedrock_knowledge_base"
 SEARCH_ENGINES = ("own", MANAGED_ENGINE)
+OCR_CHOICES = ("auto", "off", "tesseract", "textract")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,12 @@ class Settings:
     `backend` is `embedded` (one folder, no network) or `aws`. Times are in seconds, sizes in bytes.
     The last five say which deployed system the `opx` command talks to, if any, and as whom: `environment` is the name
     that the system was deployed under.
+
+    `parse_*` limit what reading one file of a binary format takes: seconds of CPU (twice as many may pass in all), bytes
+    of memory, bytes that it unpacks to, pages that are read, and pictures and scanned pages that are looked at. `ocr`
+    reads scanned pages: `tesseract` (in `ocr_languages`, such as `eng+deu`), `textract`, `off`, or `auto` for what the
+    backend has. `vision_model` describes pictures; none does if it is empty. It is a model of Bedrock, or of the service
+    at `vision_url` that understands OpenAI's Chat Completions, with the key in the secret named by `vision_secret`.
 
     `allowed_hosts` lists, separated by commas, hosts (or host:port) that sources may be fetched from although their
     addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them.
@@ -59,6 +66,16 @@ class Settings:
     chunk_tokens: int = 500
     chunk_overlap: int = 50
     max_document_bytes: int = 32 * 1024 * 1024
+    parse_seconds: float = 60.0
+    parse_memory_bytes: int = 512 * 1024 * 1024
+    parse_unpacked_bytes: int = 256 * 1024 * 1024
+    parse_pages: int = 5000
+    parse_images: int = 100
+    ocr: str = "auto"
+    ocr_languages: str = "eng"
+    vision_model: str = ""
+    vision_url: str = ""
+    vision_secret: str = ""
     max_attempts: int = 3
     retry_base_seconds: float = 1.0
     lease_seconds: int = 900
@@ -78,6 +95,7 @@ class Settings:
                 f"OPX_SEARCH_GENERATION must be 'nextgen' or 'classic', not {self.search_generation!r}"
             )
         self._check_search_engine()
+        self._check_reading()
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, int | float) and not value >= 0:
@@ -95,6 +113,14 @@ class Settings:
             raise InvalidInputError(
                 f"OPX_SEARCH_ENGINE={MANAGED_ENGINE} needs OPX_BACKEND=aws and OPX_KNOWLEDGE_BASE_ID"
             )
+
+    def _check_reading(self) -> None:
+        if self.ocr not in OCR_CHOICES:
+            raise InvalidInputError(f"OPX_OCR must be {' or '.join(map(repr, OCR_CHOICES))}, not {self.ocr!r}")
+        if self.ocr == "textract" and self.backend != "aws":
+            raise InvalidInputError("OPX_OCR=textract needs OPX_BACKEND=aws; install tesseract instead")
+        if self.vision_model and not self.vision_url and self.backend != "aws":
+            raise InvalidInputError("OPX_VISION_MODEL needs OPX_VISION_URL, the address of the service that has it")
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], **overrides: object) -> Settings:

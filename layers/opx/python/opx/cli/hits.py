@@ -10,6 +10,7 @@ import click
 from opx.cli.excerpts import excerpt, highlighted
 from opx.cli.output import aligned
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
+from opx.retrieval.citations import WARNINGS
 
 _INDENT = "   "
 
@@ -18,11 +19,22 @@ def hit_lines(rank: int, hit: RetrievalResult, query: str, *, explain: bool = Fa
     """A hit: title and section, category and score, excerpt, citation; with `explain`, a table of the score's parts."""
     yield click.style(f"{rank}. {heading(hit)}", bold=True)
     yield _INDENT + score_line(hit)
+    yield from (_INDENT + line for line in warning_lines(hit))
     for line in excerpt(hit.content, query):
         yield f"{_INDENT}| {highlighted(line, query, _mark)}"
     if explain and hit.parts:
         yield from (_INDENT + line for line in explanation(hit.parts))
     yield _INDENT + click.style(f"{hit.source}  [Document ID: {hit.document_id}]", dim=True)
+    for copy in hit.copies:
+        yield _INDENT + click.style(f"also in: {copy['title']}  {copy['source']}", dim=True)
+
+
+def warning_lines(hit: RetrievalResult) -> Iterator[str]:
+    """That it comes from outside, and what its flags say."""
+    if hit.untrusted:
+        yield click.style(f"untrusted: from outside ({hit.tier})", fg="yellow")
+    for flag in hit.flags:
+        yield click.style(f"warning: {WARNINGS.get(flag, flag)}", fg="red")
 
 
 def heading(hit: RetrievalResult) -> str:

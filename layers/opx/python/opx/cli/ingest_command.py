@@ -75,6 +75,8 @@ def finish(tally: Tally, started: float, *, left: int = 0) -> None:
         warn(f"failed: {outcome.reason}")
     if left:
         warn(still_under_way(left))
+    if tally.remarks:
+        warn(tally.remarks)
     click.echo(summary(tally, started))
     if tally.failures or left:
         click.get_current_context().exit(NO_ANSWER)

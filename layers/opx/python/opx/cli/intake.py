@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.cli.output import plural
+from opx.cli.remarks import remarks_summary
 from opx.cli.reporting import Reporter
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidInputError
@@ -44,6 +45,11 @@ class Tally:
     @property
     def chunks(self) -> int:
         return sum(outcome.chunks for outcome in self.outcomes.values())
+
+    @property
+    def remarks(self) -> str:
+        """How many documents have remarks, and of which kinds; "" if none has any."""
+        return remarks_summary(outcome.remarks for outcome in self.outcomes.values())
 
     @property
     def failures(self) -> list[Outcome]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from opx.cli.output import SHORT_ID, print_json, print_table
+from opx.cli.remarks import KINDS, has_remark
 from opx.cli.session import Session, pass_session
 from opx.knowledge_base import every_document
 
@@ -12,16 +13,17 @@ from opx.knowledge_base import every_document
 @click.command("list")
 @click.option("--category", default="", metavar="NAME", help="Only this category or what is below it.")
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
+@click.option("--remarks", "remarks", default="", type=click.Choice(KINDS), help="Only documents with such remarks.")
 @click.option("--all-versions", is_flag=True, help="Also versions that were replaced or deleted.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON, with full ids.")
 @pass_session
-def list_command(session: Session, *, category: str, tag: str, all_versions: bool, as_json: bool) -> None:
+def list_command(session: Session, *, category: str, tag: str, remarks: str, all_versions: bool, as_json: bool) -> None:
     """List the documents that you may see, by category."""
     base = session.existing_base()
     found = [
         document
         for document in every_document(base, category=category, all_versions=all_versions)
-        if not tag or tag in document.tags
+        if (not tag or tag in document.tags) and has_remark(document.remarks, remarks)
     ]
     if as_json:
         print_json([document.to_json() for document in found])

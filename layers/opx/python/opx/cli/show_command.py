@@ -9,6 +9,7 @@ import click
 
 from opx.cli.documents import joined_text
 from opx.cli.output import SHORT_ID, aligned, print_json
+from opx.cli.remarks import remark_line
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 
@@ -62,6 +63,9 @@ def _head(document: KnowledgeDocument, versions: Sequence[KnowledgeDocument]) ->
         ended = f" {version.superseded_at}" if version.superseded_at else ""
         short = version.document_id[:SHORT_ID] if here else version.document_id
         yield f"  version {version.version}  {short}  {version.state.value}{ended}{here}"
+    if document.remarks:
+        yield "  remarks:"
+        yield from (f"    {remark_line(remark)}" for remark in document.remarks)
     yield ""
 
 

@@ -87,6 +87,7 @@ class KnowledgeDocument:
             "state": self.state.value,
             "chunkCount": self.chunk_count,
             "remarks": [remark.to_json() for remark in self.remarks],
+            "untrusted": self.tier is not Tier.INTERNAL,
             "createdAt": self.created_at,
         }
 

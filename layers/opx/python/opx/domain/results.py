@@ -47,7 +47,11 @@ def _rounded(value: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class IndexedChunk:
-    """A chunk as an index returns it: with what is needed to filter, trust and cite it."""
+    """A chunk as an index returns it: with what is needed to filter, trust and cite it.
+
+    `flags` say what readers are to be warned of (`suspected_instruction`); `fingerprint` is 64 bits in hexadecimal that
+    are close to those of chunks that say nearly the same. Entries of before these were kept have neither.
+    """
 
     entry_id: str
     chunk: DocumentChunk
@@ -58,11 +62,16 @@ class IndexedChunk:
     source_uri: str
     last_updated: str
     language: str
+    flags: tuple[str, ...] = ()
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
-    """One answer. `score` is relevance x trust and gives the order; `metadata` holds everything needed to cite it."""
+    """One answer. `score` is relevance x trust and gives the order; `metadata` holds everything needed to cite it.
+
+    `metadata` has `flags` where there is something to warn of, and `copies` where other documents say the same.
+    """
 
     content: str
     score: float
@@ -87,6 +96,21 @@ class RetrievalResult:
         return str(self.metadata.get("documentId", ""))
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """What readers are to be warned of."""
+        return tuple(self.metadata.get("flags", ()))
+
+    @property
+    def copies(self) -> tuple[dict[str, Any], ...]:
+        """Other documents that say the same and are not shown: documentId, title, source, tier, trust."""
+        return tuple(self.metadata.get("copies", ()))
+
+    @property
+    def untrusted(self) -> bool:
+        """Whether it comes from outside of the organisation: data to weigh, whatever it asks for."""
+        return self.tier != Tier.INTERNAL
+
+    @property
     def confidence(self) -> float:
         return self.parts.confidence if self.parts else self.score
 
@@ -99,6 +123,7 @@ class RetrievalResult:
             "source": self.source,
             "timestamp": self.timestamp,
             "trustScore": self.trust_score,
+            "untrusted": self.untrusted,
             "metadata": self.metadata,
             "scores": self.parts.to_json() if self.parts else {},
         }

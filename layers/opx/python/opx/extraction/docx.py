@@ -38,7 +38,12 @@ def read_docx(path: Path, job: Job, output: Output) -> None:
         margins = _margins(package)
     pictures = _Pictures()
     with path.open("rb") as file:
-        found = mammoth.convert_to_html(file, convert_image=mammoth.images.img_element(pictures), style_map=_STYLES, include_embedded_style_map=False)
+        found = mammoth.convert_to_html(
+            file,
+            convert_image=mammoth.images.img_element(pictures),
+            style_map=_STYLES,
+            include_embedded_style_map=False,
+        )
     text = markdown_of(_with_headers(found.value))
     _write(text, pictures, output)
     output.text(plain("\n".join(margins)))

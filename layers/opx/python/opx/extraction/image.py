@@ -6,6 +6,7 @@ import io
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -29,13 +30,12 @@ class PortableImage:
     media_type: str
 
 
-def read_image(path: Path, job: Job, output: Output) -> None:
+def read_image(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so
     """The picture itself; how it looks is said by those who can see it."""
     image = _opened(path.read_bytes())
     frames = getattr(image, "n_frames", 1)
     made = encoded(image)
-    output_name = output.file(made.data)
-    output.image_file(output_name, made.media_type)
+    output.image(made.data, made.media_type)
     if frames > 1:
         output.unread(f"only the first of its {frames} pictures is read")
     output.finish()
@@ -66,16 +66,16 @@ def encoded(image: Image.Image) -> PortableImage:
     return PortableImage(_saved(image, "JPEG", quality=60), "image/jpeg")
 
 
-def _saved(image: Image.Image, kind: str, **options: object) -> bytes:
+def _saved(image: Image.Image, kind: str, **options: Any) -> bytes:
     target = io.BytesIO()
-    image.save(target, kind, **options)  # type: ignore[arg-type]
+    image.save(target, kind, **options)
     return target.getvalue()
 
 
 def _opened(data: bytes) -> Image.Image:
     try:
         with warnings.catch_warnings(action="ignore"):
-            image = Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"))
+            image: Image.Image = Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"))
     except UnidentifiedImageError as exc:
         raise UnparsableDocumentError("it is no picture of a known kind, or broken; save it as PNG") from exc
     except Image.DecompressionBombError as exc:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from email import message_from_binary_file
 from email.errors import MessageError
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from opx.errors import UnparsableDocumentError
-from opx.extraction.markdown import plain
 from opx.extraction.mail_text import body_markdown
+from opx.extraction.markdown import plain
 from opx.extraction.output import Job, Output
 
 MAX_PARTS = 200
@@ -30,7 +29,12 @@ _EXTENSIONS = {
     "application/json": ".json",
     "text/plain": ".txt",
 }
-_NO_DOCUMENTS = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature", "text/calendar")
+_NO_DOCUMENTS = (
+    "application/pgp-signature",
+    "application/pkcs7-signature",
+    "application/x-pkcs7-signature",
+    "text/calendar",
+)
 
 
 def read_email(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so

@@ -78,9 +78,9 @@ class Output:
         if image is not None:
             self._part(kind="picture", name=name, file=self.file(image.data), media_type=image.media_type)
 
-    def image_file(self, file: str, media_type: str) -> None:
-        """The document is a picture, left in `file`."""
-        self._part(kind="image", file=file, media_type=media_type)
+    def image(self, data: bytes, media_type: str) -> None:
+        """The document is this picture."""
+        self._part(kind="image", file=self.file(data), media_type=media_type)
 
     def attachment(self, data: bytes, name: str) -> None:
         """A document within the document."""

@@ -85,7 +85,9 @@ def _check_content(package: zipfile.ZipFile, limit: int) -> None:
             total += len(block)
             _check_size(total, limit)
             if is_xml and _DECLARATION.search((last + block).replace(b"\0", b"")):
-                raise UnparsableDocumentError("its XML declares entities, which Office documents never do; save it again")
+                raise UnparsableDocumentError(
+                    "its XML declares entities, which Office documents never do; save it again"
+                )
             last = block[-32:]
 
 
@@ -103,5 +105,3 @@ def _blocks(package: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]
 def _check_size(size: int, limit: int) -> None:
     if size > limit:
         raise TooLargeError(f"it unpacks to more than {limit:,} bytes; split it, or raise OPX_PARSE_UNPACKED_BYTES")
-
-

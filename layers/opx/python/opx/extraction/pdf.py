@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from opx.errors import UnparsableDocumentError
 from opx.extraction.output import Job, Output
+from opx.extraction.pdf_document import metadata_of, opened, title_of
 from opx.extraction.pdf_layout import Style, blocks
 from opx.extraction.pdf_margins import without_margins
 from opx.extraction.pdf_outline import Outline
+from opx.extraction.pdf_rows import Row, rows_of
 from opx.extraction.pdf_tables import Grid, grids
-from opx.extraction.pdf_words import PageText, Row, rows_of
+from opx.extraction.pdf_words import PageText
 
 _SAMPLED = 24
 """Pages that tell the sizes of text and headings."""
@@ -27,10 +26,6 @@ _MAX_HEADING_SIZES = 4
 _MAX_ATTACHMENTS = 50
 _PICTURE_SHARE = 0.04
 """Pictures that cover less of a page are logos and icons."""
-_WRONG_PASSWORD = "password"  # noqa: S105 - a word of PDFium's message
-_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
-_NO_TITLE = re.compile(r"untitled|\(?anonymous\)?|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|rtf|odt)", re.IGNORECASE)
-_TITLE_OF_PROGRAM = re.compile(r"microsoft (?:word|powerpoint|excel) - ", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -51,29 +46,15 @@ def read_pdf(path: Path, job: Job, output: Output) -> None:
     read = min(count, job.pages)
     outline = Outline(document)
     style = _style(document, read, by_outline=bool(outline))
-    paragraphs = Paragraphs(output)
+    paragraphs = _Paragraphs(output)
     for page in without_margins(_pages(document, read)):
-        _write_page(page, outline, style, output, paragraphs)
-        _write_pictures(document, page, job, output)
+        _write_page(page, outline, style, paragraphs)
+        _write_pictures(document, page, job, paragraphs)
     paragraphs.flush()
     if count > read:
         output.unread(f"only the first {read:,} of {count:,} pages are read (OPX_PARSE_PAGES)")
     _write_attachments(document, output)
-    output.finish(_title(document), _metadata(document))
-
-
-def opened(path: Path) -> pdfium.PdfDocument:
-    """The document, which may be encrypted with an empty password. Raises `UnparsableDocumentError`."""
-    try:
-        document = pdfium.PdfDocument(path, password="")
-        pages = len(document)
-    except pdfium.PdfiumError as exc:
-        if _WRONG_PASSWORD in str(exc).lower():
-            raise UnparsableDocumentError("it is encrypted; save it without a password") from exc
-        raise UnparsableDocumentError("it is broken, or no PDF; print or export it to PDF again") from exc
-    if not pages:
-        raise UnparsableDocumentError("it has no pages; export it again")
-    return document
+    output.finish(title_of(document), metadata_of(document))
 
 
 def _pages(document: pdfium.PdfDocument, count: int) -> Iterator[_Page]:
@@ -121,7 +102,7 @@ def _style(document: pdfium.PdfDocument, count: int, *, by_outline: bool) -> Sty
     return Style(body, tuple(larger[:_MAX_HEADING_SIZES]), by_outline)
 
 
-class Paragraphs:
+class _Paragraphs:
     """Writes blocks; the last of a page waits for the next page, on which its sentence may go on."""
 
     def __init__(self, output: Output) -> None:
@@ -135,6 +116,14 @@ class Paragraphs:
         self.flush()
         self._held = block
 
+    def picture(self, data: bytes, name: str) -> None:
+        self.flush()
+        self._output.picture(data, name)
+
+    def scan(self, page: int) -> None:
+        self.flush()
+        self._output.scan(page)
+
     def flush(self) -> None:
         self._output.text(self._held)
         self._held = ""
@@ -142,16 +131,18 @@ class Paragraphs:
 
 def _goes_on(before: str, after: str) -> bool:
     """Whether the second paragraph begins within a sentence of the first."""
-    return "\n" not in before + after and before[0] not in "#|`\\" and (before[-1].isalnum() or before[-1] == ",") and (
-        after[:1].islower()
+    return (
+        "\n" not in before + after
+        and before[0] not in "#|`\\"
+        and (before[-1].isalnum() or before[-1] == ",")
+        and (after[:1].islower())
     )
 
 
-def _write_page(page: _Page, outline: Outline, style: Style, output: Output, paragraphs: Paragraphs) -> None:
+def _write_page(page: _Page, outline: Outline, style: Style, paragraphs: _Paragraphs) -> None:
     if not page.rows:
         if page.drawn:
-            paragraphs.flush()
-            output.scan(page.index + 1)
+            paragraphs.scan(page.index + 1)
         return
     for found in outline.mark(page.index, page.rows):
         paragraphs.add(found)
@@ -159,7 +150,7 @@ def _write_page(page: _Page, outline: Outline, style: Style, output: Output, par
         paragraphs.add(block)
 
 
-def _write_pictures(document: pdfium.PdfDocument, found: _Page, job: Job, output: Output) -> None:
+def _write_pictures(document: pdfium.PdfDocument, found: _Page, job: Job, paragraphs: _Paragraphs) -> None:
     """Large pictures on pages that have text, too: of others the whole page is a picture."""
     if not found.rows:
         return
@@ -169,9 +160,7 @@ def _write_pictures(document: pdfium.PdfDocument, found: _Page, job: Job, output
         x0, y0, x1, y1 = shape.get_bounds()
         if (x1 - x0) * (y1 - y0) < area * _PICTURE_SHARE:
             continue
-        name = f"picture on page {found.index + 1}"
-        data = _picture(shape, job)
-        output.picture(data, name)
+        paragraphs.picture(_picture(shape, job), f"picture on page {found.index + 1}")
     page.close()
 
 
@@ -203,29 +192,3 @@ def _write_attachments(document: pdfium.PdfDocument, output: Output) -> None:
         output.attachment(data, name)
     if count > _MAX_ATTACHMENTS:
         output.unread(f"{count - _MAX_ATTACHMENTS} more attachments are not read")
-
-
-def _title(document: pdfium.PdfDocument) -> str:
-    title = _TITLE_OF_PROGRAM.sub("", document.get_metadata_value("Title")).strip()
-    return "" if _NO_TITLE.fullmatch(title) else title
-
-
-def _metadata(document: pdfium.PdfDocument) -> dict[str, Any]:
-    found = {"author": document.get_metadata_value("Author").strip()}
-    found["created_at"] = _date(document.get_metadata_value("CreationDate"))
-    found["last_updated"] = _date(document.get_metadata_value("ModDate"))
-    return {name: value for name, value in found.items() if value}
-
-
-def _date(text: str) -> str:
-    """ISO 8601 of a PDF's date (ISO 32000-1, 7.9.4), "" for what is none."""
-    match = _DATE.match(text.strip())
-    if not match:
-        return ""
-    numbers = [int(match[at]) if match[at] else (1 if at in (2, 3) else 0) for at in range(1, 7)]
-    sign = -1 if match[7] == "-" else 1
-    offset = sign * timedelta(hours=int(match[8] or 0), minutes=int(match[9] or 0))
-    try:
-        return datetime(*numbers, tzinfo=timezone(offset)).isoformat()  # type: ignore[arg-type,misc]
-    except (ValueError, OverflowError):
-        return ""

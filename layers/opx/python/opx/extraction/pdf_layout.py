@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opx.extraction.markdown import code, heading, one_line, plain, table
+from opx.extraction.pdf_rows import BULLET, Row
 from opx.extraction.pdf_tables import Grid, aligned_cells, columns_of, in_columns, is_running_text, shared_columns
-from opx.extraction.pdf_words import BULLET, Row
 
 MAX_HEADING = 160
 _ITEM = re.compile(r"(?:\d{1,3}|[a-z])[.)]\s")

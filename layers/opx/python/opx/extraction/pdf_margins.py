@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from opx.extraction.pdf_words import Row
+from opx.extraction.pdf_rows import Row
 
 _EDGE_ROWS = 3
 _NEIGHBOURS = 2
@@ -49,8 +49,10 @@ def _cleaned(before: deque[tuple[list[Row], float]], waiting: deque[tuple[P, lis
     page, edge, height = waiting.popleft()
     near = [row for rows, _ in before for row in rows] + [row for _, rows, _ in waiting for row in rows]
     before.append((edge, height))
-    dropped = [row for row in edge if _is_margin(row, page, near)]
-    page.rows = [row for row in page.rows if not any(row is other for other in dropped)]
+    outermost = (max(edge, key=lambda row: row.y1), min(edge, key=lambda row: row.y0)) if edge else ()
+    dropped = [row for row in edge if _is_margin(row, page, near, numbered=any(row is other for other in outermost))]
+    kept = [row for row in page.rows if not any(row is other for other in dropped)]
+    page.rows = kept or [row for row in dropped if not _NUMBER.match(row.text)]  # not a page's only text
     return page
 
 
@@ -63,7 +65,8 @@ def _edge_rows(page: Page) -> list[Row]:
     return near + [row for row in outermost if row not in near]
 
 
-def _is_margin(row: Row, page: Page, near: Iterable[Row]) -> bool:
+def _is_margin(row: Row, page: Page, near: Sequence[Row], *, numbered: bool) -> bool:
+    """Whether the row is a page's number, or the same on a page nearby; if `numbered`, numbers in it may differ."""
     text = row.text.strip()
     if _NUMBER.match(text) and (str(page.index + 1) in text or any(_same_place(row, other) for other in near)):
         return True
@@ -71,7 +74,9 @@ def _is_margin(row: Row, page: Page, near: Iterable[Row]) -> bool:
     for other in near:
         if not _same_place(row, other):
             continue
-        if other.text.strip() == text or (_DIGITS.sub("0", other.text.strip()) == pattern and _is_small(row, page)):
+        if other.text.strip() == text:
+            return True
+        if numbered and _DIGITS.sub("0", other.text.strip()) == pattern and _is_small(row, page):
             return True
     return False
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pypdfium2 as pdfium
 
 from opx.extraction.markdown import heading, one_line
-from opx.extraction.pdf_words import Row
+from opx.extraction.pdf_rows import Row
 
 _MAX_ENTRIES = 20_000
 _MAX_DEPTH = 6

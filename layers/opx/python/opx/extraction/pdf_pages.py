@@ -8,7 +8,7 @@ import pypdfium2 as pdfium
 
 from opx.extraction.image import MAX_SIDE, encoded
 from opx.extraction.output import Job, Output
-from opx.extraction.pdf import opened
+from opx.extraction.pdf_document import opened
 
 _DPI = 200
 """Dots an inch; characters of ten points are then 28 dots high, of which readers want 20 or more."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from opx.extraction.pdf_words import Row, Segment, Word
+from opx.extraction.pdf_rows import Row
+from opx.extraction.pdf_words import Segment, Word
 
 _THIN = 2.5
-"""Points: a drawn shape no thicker than this is a line."""
+"""Points: a stroke that rises no more than this is level."""
 _NEAR = 3.0
 _MIN_LENGTH = 8.0
-_MAX_SHAPES = 4000
+_MAX_STROKES = 5000
 """A page with more has a drawing, not a table."""
 _FILLED = 0.6
 """Of a table's cells, at least."""
@@ -33,8 +36,10 @@ class Grid:
 
     def holds(self, segment: Segment) -> bool:
         middle = (segment.y0 + segment.y1) / 2
-        return self.xs[0] - _NEAR <= segment.x0 and segment.x1 <= self.xs[-1] + _NEAR and (
-            self.ys[-1] - _NEAR <= middle <= self.ys[0] + _NEAR
+        return (
+            self.xs[0] - _NEAR <= segment.x0
+            and segment.x1 <= self.xs[-1] + _NEAR
+            and (self.ys[-1] - _NEAR <= middle <= self.ys[0] + _NEAR)
         )
 
     def fits(self, segments: Sequence[Segment]) -> bool:
@@ -84,21 +89,46 @@ def grids(page: pdfium.PdfPage) -> list[Grid]:
 
 
 def _lines(page: pdfium.PdfPage) -> tuple[list[_Line], list[_Line]]:
+    """Level and upright lines; none at all of a drawing."""
     level: list[_Line] = []
     upright: list[_Line] = []
-    for count, shape in enumerate(page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=3)):
-        if count > _MAX_SHAPES:
+    drawn = 0
+    for shape in page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=3):
+        drawn += max(1, raw.FPDFPath_CountSegments(shape))
+        if drawn > _MAX_STROKES:
             return [], []
-        x0, y0, x1, y1 = shape.get_bounds()
-        wide, high = x1 - x0, y1 - y0
-        if high <= _THIN and wide >= _MIN_LENGTH:
-            level.append(_Line((y0 + y1) / 2, x0, x1))
-        elif wide <= _THIN and high >= _MIN_LENGTH:
-            upright.append(_Line((x0 + x1) / 2, y0, y1))
-        elif wide >= _MIN_LENGTH and high >= _MIN_LENGTH and wide < page.get_width() * 0.95:
-            level += [_Line(y0, x0, x1), _Line(y1, x0, x1)]
-            upright += [_Line(x0, y0, y1), _Line(x1, y0, y1)]
+        for (x0, y0), (x1, y1) in _strokes(_corners(shape)):
+            if abs(y1 - y0) <= _THIN and abs(x1 - x0) >= _MIN_LENGTH:
+                level.append(_Line((y0 + y1) / 2, min(x0, x1), max(x0, x1)))
+            elif abs(x1 - x0) <= _THIN and abs(y1 - y0) >= _MIN_LENGTH:
+                upright.append(_Line((x0 + x1) / 2, min(y0, y1), max(y0, y1)))
     return level, upright
+
+
+_Point = tuple[float, float]
+
+
+def _corners(shape: pdfium.PdfObject) -> Iterator[list[_Point]]:
+    """The points of each line of a shape, as they are on the page; curves as their ends."""
+    matrix = shape.get_matrix()
+    x, y = ctypes.c_float(), ctypes.c_float()
+    points: list[_Point] = []
+    for index in range(raw.FPDFPath_CountSegments(shape)):
+        segment = raw.FPDFPath_GetPathSegment(shape, index)
+        raw.FPDFPathSegment_GetPoint(segment, x, y)
+        if raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_MOVETO and points:
+            yield points
+            points = []
+        points.append(matrix.on_point(x.value, y.value))
+        if raw.FPDFPathSegment_GetClose(segment):
+            points.append(points[0])
+    if points:
+        yield points
+
+
+def _strokes(lines: Iterable[list[_Point]]) -> Iterator[tuple[_Point, _Point]]:
+    for points in lines:
+        yield from pairwise(points)
 
 
 def _connected(level: Sequence[_Line], upright: Sequence[_Line]) -> list[tuple[list[_Line], list[_Line]]]:
@@ -116,7 +146,8 @@ def _connected(level: Sequence[_Line], upright: Sequence[_Line]) -> list[tuple[l
 
 def _cross(level: _Line, upright: _Line) -> bool:
     return (
-        level.start - _NEAR <= upright.at <= level.end + _NEAR and upright.start - _NEAR <= level.at <= upright.end + _NEAR
+        level.start - _NEAR <= upright.at <= level.end + _NEAR
+        and upright.start - _NEAR <= level.at <= upright.end + _NEAR
     )
 
 
@@ -166,7 +197,9 @@ def is_running_text(rows: Sequence[Row], columns: Sequence[tuple[float, float]])
     if len(columns) > 3 or len(rows) < 5:
         return False
     for index in range(len(columns)):
-        texts = [" ".join(s.text for s in cells) for cells in (in_columns(row, columns)[index] for row in rows) if cells]
+        texts = [
+            " ".join(s.text for s in cells) for cells in (in_columns(row, columns)[index] for row in rows) if cells
+        ]
         if not texts or sum(map(len, texts)) / len(texts) < _LONG_CELL:
             return False
     return True

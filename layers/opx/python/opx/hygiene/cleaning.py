@@ -20,6 +20,9 @@ from opx.hygiene.private_keys import HINT
 from opx.hygiene.secret_formats import CONTEXT_HINTS, secret_formats
 from opx.hygiene.secrets import Found, Masker, find, mask
 
+Span = tuple[int, int]
+"""Offsets of characters, the second excluded."""
+
 _BLOCK = 16_384
 _LONG_WORD = 16
 """Characters of the shortest word that an issued token can be in: their literals are looked for in such words alone."""
@@ -27,9 +30,13 @@ _KEPT_BACK = 4096
 """Characters at the end of a piece of a long line that are looked at again with the next piece."""
 _MOST_KEPT_BACK = 49_152
 _LONGEST_TAIL = 300
-_MOST_REMARKS = 1000
+_MOST_NOTED = 1000
+_MOST_TOLD = 15
+"""Remarks of a kind; a document has few in all."""
 _MOST_SPANS = 10_000
-_UNSEEN = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\ufe00-\ufe0f]{3}")
+_UNSEEN = re.compile(
+    "[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\ufe00-\ufe0f]{3}"
+)
 
 
 class Cleaner:
@@ -38,24 +45,32 @@ class Cleaner:
     def __init__(self) -> None:
         self._masker = Masker()
         self._remarks: list[Remark] = []
-        self._spans: list[tuple[int, int]] = []
+        self._spans: list[Span] = []
         self._position = 0
         self._line = 1
         self._tail = ""
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was masked, removed and suspected, without quoting it."""
-        masked = (
+        """What was masked, removed and suspected, without quoting it; of each kind the first ones and a number."""
+        masked = [
             Remark(RemarkKind.MASKED_SECRET, f"line {each.line}: {each.label} (fingerprint {each.fingerprint})")
-            for each in self._masker.findings[:_MOST_REMARKS]
-        )
-        return (*masked, *self._remarks)
+            for each in self._masker.findings
+        ]
+        every = (*masked, *self._remarks)
+        kinds = (RemarkKind.MASKED_SECRET, RemarkKind.SUSPECTED_INSTRUCTION)
+        return tuple(told for kind in kinds for told in _told(kind, [each for each in every if each.kind is kind]))
 
     @property
-    def suspected(self) -> tuple[tuple[int, int], ...]:
-        """Where in the cleaned text there is what seems to be aimed at a model: ascending offsets, ends excluded."""
-        return tuple(self._spans)
+    def suspected(self) -> tuple[Span, ...]:
+        """Where in the cleaned text there is what seems to be aimed at a model: ascending, apart from each other."""
+        joined: list[Span] = []
+        for start, end in sorted(self._spans):
+            if joined and start <= joined[-1][1]:
+                joined[-1] = joined[-1][0], max(end, joined[-1][1])
+            else:
+                joined.append((start, end))
+        return tuple(joined)
 
     def clean(self, pieces: Iterable[str]) -> Iterator[str]:
         """The same lines, cleaned; a private key becomes one line. Pieces of a long line may be cut elsewhere."""
@@ -80,7 +95,8 @@ class Cleaner:
         text, removed, _ = invisible.removed(text)
         masked, findings = mask(text)
         self._remarks.extend(
-            Remark(RemarkKind.MASKED_SECRET, f"{name}: {each.label} (fingerprint {each.fingerprint})") for each in findings
+            Remark(RemarkKind.MASKED_SECRET, f"{name}: {each.label} (fingerprint {each.fingerprint})")
+            for each in findings
         )
         reasons = [UNREADABLE] * bool(removed) + [each.reason for each in suspicions(masked)]
         self._remarks.extend(Remark(RemarkKind.SUSPECTED_INSTRUCTION, f"{name}: {reason}") for reason in reasons)
@@ -116,8 +132,8 @@ class Cleaner:
             for found in _across(tail, text, hints):
                 self._suspect(line, found.reason, (found.start - len(tail), found.end - len(tail)))
 
-    def _suspect(self, line: int, reason: str, place: tuple[int, int]) -> None:
-        if len(self._remarks) < _MOST_REMARKS:
+    def _suspect(self, line: int, reason: str, place: Span) -> None:
+        if len(self._remarks) < _MOST_NOTED:
             self._remarks.append(Remark(RemarkKind.SUSPECTED_INSTRUCTION, f"line {line}: {reason}"))
         start, end = self._position + place[0], self._position + max(place[1], place[0] + 1)
         if len(self._spans) < _MOST_SPANS:
@@ -127,6 +143,12 @@ class Cleaner:
 
 
 _EVERYWHERE = 1 << 62
+
+
+def overlaps(spans: Sequence[Span], start: int, end: int) -> bool:
+    """Whether a piece of text shares a character with one of the spans, which ascend and don't touch."""
+    at = bisect_right(spans, start, key=lambda span: span[1])
+    return at < len(spans) and spans[at][0] < end
 
 
 def _lines_to_examine(block: Sequence[str], text: str, hints: frozenset[str]) -> Sequence[int]:
@@ -146,6 +168,12 @@ def _places(text: str, literal: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(literal, at + len(literal))
+
+
+def _told(kind: RemarkKind, remarks: Sequence[Remark]) -> Sequence[Remark]:
+    if len(remarks) <= _MOST_TOLD:
+        return remarks
+    return [*remarks[: _MOST_TOLD - 1], Remark(kind, f"and {len(remarks) - _MOST_TOLD + 1:,} more")]
 
 
 def _across(tail: str, text: str, hints: frozenset[str]) -> list[Suspicion]:
@@ -208,6 +236,8 @@ def _hints() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Literals that may be anywhere, those that are in long words alone, and those that are not ASCII."""
     issued = {hint for form in secret_formats() if not form.judged and not form.chosen for hint in form.hints}
     in_words = (issued - {*CONTEXT_HINTS}) | {*encoded_hints()}
-    everything = {HINT, *in_words, *(hint for form in (*secret_formats(), *instruction_formats()) for hint in form.hints)}
+    everything = {HINT, *in_words}
+    everything.update(hint for form in secret_formats() for hint in form.hints)
+    everything.update(hint for form in instruction_formats() for hint in form.hints)
     foreign = {hint for hint in everything if not hint.isascii()}
     return tuple(sorted(everything - in_words - foreign)), tuple(sorted(in_words)), tuple(sorted(foreign))

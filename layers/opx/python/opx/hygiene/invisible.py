@@ -15,7 +15,9 @@ _HIDDEN = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff\u180e]{8,}")
 _SPLIT_WORD = re.compile("[A-Za-z](?:[\u200b\u2060\ufeff\u180e][A-Za-z]){3,}")
 _OVERRIDES = re.compile("[\u202d\u202e]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-_BLANK = {ord(character): None for character in (*_ZERO_WIDTH, *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")}
+_BLANK = {
+    ord(character): None for character in (*_ZERO_WIDTH, *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+}
 _TAG = 0xE0000
 
 

@@ -13,14 +13,17 @@ from functools import cache, lru_cache
 from hashlib import blake2b
 from struct import unpack
 
+from opx.domain.documents import DocumentChunk
+
 BITS = 64
-MAX_DISTANCE = 12
+MAX_DISTANCE = 14
 """Bits in which the fingerprints of near-duplicates differ at most."""
 MIN_SIMILARITY = 0.8
 """Share of words, each as often as it occurs, that near-duplicates have in common."""
 MIN_WORDS = 20
 """Shorter texts are compared word for word: one word is too much of them."""
 
+_COMPARISON = re.compile(r"[<>]=?|!=")
 _WORD = re.compile(r"\w+(?:[-./:@+'’]\w+)*")
 _LANE = 16
 """Bits of a counter: a chunk has less than 2^16 words."""
@@ -51,20 +54,29 @@ def distance(one: str, other: str) -> int:
     return (int(one, 16) ^ int(other, 16)).bit_count() if one and other else BITS
 
 
-def are_near_duplicates(one: str, other: str) -> bool:
-    """Whether two texts say the same: most of their words are equal, and all of their identifiers and negations are.
+def are_near_duplicates(one: DocumentChunk, other: DocumentChunk) -> bool:
+    """Whether two chunks say the same: under the same headings in nearly the same words, or under others in the same.
 
-    Identifiers are what has a digit, an inner capital or an inner mark: hosts, versions, CVE ids, error codes, commands.
+    All identifiers have to be equal, and so do negations and comparisons. Identifiers are what has a digit, an inner
+    capital or an inner mark: hosts, versions, CVE ids, error codes, commands.
     """
-    first, second = Counter(words(one)), Counter(words(other))
-    if first == second and _normalised(one) == _normalised(other):
+    first, second = one.content.lower().split(), other.content.lower().split()
+    alike = _headings(one) == _headings(other)
+    if first == second and alike:
         return True
-    size = max(first.total(), second.total())
-    if min(first.total(), second.total()) < MIN_WORDS:
+    if min(len(first), len(second)) < MIN_WORDS:
         return False
-    if (first & second).total() < MIN_SIMILARITY * size:
-        return False
-    return _telling(one) == _telling(other)
+    return (first == second or (alike and _are_similar(one, other))) and _telling(one.text) == _telling(other.text)
+
+
+def _headings(chunk: DocumentChunk) -> list[str]:
+    """The title and the last heading, letters and digits alone: `NodeDown` is `Node down`."""
+    return [re.sub(r"[\W_]+", "", heading).casefold() for heading in (chunk.title, *chunk.section[-1:])]
+
+
+def _are_similar(one: DocumentChunk, other: DocumentChunk) -> bool:
+    first, second = Counter(words(one.content)), Counter(words(other.content))
+    return (first & second).total() >= MIN_SIMILARITY * max(first.total(), second.total())
 
 
 def words(text: str) -> list[str]:
@@ -72,15 +84,12 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _normalised(text: str) -> list[str]:
-    return text.lower().split()
-
-
 def _telling(text: str) -> Counter[str]:
-    """Identifiers, each once, and negations, each as often as it occurs."""
+    """Identifiers, each once, and negations and comparisons, each as often as it occurs."""
     found = _WORD.findall(text)
     telling = Counter(set(filter(_is_identifier, found)))
     telling.update(word for word in map(str.lower, found) if word in _NEGATIONS)
+    telling.update(_COMPARISON.findall(text))
     return telling
 
 

@@ -85,7 +85,9 @@ _VALUE = r"""[^\s"'`,;<>(){}\[\]|\\]{8,512}"""
 CONTEXT_HINTS = ("pass", "pwd", "secret", "token", "key", "credential")
 """One of them is in the name of whatever is assigned a secret."""
 
-_AWS_SECRET = r"(?i:secret[ _-]?access[ _-]?key)[^\n]{0,24}?(?<![A-Za-z0-9/+=])(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
+_AWS_SECRET = (
+    r"(?i:secret[ _-]?access[ _-]?key)[^\n]{0,24}?(?<![A-Za-z0-9/+=])(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
+)
 _URL = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://(?P<user>[^\s/:@\"'<>`]{0,100}):(?P<secret>[^\s/\"'<>`]{1,256})@(?=[A-Za-z0-9._\[-])"
 _CONNECTION = (
     r"(?i)\b(?:user id|uid|user|username|server|data source|host|hostaddr|database|dbname)\s?=\s?[^;\n=\s]{1,80}[;\s][^\n]{0,200}?"
@@ -109,7 +111,8 @@ _OPTION = (
 def secret_formats() -> tuple[SecretFormat, ...]:
     """All formats, the most telling first: of two that match the same text, the first one's name is used."""
     issued = [
-        SecretFormat(kind, label, tuple(hints.split()), re.compile(pattern)) for _, kind, label, hints, pattern in _ISSUED
+        SecretFormat(kind, label, tuple(hints.split()), re.compile(pattern))
+        for _, kind, label, hints, pattern in _ISSUED
     ]
     return (
         *issued,

@@ -14,7 +14,9 @@ from opx.hygiene.secret_formats import SecretFormat, secret_formats
 _DIGITS, _DIGITS_OF_CHOSEN = 4, 2
 """Hex digits of a fingerprint. Of what people choose there are few, so that every bit helps to guess it."""
 
-_PAGING = re.compile(r"(?i)(?:next|page|paging|pagination|continuation|sync|delta|resume|start(?:ing)?|marker|cursor|idempotency|request|client-request)[ _.-]?$")
+_PAGING = re.compile(
+    r"(?i)(?:next|page|paging|pagination|continuation|sync|delta|resume|start(?:ing)?|marker|cursor|idempotency|request|client-request)[ _.-]?$"
+)
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BASIC = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
 
@@ -78,7 +80,9 @@ class Masker:
         self._note_keys()
 
     def _note_keys(self) -> None:
-        self.findings.extend(Finding("private-key", "private key", key.fingerprint, key.line) for key in self._keys.found)
+        self.findings.extend(
+            Finding("private-key", "private key", key.fingerprint, key.line) for key in self._keys.found
+        )
         self._keys.found.clear()
 
 

@@ -31,7 +31,7 @@ __all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipel
 
 log = logging.getLogger(__name__)
 
-PIPELINE_VERSION = 1
+PIPELINE_VERSION = 2
 """Raise when parsing, chunking or the embedded text changes: documents are then taken in again although unchanged."""
 
 EMBED_AT_ONCE = 128

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import IO
@@ -13,6 +13,9 @@ from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.ids import entry_id
 from opx.domain.results import IndexedChunk
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
+from opx.hygiene import near_duplicates
+from opx.hygiene.cleaning import Span, overlaps
+from opx.hygiene.instructions import FLAG
 from opx.ingestion.chunk_files import chunk_file, read_chunks
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
 from opx.ingestion.claims import Claim
@@ -30,13 +33,17 @@ class ChunkingRules:
 
 @dataclass(slots=True)
 class Prepared:
-    """A document ready to be indexed: its chunks as lines of an open temporary file, and their vectors."""
+    """A document ready to be indexed: its chunks as lines of an open temporary file, and their vectors.
+
+    `suspected`: see `ReadDocument`.
+    """
 
     claim: Claim
     document: KnowledgeDocument
     fingerprint: str
     lines: IO[str]
     vectors: list[Vector] = field(default_factory=list)
+    suspected: Sequence[Span] = ()
 
     def chunks(self) -> Iterator[DocumentChunk]:
         self.lines.seek(0)
@@ -45,7 +52,8 @@ class Prepared:
 
     def entries(self) -> Iterator[IndexEntry]:
         for chunk, vector in zip(self.chunks(), self.vectors, strict=True):
-            yield IndexEntry(_indexed(chunk, self.document), vector)
+            flags = (FLAG,) if overlaps(self.suspected, chunk.start, chunk.end) else ()
+            yield IndexEntry(_indexed(chunk, self.document, flags), vector)
 
 
 class Chunks:
@@ -65,7 +73,7 @@ class Chunks:
         self._keep(document, lines)
         if not read.category.embed:
             lines.truncate(0)
-        return Prepared(claim, document, fingerprint, lines)
+        return Prepared(claim, document, fingerprint, lines, suspected=read.suspected)
 
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """The chunks of any version, current or not; nothing if they are gone."""
@@ -100,7 +108,7 @@ def _spool() -> tempfile.SpooledTemporaryFile[str]:
     return tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="\n", errors="surrogatepass")
 
 
-def _indexed(chunk: DocumentChunk, document: KnowledgeDocument) -> IndexedChunk:
+def _indexed(chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[str, ...]) -> IndexedChunk:
     key = document.key
     return IndexedChunk(
         entry_id=entry_id(key.id, chunk.chunk_id),
@@ -112,4 +120,6 @@ def _indexed(chunk: DocumentChunk, document: KnowledgeDocument) -> IndexedChunk:
         source_uri=document.source_uri,
         last_updated=document.last_updated,
         language=document.language,
+        flags=flags,
+        fingerprint=near_duplicates.fingerprint(chunk.text),
     )

@@ -17,6 +17,7 @@ from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.remarks import bounded
 from opx.domain.times import iso_time
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
+from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.markdown_lines import Line, scan
 from opx.ingestion.metadata import DocumentMetadata, validated
@@ -36,13 +37,15 @@ _KEEP_LINES_BELOW = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """A document before chunking. `text` is the normalised text in an open temporary file; `scanned` holds its lines
-    unless it is too long to keep them."""
+    """A document before chunking. `text` is the normalised text in an open temporary file, without secrets; `scanned`
+    holds its lines unless it is too long to keep them. `suspected` is where in it there seem to be instructions to a
+    language model."""
 
     document: KnowledgeDocument
     category: Category
     text: IO[str]
     scanned: Sequence[Line] | None
+    suspected: Sequence[Span] = ()
 
     def lines(self) -> Iterable[Line]:
         """The classified lines of the text."""
@@ -93,14 +96,15 @@ class DocumentReader:
             name = str(uploaded.get("name") or key.source)
             parsed = parse(stream, name=name, category=category, tools=self._tools)
             raw = {**parsed.metadata, **outer}
-            metadata = validated(raw, name=name)
+            cleaner = Cleaner()
+            metadata = _cleaned(validated(raw, name=name), cleaner)
             if metadata.category:
                 category = self._knowledge.category(metadata.category)
-            spooled = _spool(parsed.lines, text)
-            title = _title(metadata.title, parsed.title, spooled.heading, name)
+            spooled = _spool(cleaner.clean(parsed.lines), text)
+            title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
-            document = replace(document, remarks=bounded(parsed.remarks))
-            yield ReadDocument(document, category, text, spooled.lines)
+            document = replace(document, remarks=bounded((*parsed.remarks, *cleaner.remarks)))
+            yield ReadDocument(document, category, text, spooled.lines, cleaner.suspected)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
         name = object_key + SIDECAR_SUFFIX
@@ -158,6 +162,17 @@ def _uploaded_metadata(info: ObjectInfo, source: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UnparsableDocumentError(f"{source}: its object metadata {OBJECT_METADATA} is not a JSON object")
     return found
+
+
+def _cleaned(metadata: DocumentMetadata, cleaner: Cleaner) -> DocumentMetadata:
+    """All but the title, which is chosen later, without secrets."""
+    texts = {
+        name: cleaner.value(name, getattr(metadata, name)) for name in ("author", "source_uri", "severity", "version")
+    }
+    lists = {
+        name: tuple(cleaner.value(name, value) for value in getattr(metadata, name)) for name in ("tags", "services")
+    }
+    return replace(metadata, **texts, **lists)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
-"""One search: both legs in one round trip, fused, with equal texts and crowding documents thinned out."""
+"""One search: both legs in one round trip, fused, with copies and crowding documents thinned out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
+from opx.retrieval.copies import groups_of_copies
 from opx.retrieval.fusion import COVERED_ENOUGH, DEFAULT_FUSION, LEXICAL_WEIGHT, fuse
 from opx.text.fields import query_terms
 
@@ -18,12 +19,16 @@ DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100}
 
 @dataclass(frozen=True, slots=True)
 class FusedHit:
-    """A chunk with where each leg had it (rank from 1; None if it didn't) and its fused score."""
+    """A chunk with where each leg had it (rank from 1; None if it didn't) and its fused score.
+
+    `copies` are other hits that say the same, best first; the fused score is that of the best of all of them.
+    """
 
     indexed: IndexedChunk
     fused: float
     lexical: tuple[int, float] | None
     vector: tuple[int, float] | None
+    copies: tuple[IndexedChunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +65,14 @@ class HybridSearch:
 def fused_hits(
     response: SearchResponse, method: Fusion, per_document: int, *, require_provenance: bool = False
 ) -> FusedHits:
-    """What an index answered, as one list with at most `per_document` chunks of a document.
+    """What an index answered, as one list without copies, with at most `per_document` chunks of a document.
 
     With `require_provenance`, chunks without a source are left out before anything is thinned.
     """
     weights = _term_weights(response)
     share = _lexical_weight(response, weights)
     hits = (hit for hit in _fused(response, method, share) if hit.indexed.source_uri or not require_provenance)
-    thinned = tuple(_thinned(hits, per_document))
+    thinned = tuple(_thinned(_without_copies(list(hits)), per_document))
     legs = {"lexical": response.lexical, "vector": response.vector, "hybrid": response.fused or Leg()}
     failed = {name: leg.error for name, leg in legs.items() if leg.error}
     taken = {name: leg.took_ms for name, leg in legs.items() if leg.took_ms is not None}
@@ -102,24 +107,34 @@ def _levels(hits: tuple[FusedHit, ...], response: SearchResponse, method: Fusion
     if response.fused or method is DEFAULT_FUSION:
         return tuple(hit.fused for hit in hits)
     scores = dict(fuse(DEFAULT_FUSION, response.lexical.hits, response.vector.hits, share))
-    return tuple(sorted((scores[hit.indexed.entry_id] for hit in hits), reverse=True))
+    best = (max(scores[indexed.entry_id] for indexed in (hit.indexed, *hit.copies)) for hit in hits)
+    return tuple(sorted(best, reverse=True))
 
 
 def _ranks(leg: Leg) -> dict[str, tuple[int, float]]:
     return {entry: (rank, score) for rank, (entry, score) in enumerate(leg.hits, start=1)}
 
 
+def _without_copies(hits: Sequence[FusedHit]) -> Iterator[FusedHit]:
+    """One hit where several say the same: the most trusted, of equally trusted ones the best, in the best one's place."""
+    for group in groups_of_copies([hit.indexed for hit in hits]):
+        first = hits[group[0]]
+        if len(group) == 1:
+            yield first
+            continue
+        chosen = max((hits[at] for at in group), key=lambda hit: hit.indexed.trust)
+        others = tuple(hits[at].indexed for at in group if hits[at] is not chosen)
+        yield replace(chosen, fused=first.fused, copies=others)
+
+
 def _thinned(hits: Iterable[FusedHit], per_document: int) -> Iterator[FusedHit]:
-    """Without chunks whose text was there already, and with at most `per_document` chunks of a document."""
-    seen: set[str] = set()
+    """At most `per_document` chunks of a document."""
     counts: dict[str, int] = {}
     for hit in hits:
-        chunk = hit.indexed.chunk
-        if chunk.chunk_id in seen or counts.get(chunk.document_id, 0) >= per_document:
-            continue
-        seen.add(chunk.chunk_id)
-        counts[chunk.document_id] = counts.get(chunk.document_id, 0) + 1
-        yield hit
+        document = hit.indexed.chunk.document_id
+        if counts.get(document, 0) < per_document:
+            counts[document] = counts.get(document, 0) + 1
+            yield hit
 
 
 def _term_weights(response: SearchResponse) -> dict[str, float]:

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
-from opx.domain.results import Answer, RetrievalResult, ScoreParts
+from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
 from opx.domain.scopes import Reader
 from opx.errors import EmbeddingError, StoreUnavailableError
 from opx.ports import Embedder, SearchEngine, SearchFilter, Vector
@@ -22,6 +22,9 @@ from opx.retrieval.hybrid import FusedHit, FusedHits, HybridSearch
 log = logging.getLogger(__name__)
 
 INDEX_DOWN = "the search index is unavailable: nothing was searched"
+MAX_COPIES = 10
+"""Other documents that are named with a result that they say, too."""
+
 NO_TIER = "no tier to search: the internet tier needs include_internet"
 NOT_CONFIGURED = (
     "no web search is configured: add `internet: {search_provider: brave, api_key_env: BRAVE_API_KEY}` to knowledge.yaml "
@@ -185,12 +188,13 @@ def _result(hit: FusedHit, confidence: float) -> RetrievalResult:
         source=indexed.source_uri,
         timestamp=indexed.last_updated,
         trust_score=indexed.trust,
-        metadata=_metadata(chunk, indexed.language),
+        metadata=_metadata(hit),
         parts=parts,
     )
 
 
-def _metadata(chunk: DocumentChunk, language: str) -> dict[str, Any]:
+def _metadata(hit: FusedHit) -> dict[str, Any]:
+    chunk, copies = hit.indexed.chunk, _copies(hit)
     return {
         "title": chunk.title,
         "section": list(chunk.section),
@@ -198,5 +202,25 @@ def _metadata(chunk: DocumentChunk, language: str) -> dict[str, Any]:
         "chunkId": chunk.chunk_id,
         "chunkIndex": chunk.chunk_index,
         "tags": list(chunk.tags),
-        "language": language,
+        "language": hit.indexed.language,
+        **({"flags": list(hit.indexed.flags)} if hit.indexed.flags else {}),
+        **({"copies": copies} if copies else {}),
     }
+
+
+def _copies(hit: FusedHit) -> list[dict[str, Any]]:
+    """Where else the same is said; each document once, `MAX_COPIES` of them."""
+    others: dict[str, IndexedChunk] = {}
+    for indexed in hit.copies:
+        others.setdefault(indexed.key_id, indexed)
+    others.pop(hit.indexed.key_id, None)
+    return [
+        {
+            "documentId": indexed.chunk.document_id,
+            "title": indexed.chunk.title,
+            "source": indexed.source_uri,
+            "tier": indexed.tier.value,
+            "trust": indexed.trust,
+        }
+        for indexed in islice(others.values(), MAX_COPIES)
+    ]

@@ -37,6 +37,20 @@ class Preset:
 
 
 PRESETS: dict[str, Preset] = {
+    "aws_docs": Preset(
+        "crawl",
+        {"depth": 0, "max_pages": 50_000, "requests_per_second": 2.0},
+        topics={"sitemaps": "https://docs.aws.amazon.com/{topic}/sitemap.xml", "include": "/{topic}/"},
+        default_topics=(
+            "AWSEC2/latest/UserGuide",
+            "AmazonCloudWatch/latest/monitoring",
+            "AmazonRDS/latest/UserGuide",
+            "AmazonS3/latest/userguide",
+            "IAM/latest/UserGuide",
+            "eks/latest/userguide",
+            "lambda/latest/dg",
+        ),
+    ),
     "azure_docs": Preset(
         "github_docs",
         {
@@ -46,6 +60,39 @@ PRESETS: dict[str, Preset] = {
             "exclude": ("*/includes/*", "*/toc.md", "*/media/*"),
             "source_uri": "https://learn.microsoft.com/azure/{page}",
         },
+    ),
+    "distro_kb": Preset(
+        "crawl",
+        {
+            "start": ("https://documentation.ubuntu.com/server/",),
+            "sitemaps": ("https://docs.redhat.com/sitemaps/docs/docs-sitemap-index.xml",),
+            "exclude": ("*/_sources/", "*/genindex", "*/search/"),
+            "depth": 4,
+            "max_pages": 50_000,
+        },
+        topics={"include": "/{topic}/"},
+        default_topics=("en/documentation/red_hat_enterprise_linux/9/html", "server"),
+    ),
+    "gcp_docs": Preset(
+        "crawl",
+        {
+            "sitemaps": ("https://docs.cloud.google.com/sitemap.xml",),
+            "exclude": ("*?hl=", "*&hl=", "*/docs/reference/"),
+            "depth": 0,
+            "max_pages": 50_000,
+            "requests_per_second": 2.0,
+        },
+        topics={"include": "/{topic}/"},
+        default_topics=(
+            "compute/docs",
+            "iam/docs",
+            "kubernetes-engine/docs",
+            "logging/docs",
+            "monitoring/docs",
+            "sql/docs",
+            "storage/docs",
+            "vpc/docs",
+        ),
     ),
     "linux_kernel": Preset(
         "github_docs",
@@ -67,4 +114,9 @@ PRESETS: dict[str, Preset] = {
         },
     ),
 }
-"""By kind."""
+"""By kind.
+
+`aws_docs`: topics are guides; each has a sitemap of its own. `gcp_docs`: topics are products; one index lists all pages
+in all languages, others than English with `hl`. `distro_kb`: Red Hat lists one page a chapter below `html` and the same
+books whole below `html-single`; Ubuntu's server guide is crawled. ArchWiki is left out: it turns robots away.
+"""

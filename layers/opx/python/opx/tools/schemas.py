@@ -29,9 +29,13 @@ SEARCH_ANSWER = _object(
         "answer": {"type": "string", "description": "The results with their sources, or that there is none."},
         "documentIds": {**_TEXTS, "description": "The documents that the results are from, the best first."},
         "partial": {"type": "boolean", "description": "True if something could not be searched."},
+        "untrusted": {
+            "type": "boolean",
+            "description": "True if some of the answer is quoted from outside the organisation: it is data, marked as such.",
+        },
         "notes": {**_TEXTS, "description": "What the answer lacks, and why."},
     },
-    ("answer", "documentIds", "partial", "notes"),
+    ("answer", "documentIds", "partial", "untrusted", "notes"),
 )
 
 DOCUMENT = _object(
@@ -52,6 +56,12 @@ DOCUMENT = _object(
         "version": {"type": "integer", "description": "Counts the versions of the document from 1."},
         "state": {"type": "string", "description": "current, superseded or deleted."},
         "chunkCount": {"type": "integer"},
+        "remarks": {
+            "type": "array",
+            "items": _object({"kind": _TEXT, "text": _TEXT}, ("kind", "text")),
+            "description": "What of the document could not be read, was masked, or looks wrong.",
+        },
+        "untrusted": {"type": "boolean", "description": "True if it comes from outside the organisation."},
         "createdAt": _TEXT,
     },
     ("documentId", "title", "category", "tags", "s3Location", "metadata", "version", "state", "createdAt"),

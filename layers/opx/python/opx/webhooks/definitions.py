@@ -20,7 +20,8 @@ TIMED = {"generic": 300.0, TOPIC_FORMAT: 3900.0}
 """Formats that sign the time at which they were sent, and for how many seconds a delivery is good unless the webhook
 says otherwise. Amazon SNS tries again for 3,600 seconds at most (its page on delivery retries), with the first time."""
 
-FORMATS = ("github", "pagerduty", "statuspage", "alertmanager", TOPIC_FORMAT, "jira", "generic")
+VERIFIED_BY_SECRET = ("github", "pagerduty", "statuspage", "alertmanager", "jira", "generic")
+FORMATS = (*VERIFIED_BY_SECRET, TOPIC_FORMAT)
 MAPPING_FIELDS = ("id", *JSON_MAPPING_FIELDS)
 WINDOW_RANGE = (30.0, 86_400.0)
 

@@ -11,7 +11,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from opx.domain.ids import stable_hash
 from opx.errors import ForbiddenAddressError, SourceRefusedError, StoreUnavailableError
@@ -34,7 +34,7 @@ _SIGNED = {
     "UnsubscribeConfirmation": ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
 }
 _OPTIONAL = "Subject"
-_CERTIFICATE_PATH = re.compile(r"/SimpleNotificationService-[A-Za-z0-9]{1,64}\.pem\Z")
+_CERTIFICATE = re.compile(r"https://[a-z0-9.-]+/SimpleNotificationService-[A-Za-z0-9]{1,64}\.pem")
 _CERTIFICATE_BYTES = 64 * 1024
 _KEPT = 8
 _SUBJECT = "sns.amazonaws.com"
@@ -70,7 +70,7 @@ class SnsMessages:
         """Tell SNS that the subscription, of a verified message, is wanted. Raises `PayloadError` for an address that
         isn't the topic's confirmation, and `StoreUnavailableError`."""
         url = message["SubscribeURL"]
-        asked = parse_qs(urlsplit(url).query)
+        asked = parse_qs(url.partition("?")[2])
         if not (
             _is_of_region(url, definition.topic)
             and asked.get("Action") == ["ConfirmSubscription"]
@@ -80,7 +80,7 @@ class SnsMessages:
         self._fetch(url, definition.topic)
 
     def _certificate(self, url: str, topic: str) -> Certificate:
-        if not (_is_of_region(url, topic) and _CERTIFICATE_PATH.match(urlsplit(url).path)):
+        if not (_is_of_region(url, topic) and _CERTIFICATE.fullmatch(url)):
             raise UnverifiedError
         if url not in self._certificates:
             found = _loaded(self._fetch(url, topic))
@@ -93,18 +93,18 @@ class SnsMessages:
         try:
             reply = self._web().get(url, limit=_CERTIFICATE_BYTES)
         except (ForbiddenAddressError, SourceRefusedError) as exc:
-            raise StoreUnavailableError(f"Amazon SNS can't be asked at {urlsplit(url).hostname}") from exc
+            raise StoreUnavailableError(f"Amazon SNS can't be asked at {url.split('/')[2]}") from exc
         if reply.gone or not _is_of_region(reply.url, topic):
-            raise StoreUnavailableError(f"Amazon SNS has nothing there, or sends elsewhere: {urlsplit(url).hostname}")
+            raise StoreUnavailableError(f"Amazon SNS has nothing there, or sends elsewhere: {url.split('/')[2]}")
         return reply.body
 
 
 def _is_of_region(url: str, topic: str) -> bool:
-    """Whether SNS answers there in the topic's region: nobody else has a name right below `sns.<region>`."""
-    parts = urlsplit(url)
+    """Whether SNS answers there in the topic's region: nobody else has the name `sns.<region>`, and up to the first
+    slash the address is exactly that."""
     _, partition, _, region, *_ = topic.split(":")
     domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    return parts.scheme == "https" and parts.netloc == f"sns.{region}.{domain}"
+    return url.startswith(f"https://sns.{region}.{domain}/")
 
 
 def _signed_text(message: Mapping[str, Any]) -> bytes:

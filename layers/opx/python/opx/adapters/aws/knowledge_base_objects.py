@@ -87,6 +87,8 @@ def _facts(indexed: IndexedChunk) -> dict[str, Any]:
         "trust": indexed.trust,
         "source_uri": indexed.source_uri,
         "last_updated": indexed.last_updated,
+        "fingerprint": indexed.fingerprint,
+        **({"flags": list(indexed.flags)} if indexed.flags else {}),
     }
 
 
@@ -115,6 +117,8 @@ def _chunk_of(text: str, attributes: Mapping[str, Any], facts: Mapping[str, Any]
         source_uri=facts["source_uri"],
         last_updated=facts["last_updated"],
         language=attributes["language"],
+        flags=tuple(facts.get("flags", ())),
+        fingerprint=facts.get("fingerprint", ""),
     )
 
 

@@ -33,7 +33,7 @@ FILTER_FIELDS: dict[str, str] = {
 """Each part of a `SearchFilter` and the field it is compared with."""
 
 _KEYWORDS = (ENTRY_FIELD, "chunk_id", KEY_FIELD, *FILTER_FIELDS.values())
-_STORED_TEXTS = ("title", "section", "content", "source_uri", "last_updated")
+_STORED_TEXTS = ("title", "section", "content", "source_uri", "last_updated", "flags", "fingerprint")
 _STORED_NUMBERS = {
     "chunk_index": "integer",
     "token_count": "integer",
@@ -100,13 +100,15 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
         "start": chunk.start,
         "end": chunk.end,
         "trust": indexed.trust,
+        "flags": list(indexed.flags),
+        "fingerprint": indexed.fingerprint,
         VECTOR_FIELD: [round(float(value), VECTOR_DECIMALS) for value in entry.vector],
         **{name: terms[name] for name in LEXICAL_FIELDS},
     }
 
 
 def from_source(source: Mapping[str, Any]) -> IndexedChunk:
-    """The chunk that `to_source` stored."""
+    """The chunk that `to_source` stored, also before there were flags and fingerprints."""
     chunk = DocumentChunk(
         chunk_id=source["chunk_id"],
         document_id=source["document_id"],
@@ -130,4 +132,6 @@ def from_source(source: Mapping[str, Any]) -> IndexedChunk:
         source_uri=source["source_uri"],
         last_updated=source["last_updated"],
         language=source["language"],
+        flags=tuple(source.get("flags", ())),
+        fingerprint=source.get("fingerprint", ""),
     )

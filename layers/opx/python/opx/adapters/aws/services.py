@@ -16,6 +16,7 @@ from opx.ports import (
     Table,
     UploadSigner,
 )
+from opx.ports.reading import ImageDescriber, Ocr, ParsingTools
 from opx.ports.sources import Secrets, SourceSchedules
 from opx.services import Services
 from opx.settings import MANAGED_ENGINE
@@ -88,6 +89,37 @@ class AwsServices(Services):
             requests_per_minute=self.settings.embedding_requests_per_minute,
             threads=self.settings.embedding_threads,
         )
+
+    @cached_property
+    def parsing_tools(self) -> ParsingTools:
+        from opx.adapters.reading_tools import limits
+
+        return ParsingTools(ocr=self._ocr, describer=self._describer, limits=limits(self.settings))
+
+    @property
+    def _ocr(self) -> Ocr | None:
+        if self.settings.ocr == "off":
+            return None
+        if self.settings.ocr == "tesseract":
+            from opx.adapters.reading_tools import tesseract
+
+            return tesseract(self.settings)
+        from opx.adapters.aws.textract import TextractOcr
+
+        return TextractOcr(self._client("textract", read_seconds=60.0))
+
+    @property
+    def _describer(self) -> ImageDescriber | None:
+        settings = self.settings
+        if not settings.vision_model:
+            return None
+        if settings.vision_url:
+            from opx.adapters.reading_tools import describer_at_url
+
+            return describer_at_url(settings, self.secrets)
+        from opx.adapters.aws.bedrock_images import BedrockImageDescriber
+
+        return BedrockImageDescriber(self._client("bedrock-runtime", read_seconds=120.0), settings.vision_model)
 
     @cached_property
     def index(self) -> SearchIndex:  # type: ignore[override]

@@ -97,7 +97,7 @@ class IndexDatabase:
         )
 
     def add_entries(self, segment: int, rows: Iterable[tuple[int, str, str]]) -> None:
-        """Rows of position, entry id and the chunk's JSON line."""
+        """Rows of position, entry id and the entry's JSON line."""
         self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", ((segment, *row) for row in rows))
 
     def move_segment(self, segment: int, first_slot: int) -> None:

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from opx.adapters.embedded.index_database import IndexDatabase
 from opx.adapters.embedded.lexical import LexicalWriter
-from opx.adapters.embedded.segments import SegmentFacts, SegmentRow, indexed_chunk
+from opx.adapters.embedded.segments import SegmentFacts, SegmentRow, entry_line, indexed_chunk
 from opx.adapters.embedded.vector_file import VECTORS, VectorWriter, read_rows
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
@@ -154,7 +154,7 @@ class IndexWriter:
         return ids
 
     def _write_block(self, segment: int, position: int, block: Sequence[IndexedChunk], batch: str) -> None:
-        rows = [(position + n, item.entry_id, item.chunk.to_json_line()) for n, item in enumerate(block)]
+        rows = [(position + n, item.entry_id, entry_line(item)) for n, item in enumerate(block)]
         self._database.add_entries(segment, rows)
         for n, item in enumerate(block):
             self._lexical.add(segment, position + n, batch, item)

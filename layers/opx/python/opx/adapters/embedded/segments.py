@@ -134,11 +134,19 @@ def _tag_index(rows: Sequence[SegmentRow]) -> dict[str, list[int]]:
     return index
 
 
+def entry_line(indexed: IndexedChunk) -> str:
+    """What is kept of an entry as JSON: its chunk, and what is its own beside it."""
+    own = {"flags": indexed.flags, "fingerprint": indexed.fingerprint}
+    found = indexed.chunk.to_json() | {name: value for name, value in own.items() if value}
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+
+
 def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) -> IndexedChunk:
-    """An entry (id and chunk line) with what its segment holds for all."""
+    """An entry (id and line) with what its segment holds for all."""
+    line = json.loads(entry[1])
     return IndexedChunk(
         entry_id=entry[0],
-        chunk=DocumentChunk.from_json(json.loads(entry[1])),
+        chunk=DocumentChunk.from_json(line),
         key_id=facts.key_id,
         scope_key=row.scope,
         tier=Tier(row.tier),
@@ -146,4 +154,6 @@ def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) 
         source_uri=facts.source_uri,
         last_updated=facts.last_updated,
         language=row.language,
+        flags=tuple(line.get("flags", ())),
+        fingerprint=line.get("fingerprint", ""),
     )

@@ -18,6 +18,7 @@ from opx.tables import DOCUMENTS, ENTRIES, KEYS, TableSpec
 if TYPE_CHECKING:
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.worker import QueueDrain
+    from opx.ports.reading import ParsingTools
 
 QUEUE_NAME = "ingest"
 
@@ -104,6 +105,18 @@ class EmbeddedServices(Services):
     def unit_of_work(self) -> AbstractContextManager[Any]:
         database: AbstractContextManager[Any] = self._database.transaction()
         return database
+
+    @cached_property
+    def parsing_tools(self) -> ParsingTools:
+        from opx.adapters.reading_tools import describer_at_url, limits, tesseract
+        from opx.ports.reading import ParsingTools
+
+        settings = self.settings
+        return ParsingTools(
+            ocr=None if settings.ocr == "off" else tesseract(settings),
+            describer=describer_at_url(settings, self.secrets) if settings.vision_model else None,
+            limits=limits(settings),
+        )
 
     @property
     def drain(self) -> QueueDrain:

@@ -36,10 +36,13 @@ def parse_csv(source: Source) -> ParsedSource:
     lines = _whole_lines(text_lines(source), source.name)
     sample = list(islice(lines, _SAMPLE))
     rows = _Rows(chain(sample, lines), _delimiter(sample))
-    first = next((row for row in rows if any(row)), None)
+    read = iter(rows)
+    first = next((row for row in read if any(row)), None)
     if first is None:
         raise UnparsableDocumentError(f"{source.name}: there is nothing but white space in it; upload it again")
-    return ParsedSource(None, {}, cut_lines(_blocks(first, rows, source.name, remarks), source.name), remarks)
+    return ParsedSource(
+        None, {}, cut_lines(_blocks(chain([first], read), rows, source.name, remarks), source.name), remarks
+    )
 
 
 def _whole_lines(pieces: Iterable[str], name: str) -> Iterator[str]:
@@ -115,13 +118,14 @@ class _Rows:
             yield line
 
 
-def _blocks(first: list[str], rows: _Rows, name: str, remarks: list[Remark]) -> Iterator[str]:
+def _blocks(read: Iterator[list[str]], rows: _Rows, name: str, remarks: list[Remark]) -> Iterator[str]:
+    first = next(read)
     named = not all(_is_number(text) for text in first if text)
     header = [text or f"Column {at}" for at, text in enumerate(first, 1)] if named else []
     names = [cell(text)[:_MAX_NAME] for text in header] or [f"Column {at}" for at in range(1, len(first) + 1)]
     uneven = first_uneven = 0
     table = _Table(names)
-    for row in chain([] if named else [first], rows):
+    for row in read if named else chain([first], read):
         if not any(row):
             continue
         if len(row) != len(names):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,12 +67,26 @@ def read_html(text: str, name: str, prepare: Callable[[BeautifulSoup], None] | N
 
     Raises `UnparsableDocumentError` for what is no HTML; a page without text gives an empty one.
     """
-    try:
+    with _readable(name):
         soup = _parsed(text)
         _refuse_deep(soup, name)
         if prepare:
             prepare(soup)
         return HtmlPage(_title(soup), _metadata(soup), _markdown(soup))
+
+
+def read_fragment(text: str, name: str) -> str:
+    """A piece of a page as Markdown, all of it. Raises as `read_html`."""
+    with _readable(name):
+        soup = _parsed(text)
+        _refuse_deep(soup, name)
+        return _markdown(soup, soup)
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    try:
+        yield
     except RecursionError as exc:
         raise UnparsableDocumentError(f"{name}: HTML nested deeper than {MAX_DEPTH} levels; simplify it") from exc
     except (ParserRejectedMarkup, ValueError) as exc:  # ValueError: a number of thousands of digits in the markup
@@ -157,7 +172,7 @@ def _metadata(soup: BeautifulSoup) -> dict[str, Any]:
     return metadata
 
 
-def _markdown(soup: BeautifulSoup) -> str:
+def _markdown(soup: BeautifulSoup, main: Tag | None = None) -> str:
     for tag in soup.find_all(_DROPPED):
         tag.decompose()
     for text in soup.find_all(string=True):
@@ -167,7 +182,7 @@ def _markdown(soup: BeautifulSoup) -> str:
         for heading in header.find_all(_HEADINGS):
             header.insert_before(heading.extract())  # an article's own heading often stands in its header
         header.decompose()
-    main = _main_part(soup)
+    main = main or _main_part(soup)
     _number_items(main)
     for cell in main.find_all(["td", "th"], colspan=True):
         if not _SMALL_NUMBER.match(_attribute(cell, "colspan")):

@@ -23,7 +23,6 @@ _NAMES = ("name", "alert", "record", "id", "job_name", "title")
 _VERBS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _COMMENT = re.compile(r"[ \t]*(?:#.*)?\n?\Z")
 _KEY_ALONE = re.compile(r"[ \t]*[^\s#][^\n]*:[ \t]*\n\s*\Z")
-_MAX_LEVEL = 6
 
 
 def parse_yaml(source: Source) -> ParsedSource:
@@ -128,13 +127,17 @@ class _Sections:
         for number, (part, start, end) in enumerate(zip(found, starts, ends, strict=False), 1):
             if several:
                 yield heading(2, _label(part) or f"Document {number}")
-            yield from self._part(part, (start, end), "", 3 if several else 2)
+            yield from self._part(part, (start, end), "", (3 if several else 2, ""))
         if not found:  # nothing but comments
             yield from self._fenced([(0, len(self.lines))])
 
-    def _part(self, part: Part, span: tuple[int, int], path: str, level: int) -> Iterator[str]:
-        """All of a small part; of a large one each large item under its path, the small ones together before them."""
+    def _part(self, part: Part, span: tuple[int, int], path: str, title: tuple[int, str]) -> Iterator[str]:
+        """All of a small part; of a large one each large item under its path, the small ones together before them.
+
+        All headings are of one level, as each has the whole path.
+        """
         if not self._divisible(part) or (self._size(span) <= PIECE and not _has_own_sections(part, path)):
+            yield heading(*title)
             yield from self._fenced([span])
             return
         spans = self._spans(part, span)
@@ -146,13 +149,12 @@ class _Sections:
         small = [item_span for item_span, is_large in zip(spans, large, strict=True) if not is_large]
         if spans[0][0] > span[0]:
             small.insert(0, (span[0], spans[0][0]))
-        if path and len(small) == 1 and _KEY_ALONE.match("".join(self.lines[slice(*small[0])])):
-            small = []  # the heading says it
-        yield from self._fenced(small)
+        if not (len(small) == 1 and _KEY_ALONE.match("".join(self.lines[slice(*small[0])]))):
+            yield heading(*title)
+            yield from self._fenced(small)
         for item, item_span, item_path, is_large in zip(part.items, spans, paths, large, strict=True):
             if is_large:
-                yield heading(level, _heading(item, item_path))
-                yield from self._part(item, item_span, item_path, min(level + 1, _MAX_LEVEL))
+                yield from self._part(item, item_span, item_path, (title[0], _heading(item, item_path)))
 
     def _divisible(self, part: Part) -> bool:
         """Whether each item begins on a line of its own."""
@@ -197,9 +199,9 @@ def _is_own_section(item: Part, path: str) -> bool:
 
 
 def _has_own_sections(part: Part, path: str) -> bool:
-    """Whether any such is in it, three levels deep: groups, rules, rule; paths, path, operation."""
+    """Whether any such is near its top: groups, group, rules, rule, perhaps in a `spec`; paths, path, operation."""
     level = [(part, path)]
-    for _ in range(4):
+    for _ in range(5):
         level = [(one.items[at], _path(where, one, at)) for one, where in level for at in range(len(one.items))]
         if any(_is_own_section(item, where) for item, where in level):
             return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import yaml
 
 MAX_DEPTH = 100
-MAX_EVENTS = 400_000
+MAX_EVENTS = 200_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

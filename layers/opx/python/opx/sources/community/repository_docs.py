@@ -71,6 +71,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
         self._api = GitHubApi(
             tools.web, tools.secrets, tools.clock, base_url=options.base_url, token_secret=options.token_secret
         )
+        self._collections = self.collections()
 
     @classmethod
     def rate_limit(cls, options: O) -> RateLimit:  # noqa: ARG003
@@ -78,10 +79,10 @@ class RepositoryDocs(Connector[O], Generic[O]):
 
     @abstractmethod
     def collections(self) -> tuple[Collection, ...]:
-        """What to read; no collection within another one."""
+        """What to read; no collection within another one. Raises `InvalidInputError` for options that name nothing."""
 
     def probe(self) -> None:
-        for collection in self.collections():
+        for collection in self._collections:
             trees = Trees(self._api, collection.repository)
             next(trees.files(trees.head(self.options.branch).tree, collection.folder), None)
 
@@ -91,7 +92,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
         if not request.cursor and known == place.trees:
             yield Page(cursor=place.cursor())
             return
-        collections = self.collections()
+        collections = self._collections
         for at in range(place.at, len(collections)):
             after = place.after if at == place.at else ""
             last = at == len(collections) - 1
@@ -104,7 +105,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
             return Place(self._selection, dict(cursor["commits"]), dict(cursor["trees"]), cursor["at"], cursor["after"])
         heads = {
             repository: Trees(self._api, repository).head(self.options.branch)
-            for repository in dict.fromkeys(collection.repository for collection in self.collections())
+            for repository in dict.fromkeys(collection.repository for collection in self._collections)
         }
         commits = {repository: head.commit for repository, head in heads.items()}
         return Place(self._selection, commits, {repository: head.tree for repository, head in heads.items()})
@@ -117,7 +118,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
     def _selection(self) -> str:
         options = self.options
         chosen = (options.patterns, options.exclude, options.branch, options.base_url, options.max_bytes)
-        return stable_hash("docs 1", repr(self.collections()), repr(chosen))[:16]
+        return stable_hash("docs 1", repr(self._collections), repr(chosen))[:16]
 
     def _pages(self, part: _Part, place: Place, known: Mapping[str, str], after: str) -> Iterator[Page]:
         collection = part.collection

@@ -18,11 +18,13 @@ MAX_TITLE = 300
 MAX_TAGS = 20
 MAX_TAG = 100
 MAX_NAME = 100
+_POST_LEVEL = 2
+"""Of the headings of posts."""
 
 _FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:>[ \t]?)*(`{3,}|~{3,})([^\n]*)\Z")
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*\Z")
-_NO_PARAGRAPH = re.compile(r"\s*(?:[-*+>|#]|\d{1,9}[.)]|\Z)")
+_NO_PARAGRAPH = re.compile(r"\s*(?:[-*+>|#]|`{3}|~{3}|\d{1,9}[.)]|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +39,15 @@ def thread(title: str, facts: str, body: str, posts: Iterable[Post]) -> str:
     """A document: title, a line of facts, the question, and a section a post. Posts without text are left out."""
     parts = [f"# {one_line(title, MAX_TITLE)}", facts, nested(body)]
     for post in posts:
-        text = nested(post.text, below=2)
+        text = nested(post.text)
         if text:
             parts += [f"## {one_line(post.heading, MAX_TITLE)}", text]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def nested(text: str, below: int = 1) -> str:
-    """Markdown by somebody else as part of a section whose heading is of level `below`: deeper headings, closed code
-    blocks, no HTML comments."""
+def nested(text: str) -> str:
+    """Markdown by somebody else as part of a thread: headings below those of posts, closed code blocks, no HTML
+    comments."""
     lines: list[str] = []
     fence = ""
     hidden = False
@@ -61,7 +63,7 @@ def nested(text: str, below: int = 1) -> str:
             fence = found[1]
             lines.append(line)
         else:
-            _add(lines, line, below)
+            _add(lines, line)
     if fence:
         lines.append(fence)
     return "\n".join(lines).strip("\n")
@@ -85,15 +87,15 @@ def _without_comment(line: str, hidden: bool) -> tuple[str, bool]:
     return "".join(shown).rstrip() if shown else "", hidden
 
 
-def _add(lines: list[str], line: str, below: int) -> None:
+def _add(lines: list[str], line: str) -> None:
     """Add a line, as a deeper heading if it is one."""
     atx = _ATX.match(line)
     setext = _SETEXT.match(line)
     if atx:
-        lines.append("#" * min(6, len(atx[1]) + below) + line[atx.end() :])
+        lines.append("#" * min(6, len(atx[1]) + _POST_LEVEL) + line[atx.end() :])
     elif setext and lines and not _NO_PARAGRAPH.match(lines[-1]):
         level = 1 if setext[1][0] == "=" else 2
-        lines[-1] = "#" * (level + below) + " " + lines[-1].strip()
+        lines[-1] = "#" * (level + _POST_LEVEL) + " " + lines[-1].strip()
     else:
         lines.append(line)
 

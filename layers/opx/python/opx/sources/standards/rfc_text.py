@@ -19,6 +19,7 @@ _ITEM = re.compile(r"(?:o|\*|\+|-|•)\s+(?=\S)")
 _DRAWN = re.compile(
     r"[+|][-=.~]{2,}|[-=]{2,}[+|>]|\|.*\||\S\s{3,}\S.*\S\s{3,}\S|::=|^\s*\S+\s+=/?\s|[{};]\s*\Z|^\s*<\S"
 )
+_RULE = re.compile(r"\s*[-=_]{3,}(?:\s+[-=_]{3,})*\s*\Z")
 _SENTENCE_END = re.compile(r"[.:;!?)\"'>]\s*\Z")
 _LEFT_OUT = (
     "table of contents",
@@ -35,6 +36,9 @@ _LEFT_OUT = (
 """Sections that are the same in all RFCs, or say what the headings do; in lower case."""
 
 _MAX_HEADING = 100
+_MAX_LINE = 200
+"""Characters of a line that tell whether it is drawn; lines of RFCs have 72."""
+
 _MAX_LEVEL = 6
 
 
@@ -127,7 +131,13 @@ def _inner_heading(block: list[str], chapter: str) -> tuple[int, str] | None:
     """The same of a heading within a chapter that is indented, as some authors have them."""
     title = one_line(block[0])
     numbered = _NUMBERED.match(title)
-    if len(block) > 1 or not numbered or "." not in numbered["number"] or _LEADERS.search(title):
+    if (
+        len(block) > 1
+        or len(title) > _MAX_HEADING
+        or not numbered
+        or "." not in numbered["number"]
+        or _LEADERS.search(title)
+    ):
         return None
     if numbered["number"].partition(".")[0] != chapter or _SENTENCE_END.search(title):
         return None
@@ -144,7 +154,8 @@ def _body(block: list[str]) -> str:
     """A paragraph, a list, or what must stay as it is: diagrams, tables, grammars, code."""
     first = min(_indent(line) for line in block)
     lines = [line[min(first, 3) :] for line in block]
-    if sum(bool(_DRAWN.search(line)) for line in lines) * 3 > len(lines):
+    drawn = sum(bool(_DRAWN.search(line[:_MAX_LINE])) for line in lines)
+    if drawn * 3 > len(lines) or any(_RULE.match(line) for line in lines):
         return fenced("\n".join(lines))
     return "\n".join(_items(lines))
 

@@ -99,6 +99,8 @@ class WebCrawl(Connector[CrawlOptions]):
             yield Visit(page_url(address, ""), 0)
         for sitemap in self.options.sitemaps:
             for listed in listed_pages(self.web, sitemap):
+                if not scope.has(listed.url):  # the cheap question first: some sites list a million pages
+                    continue
                 url = page_url(sitemap, listed.url)
                 if url and scope.has(url):
                     yield Visit(url, self.options.depth, listed.changed)

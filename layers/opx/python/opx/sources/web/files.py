@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from opx.ingestion.parsing.registry import is_known
 from opx.ports.sources import WebReply
+from opx.sources.web.urls import may_be_document
 
 HTML = ".html"
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -34,7 +35,9 @@ def extension_of(reply: WebReply) -> str:
         return HTML
     if suffix in _RECORDS or kind == "application/json":
         return ""
-    if is_known(suffix) and suffix not in (HTML, ".htm", ".xhtml") and not kind.startswith(("image/", "video/")):
+    if not may_be_document(reply.url) or kind.startswith(("image/", "audio/", "video/", "font/")):
+        return ""
+    if is_known(suffix) and suffix not in (HTML, ".htm", ".xhtml"):
         return suffix
     found = _EXTENSIONS.get(kind, "")
     return found if is_known(found) else ""

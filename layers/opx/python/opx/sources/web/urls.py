@@ -23,6 +23,7 @@ _TRACKING = re.compile(
 )
 _SESSION = re.compile(r";jsessionid=[^/?#]*", re.IGNORECASE)
 _HTML = (".html", ".htm", ".xhtml")
+_PROGRAMS = (".php", ".asp", ".aspx", ".jsp", ".do", ".cgi", ".pl", ".py", ".cfm")
 _NEVER_PAGES = ("image", "audio", "video", "font")
 _NO_PAGES = frozenset(
     (".css", ".js", ".mjs", ".map", ".zip", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".tar", ".whl", ".jar", ".exe")
@@ -67,10 +68,10 @@ def document_key(url: str, extension: str) -> str:
 def may_be_document(url: str) -> bool:
     """Whether the address's extension lets expect a page or a file that is read, not a picture or an archive."""
     suffix = PurePosixPath(urlsplit(url).path).suffix.lower()
-    if not suffix or suffix in _HTML or is_known(suffix):
-        return True
     kind = (mimetypes.guess_type(f"page{suffix}")[0] or "").partition("/")[0]
-    return suffix not in _NO_PAGES and kind not in _NEVER_PAGES
+    if kind in _NEVER_PAGES or suffix in _NO_PAGES:
+        return False
+    return not suffix or suffix in _HTML or is_known(suffix) or kind in ("", "text") or suffix in _PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)

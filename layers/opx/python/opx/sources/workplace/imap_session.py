@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 import threading
+import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -124,6 +125,8 @@ class ImapSession:
     def close(self) -> None:
         with suppress(imaplib.IMAP4.error, OSError):
             self._imap.logout()
+        with suppress(OSError):  # the library leaves a connection open that broke off
+            self._imap.shutdown()
 
     def _number(self, name: str) -> int:
         answer = self._imap.response(name)[1]
@@ -193,8 +196,6 @@ def _set(uids: Sequence[int]) -> str:
 
 
 def _received(line: bytes) -> float:
-    import time
-
     found = _DATE.search(line)
     moment = imaplib.Internaldate2tuple(found[0]) if found else None
     return time.mktime(moment) if moment else 0.0

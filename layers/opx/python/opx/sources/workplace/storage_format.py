@@ -23,7 +23,7 @@ from opx.sources.workplace.shapes import OddRecordError
 MAX_DEPTH = 150
 """Levels of elements; pages have up to about 60."""
 
-_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
 _SMALL_NUMBER = re.compile(r"[0-9]{1,2}\Z", re.ASCII)
 _ISSUE_KEY = re.compile(r"[A-Z][A-Z0-9_]+-[0-9]+\Z")
@@ -77,7 +77,12 @@ class _Converter(MarkdownConverter):
 
 def _prepared(text: str) -> str:
     """Text whose code is escaped instead of in CDATA sections, and without declarations."""
-    return _DECLARATION.sub("", _CDATA.sub(lambda match: html.escape(match[1], quote=False), text))
+    parts: list[str] = []
+    at = 0
+    while (start := text.find(_CDATA, at)) >= 0 and (end := text.find(_CDATA_END, start)) >= 0:
+        parts += [text[at:start], html.escape(text[start + len(_CDATA) : end], quote=False)]
+        at = end + len(_CDATA_END)
+    return _DECLARATION.sub("", "".join([*parts, text[at:]]))
 
 
 def _refuse_deep(soup: BeautifulSoup) -> None:

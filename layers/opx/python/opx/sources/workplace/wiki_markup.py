@@ -9,28 +9,33 @@ import re
 
 from opx.sources.workplace.markdown import fenced, table
 
-_CODE = re.compile(r"\{(code|noformat)(?::([^}\n]*))?\}(.*?)\{\1\}", re.DOTALL)
+_CODE = re.compile(r"\{(code|noformat)(?::([^{}\n]{0,300}))?\}")
 _HEADING = re.compile(r"h([1-6])\.[ \t]+(.*)")
 _ITEM = re.compile(r"([*#]+|-)[ \t]+(.*)")
-_PANEL = re.compile(r"\{(panel|quote|info|note|tip|warning)(?::([^}\n]*))?\}")
-_COLOUR = re.compile(r"\{(?:color|anchor)(?::[^}\n]*)?\}")
-_LINK = re.compile(r"\[([^\]|\n]*)\|([^\]|\n]+)(?:\|[^\]\n]*)?\]")
-_BARE_LINK = re.compile(r"\[(https?://[^\]\s]+)\]")
-_MENTION = re.compile(r"\[~(?:accountid:)?([^\]\n]+)\]")
-_MONOSPACE = re.compile(r"\{\{([^}\n]+)\}\}")
+_PANEL = re.compile(r"\{(panel|quote|info|note|tip|warning)(?::([^{}\n]{0,300}))?\}")
+_COLOUR = re.compile(r"\{(?:color|anchor)(?::[^{}\n]{0,300})?\}")
+_LINK = re.compile(r"\[([^\[\]|\n]{0,500})\|([^\[\]|\n]{1,2000})(?:\|[^\[\]\n]{0,500})?\]")
+_BARE_LINK = re.compile(r"\[(https?://[^\[\]\s]{1,2000})\]")
+_MENTION = re.compile(r"\[~(?:accountid:)?([^\[\]\n]{1,200})\]")
+_MONOSPACE = re.compile(r"\{\{([^{}\n]{1,1000})\}\}")
 _BOLD = re.compile(r"(?<![\w*\\])\*(?=\S)([^*\n]+?)(?<=\S)\*(?![\w*])")
 _STRIKE = re.compile(r"(?<![\w-])-(?=\S)([^-\n]+?)(?<=\S)-(?![\w-])")
 _IMAGE = re.compile(r"!([^!|\s][^!|\n]*?)(?:\|[^!\n]*)?!")
 
 
 def wiki_markdown(text: str) -> str:
-    """The Markdown of a text. Code is taken over as it is, between fences."""
+    """The Markdown of a text. Code is taken over as it is, between fences; one that nothing closes is no code."""
     parts: list[str] = []
     at = 0
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    for match in _CODE.finditer(text):
-        parts += [_prose(text[at : match.start()]), fenced(match[3], _language(match[1], match[2] or ""))]
-        at = match.end()
+    while opening := _CODE.search(text, at):
+        closing = f"{{{opening[1]}}}"
+        end = text.find(closing, opening.end())
+        if end < 0:  # nor does anything close a later one
+            break
+        code = text[opening.end() : end]
+        parts += [_prose(text[at : opening.start()]), fenced(code, _language(opening[1], opening[2] or ""))]
+        at = end + len(closing)
     parts.append(_prose(text[at:]))
     return "\n\n".join(part.strip("\n") for part in parts if part.strip())
 

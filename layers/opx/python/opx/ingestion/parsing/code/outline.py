@@ -79,7 +79,12 @@ class _Found:
 
     def add_comment(self, node: Node) -> None:
         """Kept until it shows what it is about; one that ends a line of code belongs to that."""
-        if not self.above and self.last and 0 < self.last.end_point[1] and node.start_point[0] == self.last.end_point[0]:
+        if (
+            not self.above
+            and self.last
+            and self.last.end_point[1] > 0
+            and node.start_point[0] == self.last.end_point[0]
+        ):
             self._extend(node)
         else:
             if self.above and node.start_point[0] > self.above[-1].end_point[0] + 1:

@@ -1,0 +1,178 @@
+"""Deliveries of other services: an HTTP API of its own, before a function that verifies each of them itself.
+
+The API for questions and documents has no open route. This one can't have any other: who delivers has no credentials of
+AWS, and no token of ours. Hence its own gateway, its own function, and as few rights as that does with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.constructs import rights
+from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
+from infra.constructs.code import LayerSource
+from infra.constructs.keeping import removal_policy
+from infra.constructs.use_case_function import LOG_RETENTION, FunctionSpec, UseCaseFunction
+from infra.names import Names
+from infra.retrieval import configured_identity
+from opx.knowledge_file import load_knowledge
+from opx.tables import DELIVERIES
+from opx.webhooks.definitions import WebhookDefinition, load_webhooks
+from opx.webhooks.receiving import FOLDER
+from opx.webhooks.requests import ROUTE
+
+RATE, BURST = 10, 20
+"""Deliveries a second, and at once: an outage makes many, and anybody may send what is then refused."""
+
+CONCURRENCY = 5
+"""Of forged deliveries there can be as many as somebody likes: they must not take what the account has for others."""
+
+RECEIVE_WEBHOOK = FunctionSpec(
+    use_case="receive_webhook",
+    dependencies="ingest",  # JSONPath, and certificates of Amazon SNS
+    description="Verifies deliveries of other services and puts them into the corpus",
+    memory=512,
+    timeout=29,  # a second less than the API waits
+)
+
+_FOLDERS = (f"documents/*/{FOLDER}/*", f"clients/*/documents/*/{FOLDER}/*")
+_FOLDER_REASON = "objects have no names known at deployment; the folders are those of deliveries"
+_NO_AUTHORIZER = (
+    "services that deliver have no credentials of AWS: the function verifies the signature of each delivery before it "
+    "reads it"
+)
+_LOGGED = {
+    "requestId": "$context.requestId",
+    "time": "$context.requestTimeEpoch",
+    "route": "$context.routeKey",
+    "status": "$context.status",
+    "milliseconds": "$context.responseLatency",
+    "bytes": "$context.responseLength",
+    "error": "$context.error.message",
+    "integrationStatus": "$context.integration.status",
+    "integrationError": "$context.integrationErrorMessage",
+}
+"""No path and no query: the token of a service that can't sign is in it."""
+
+
+class WebhooksStack(Stack):
+    """One open route, limited in how often it is called, and the function behind it.
+
+    The function may read the secrets that the `webhooks` declare, and no others.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        stack_id: str,
+        *,
+        names: Names,
+        source: LayerSource,
+        env: Environment,
+        webhooks: Iterable[WebhookDefinition] | None = None,
+    ) -> None:
+        super().__init__(scope, stack_id, env=env, description="OPX Knowledge: webhooks")
+        declared = load_webhooks(load_knowledge()).values() if webhooks is None else webhooks
+        secrets = sorted({name for webhook in declared for name in webhook.secrets})
+        self.receive = _function(self, names, source, secrets)
+        self.api = gateway.CfnApi(
+            self,
+            "DeliveriesApi",
+            name=names.stack("webhooks"),
+            description="Deliveries of other services to OPX Knowledge",
+            protocol_type="HTTP",
+        )
+        self._route(self.receive.target.function_arn)
+        self._stage(names)
+        CfnOutput(self, "WebhookUrl", value=self.api.attr_api_endpoint)
+
+    def _route(self, function_arn: str) -> None:
+        lambda_.CfnPermission(
+            self,
+            "CallReceiveWebhook",
+            action="lambda:InvokeFunction",
+            function_name=function_arn,
+            principal="apigateway.amazonaws.com",
+            source_account=self.account,
+            source_arn=self.format_arn(service="execute-api", resource=self.api.ref, resource_name="*"),
+        )
+        integration = gateway.CfnIntegration(
+            self,
+            "ToReceiveWebhook",
+            api_id=self.api.ref,
+            integration_type="AWS_PROXY",
+            integration_uri=function_arn,
+            payload_format_version="2.0",
+        )
+        route = gateway.CfnRoute(
+            self,
+            "RouteIngest",
+            api_id=self.api.ref,
+            route_key=ROUTE,
+            target=f"integrations/{integration.ref}",
+            authorization_type="NONE",
+        )
+        acknowledge(route, "APIG4", _NO_AUTHORIZER)
+
+    def _stage(self, names: Names) -> None:
+        log_group = logs.LogGroup(
+            self,
+            "AccessLogs",
+            log_group_name=f"/aws/vendedlogs/{names.stack('webhooks')}",
+            retention=LOG_RETENTION,
+            removal_policy=removal_policy(ephemeral=names.deployment.ephemeral),
+        )
+        gateway.CfnStage(
+            self,
+            "Stage",
+            api_id=self.api.ref,
+            stage_name="$default",
+            auto_deploy=True,
+            default_route_settings=gateway.CfnStage.RouteSettingsProperty(
+                throttling_rate_limit=RATE, throttling_burst_limit=BURST
+            ),
+            access_log_settings=gateway.CfnStage.AccessLogSettingsProperty(
+                destination_arn=log_group.log_group_arn, format=json.dumps(_LOGGED)
+            ),
+        )
+
+
+def _function(scope: Construct, names: Names, source: LayerSource, secrets: list[str]) -> UseCaseFunction:
+    found = UseCaseFunction(
+        scope,
+        "ReceiveWebhook",
+        spec=RECEIVE_WEBHOOK,
+        names=names,
+        source=source,
+        settings={
+            "backend": "aws",
+            "table_prefix": names.prefix,
+            "corpus_bucket": names.corpus_bucket,
+            **configured_identity(names),
+        },
+        rights=_rights(names, secrets),
+        concurrency=CONCURRENCY if names.deployment.query_concurrency else 0,
+    )
+    for folder in _FOLDERS:
+        acknowledge_wildcard(found.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+    return found
+
+
+def _rights(names: Names, secrets: list[str]) -> list[iam.PolicyStatement]:
+    """Nothing can be read but what tells deliveries apart, and the secrets."""
+    found = [
+        rights.allow(["s3:DeleteObject", "s3:PutObject"], *(f"{names.corpus_arn}/{folder}" for folder in _FOLDERS)),
+        rights.on_tables(names, (DELIVERIES,), ("dynamodb:GetItem", "dynamodb:PutItem")),
+    ]
+    if secrets:
+        arns = [names.secret_arn(name) for name in secrets]
+        found.append(rights.allow(["secretsmanager:GetSecretValue"], *arns))
+    return found

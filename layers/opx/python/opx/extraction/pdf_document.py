@@ -1,0 +1,59 @@
+"""Opens PDF files, and reads what they say about themselves."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pypdfium2 as pdfium
+
+from opx.errors import UnparsableDocumentError
+
+_WRONG_PASSWORD = "password"  # noqa: S105 - a word of PDFium's message
+_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
+_NO_TITLE = re.compile(r"untitled|\(?anonymous\)?|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|rtf|odt)", re.IGNORECASE)
+_TITLE_OF_PROGRAM = re.compile(r"microsoft (?:word|powerpoint|excel) - ", re.IGNORECASE)
+
+
+def opened(path: Path) -> pdfium.PdfDocument:
+    """The document, which may be encrypted with an empty password. Raises `UnparsableDocumentError`."""
+    try:
+        document = pdfium.PdfDocument(path, password="")
+        pages = len(document)
+    except pdfium.PdfiumError as exc:
+        if _WRONG_PASSWORD in str(exc).lower():
+            raise UnparsableDocumentError("it is encrypted; save it without a password") from exc
+        raise UnparsableDocumentError("it is broken, or no PDF; print or export it to PDF again") from exc
+    if not pages:
+        raise UnparsableDocumentError("it has no pages; export it again")
+    return document
+
+
+def title_of(document: pdfium.PdfDocument) -> str:
+    """The title; "" for none, and for what programs put there by themselves."""
+    title = _TITLE_OF_PROGRAM.sub("", document.get_metadata_value("Title")).strip()
+    return "" if _NO_TITLE.fullmatch(title) else title
+
+
+def metadata_of(document: pdfium.PdfDocument) -> dict[str, Any]:
+    """Author and times, as far as they are there."""
+    found = {"author": document.get_metadata_value("Author").strip()}
+    found["created_at"] = _date(document.get_metadata_value("CreationDate"))
+    found["last_updated"] = _date(document.get_metadata_value("ModDate"))
+    return {name: value for name, value in found.items() if value}
+
+
+def _date(text: str) -> str:
+    """ISO 8601 of a PDF's date (ISO 32000-1, 7.9.4), "" for what is none."""
+    match = _DATE.match(text.strip())
+    if not match:
+        return ""
+    numbers = [int(match[at]) if match[at] else (1 if at in (2, 3) else 0) for at in range(1, 7)]
+    sign = -1 if match[7] == "-" else 1
+    offset = sign * timedelta(hours=int(match[8] or 0), minutes=int(match[9] or 0))
+    try:
+        return datetime(*numbers, tzinfo=timezone(offset)).isoformat()  # type: ignore[arg-type,misc]
+    except (ValueError, OverflowError):
+        return ""

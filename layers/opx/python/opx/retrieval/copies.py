@@ -1,0 +1,44 @@
+"""Hits that say the same: one of them is shown, the others are named with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opx.domain.results import IndexedChunk
+from opx.hygiene.near_duplicates import MAX_DISTANCE, are_near_duplicates
+
+
+def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
+    """Positions of chunks that say the same, group by group, in the order of each group's first.
+
+    A chunk belongs to the first group whose first chunk it is a copy of. Chunks without a fingerprint (from before there
+    were any) have only copies of the same document.
+    """
+    groups: list[list[int]] = []
+    by_chunk: dict[str, int] = {}
+    firsts: list[IndexedChunk] = []
+    marks: list[int | None] = []
+    for position, indexed in enumerate(chunks):
+        mark = int(indexed.fingerprint, 16) if indexed.fingerprint else None
+        at = by_chunk.get(indexed.chunk.chunk_id)
+        if at is None and mark is not None:
+            at = _copy_of(indexed, mark, marks, firsts)
+        if at is None:
+            at = len(groups)
+            groups.append([])
+            firsts.append(indexed)
+            marks.append(mark)
+        by_chunk.setdefault(indexed.chunk.chunk_id, at)
+        groups[at].append(position)
+    return groups
+
+
+def _copy_of(
+    indexed: IndexedChunk, mark: int, marks: Sequence[int | None], firsts: Sequence[IndexedChunk]
+) -> int | None:
+    """The group that a chunk belongs to: only those whose fingerprint is close are compared."""
+    for at, known in enumerate(marks):
+        close = known is not None and (known ^ mark).bit_count() <= MAX_DISTANCE
+        if close and are_near_duplicates(firsts[at].chunk, indexed.chunk):
+            return at
+    return None

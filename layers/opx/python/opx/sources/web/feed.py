@@ -1,0 +1,155 @@
+"""Blogs and news: `feed` reads RSS and Atom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import dropwhile, islice
+from typing import ClassVar
+
+from opx.domain.sources import Cursor, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
+from opx.errors import (
+    ForbiddenAddressError,
+    InvalidInputError,
+    SourceRefusedError,
+    SourceShapeError,
+    SourceUnavailableError,
+    UnparsableDocumentError,
+)
+from opx.ports.sources import WebReply
+from opx.sources.connector import Connector, SourceTools
+from opx.sources.web.feed_entries import FeedEntry, feed_entries
+from opx.sources.web.files import HTML, extension_of
+from opx.sources.web.robots import Robots
+from opx.sources.web.urls import document_key, page_url
+
+BATCH = 100
+BATCH_OF_ARTICLES = 10
+_NOT_READ = (SourceUnavailableError, SourceRefusedError, SourceShapeError, ForbiddenAddressError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedOptions:
+    """Addresses of feeds. `full_article` reads the page that an entry links to, where robots.txt allows it; else the
+    text is what the feed has. At most `max_entries` of a feed are read, from its beginning on."""
+
+    urls: tuple[str, ...]
+    full_article: bool = False
+    max_entries: int = 10_000
+    max_bytes: int = 16 * 1024 * 1024
+    requests_per_second: float = 1.0
+
+    def __post_init__(self) -> None:
+        for address in self.urls:
+            if not page_url(address, ""):
+                raise InvalidInputError(f"not an address on the web: {address!r}; write https://host/path")
+        if not self.urls or self.requests_per_second <= 0 or self.max_entries < 1 or self.max_bytes < 1:
+            raise InvalidInputError("a feed needs `urls`; max_entries, max_bytes and requests_per_second above 0")
+
+
+class WebFeed(Connector[FeedOptions]):
+    """Entries of feeds, by their ids. What is no longer in a feed stays: it has scrolled out, not vanished."""
+
+    options_type: ClassVar[type] = FeedOptions
+
+    def __init__(self, definition: SourceDefinition, options: FeedOptions, tools: SourceTools) -> None:
+        super().__init__(definition, options, tools)
+        self._robots = Robots(self.web)
+
+    @classmethod
+    def rate_limit(cls, options: FeedOptions) -> RateLimit:
+        return RateLimit(1, 1 / options.requests_per_second)
+
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        """A feed that can't be read is reported, and the others go on; if none can, that is raised."""
+        first = int(request.cursor.get("feed", 0))
+        failures: list[Exception] = []
+        for number, url in islice(enumerate(self.options.urls), first, None):
+            cursor = request.cursor if number == first else {}
+            try:
+                yield from self._pages(number, url, cursor, request.since)
+            except _NOT_READ as exc:
+                failures.append(exc)
+                if len(failures) == len(self.options.urls):
+                    raise
+                refused = (Refused(document_key(page_url(url, ""), ".xml"), str(exc)),)
+                yield Page(refused=refused, cursor={"feed": number + 1})
+
+    def probe(self) -> None:
+        reply = self.web.get(self.options.urls[0], limit=self.options.max_bytes)
+        next(self._entries(reply), None)
+
+    def _pages(self, number: int, url: str, cursor: Cursor, since: str) -> Iterator[Page]:
+        """A feed that is gone on with is asked for whole, although its validators are kept since the first page."""
+        after = str(cursor.get("after", ""))
+        reply = self.web.get(url, conditional=not after, limit=self.options.max_bytes)
+        if reply.not_modified:
+            yield Page(cursor={"feed": number + 1})
+            return
+        entries = self._entries(reply)
+        if after:
+            entries = _behind(after, list(entries))
+        size = BATCH_OF_ARTICLES if self.options.full_article else BATCH
+        while batch := list(islice(entries, size)):
+            yield self._page(batch, since, {"feed": number, "after": batch[-1].key})
+        yield Page(cursor={"feed": number + 1})
+
+    def _entries(self, reply: WebReply) -> Iterator[FeedEntry]:
+        if reply.gone:
+            raise SourceRefusedError(f"{reply.url}: there is no feed (status {reply.status}); correct the address", 404)
+        return feed_entries(reply, limit=self.options.max_entries)
+
+    def _page(self, entries: list[FeedEntry], since: str, cursor: Cursor) -> Page:
+        documents: list[SourceDocument] = []
+        unchanged: list[str] = []
+        refused: list[Refused] = []
+        for entry in entries:
+            found = self._read(entry, since)
+            if isinstance(found, SourceDocument):
+                documents.append(found)
+            elif isinstance(found, Refused):
+                refused.append(found)
+            else:
+                unchanged.append(entry.key)
+        return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor)
+
+    def _read(self, entry: FeedEntry, since: str) -> SourceDocument | Refused | None:
+        """The entry's document, why there is none, or None if it is as it was."""
+        if not (self.options.full_article and entry.link):
+            return _from_feed(entry)
+        if since and entry.changed and entry.changed < since:
+            return None
+        try:
+            if not self._robots.allows(entry.link):
+                return _from_feed(entry)
+            reply = self.web.get(entry.link, conditional=True, limit=self.options.max_bytes)
+            return None if reply.not_modified else _from_article(entry, reply)
+        except SourceUnavailableError as exc:
+            if exc.retry_after:
+                raise
+            return Refused(entry.key, str(exc))
+        except (SourceRefusedError, ForbiddenAddressError, UnparsableDocumentError) as exc:
+            return Refused(entry.key, str(exc))
+
+
+def _behind(key: str, entries: list[FeedEntry]) -> Iterator[FeedEntry]:
+    """The entries behind one; all of them if it is no longer there."""
+    rest = dropwhile(lambda entry: entry.key != key, entries)
+    return islice(rest, 1, None) if any(entry.key == key for entry in entries) else iter(entries)
+
+
+def _from_feed(entry: FeedEntry) -> SourceDocument | Refused:
+    if not entry.text.strip():
+        return Refused(entry.key, "the entry has no text; `full_article` reads what it links to")
+    return SourceDocument(entry.key, entry.text, entry.metadata)
+
+
+def _from_article(entry: FeedEntry, reply: WebReply) -> SourceDocument | Refused:
+    from opx.sources.web.pages import read_page
+
+    if reply.gone or extension_of(reply) != HTML:
+        return _from_feed(entry)
+    page = read_page(reply)
+    if not page.text:
+        return _from_feed(entry)
+    return SourceDocument(entry.key, page.text, {**page.metadata, **entry.metadata})
