@@ -29,6 +29,7 @@ from infra.retrieval import RetrievalStack
 from infra.search import SearchStack
 from infra.sources import SourcesStack
 from infra.storage import StorageStack
+from infra.webhooks import WebhooksStack
 
 S = TypeVar("S", bound=cdk.Stack)
 
@@ -62,6 +63,8 @@ class Stacks:
     network: NetworkStack | None
     """None where functions run outside of any."""
     observability: ObservabilityStack
+    webhooks: WebhooksStack | None = None
+    """None where nothing is delivered."""
 
 
 def new_app(context: Mapping[str, Any] | None = None, outdir: str | None = None) -> cdk.App:
@@ -106,6 +109,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     api = None
     if deployment.api_auth != "none":
         api = add("api", ApiStack, retrieval, retrieve_arn=retrieval.target_arn, **code)
+    webhooks = add("webhooks", WebhooksStack, storage, source=source) if deployment.webhooks else None
     observability = add("observability", ObservabilityStack, storage, sources, source=source)
     if deployment.kms_key:
         cdk.Aspects.of(app).add(EncryptWith(key.key.key_arn if key else deployment.kms_key))
@@ -114,4 +118,17 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     cdk.Tags.of(app).add("application", "opx-knowledge")
     cdk.Tags.of(app).add("environment", deployment.environment)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    return Stacks(storage, search, ingestion, retrieval, sources, learning, agent, api, key, network, observability)
+    return Stacks(
+        storage,
+        search,
+        ingestion,
+        retrieval,
+        sources,
+        learning,
+        agent,
+        api,
+        key,
+        network,
+        observability,
+        webhooks,
+    )

@@ -58,7 +58,8 @@ class Deployment:
     `search_engine` is what answers questions where there is a managed knowledge base besides. `kms_key`: empty for keys of
     AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve
     nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas;
-    so may `allowed_hosts`, which sources may be fetched from although their addresses are private.
+    so may `allowed_hosts`, which sources may be fetched from although their addresses are private. `webhooks`: other
+    services may deliver, at an address of their own.
     """
 
     environment: str = "dev"
@@ -91,6 +92,7 @@ class Deployment:
     query_concurrency: int = 50
     allowed_hosts: str = ""
     vpc: bool = False
+    webhooks: bool = False
     snapstart: bool = True
     ephemeral: bool = False
     bundle: bool = False
@@ -126,6 +128,8 @@ class Deployment:
             raise ContextError("context api_auth=jwt needs jwt_issuer and jwt_audience, which mean nothing without it")
         if self.search_engine == MANAGED_ENGINE and self.knowledge_base != "bedrock":
             raise ContextError(f"context search_engine={MANAGED_ENGINE} needs knowledge_base=bedrock")
+        if self.webhooks and self.vpc:
+            raise ContextError("context webhooks=true and vpc=true exclude each other: the network has no way to secrets")
         if self.project_id and not self.client_id:
             raise ContextError("context project_id needs client_id: a project is a client's")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ def open_to_others(make: Callable[..., Assembly]) -> Assembly:
 
 
 @pytest.fixture(scope="module")
-def statements(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str, object]]]:
+def statements(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     """What the function's role may do where two webhooks share a secret."""
     app = new_app({"aws:cdk:bundling-stacks": []}, str(tmp_path_factory.mktemp("cdk")))
     names = Names(Deployment())
@@ -42,7 +42,8 @@ def statements(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[s
     folder = Path(app.synth().directory)
     template = json.loads((folder / "webhooks.template.json").read_text())["Resources"]
     (policy,) = (found for found in template.values() if found["Type"] == "AWS::IAM::Policy")
-    yield policy["Properties"]["PolicyDocument"]["Statement"]
+    found: list[dict[str, object]] = policy["Properties"]["PolicyDocument"]["Statement"]
+    return found
 
 
 def test_by_default_nothing_is_delivered(default: Assembly) -> None:

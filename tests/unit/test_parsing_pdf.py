@@ -83,7 +83,7 @@ def test_columns_drawn_line_by_line_across_the_page_are_read_one_after_the_other
 
 def test_wide_spaces_of_justified_text_make_no_table() -> None:
     pdf = PdfWriter()
-    words = ["stop", "the", "batch", "jobs", "and", "look", "at", "the", "queue", "of", "the", "primary", "before", "anything", "else", "is", "done"]
+    words = SENTENCE.split()
     for row in range(6):
         x = 50
         for number, word in enumerate(words):

@@ -92,7 +92,7 @@ def test_front_matter_without_an_end_is_text() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("> [!div class=\"nextstepaction\"]", ""),
+        ('> [!div class="nextstepaction"]', ""),
         ("[!VIDEO https://example.com/v]", "Video: https://example.com/v"),
         (':::code language="bash" source="~/s/a.sh" range="1-3":::', "(Code: ~/s/a.sh)"),
         (':::image type="icon" source="i.png":::', ""),
@@ -108,7 +108,10 @@ def test_front_matter_without_an_end_is_text() -> None:
     ],
 )
 def test_extensions(line: str, expected: str) -> None:
-    assert read_page(f"before\n{line}\nafter", "a.md").text == "\n".join(filter(None, ("before", expected, "after"))) + "\n"
+    assert (
+        read_page(f"before\n{line}\nafter", "a.md").text
+        == "\n".join(filter(None, ("before", expected, "after"))) + "\n"
+    )
 
 
 def test_windows_line_ends_and_byte_order_marks_are_left_out() -> None:
@@ -116,7 +119,9 @@ def test_windows_line_ends_and_byte_order_marks_are_left_out() -> None:
     assert (page.title, page.text) == ("T", "Text\n")
 
 
-@pytest.mark.parametrize("text", ["[" * 50_000, ":::image " * 20_000, "<!--" * 50_000, "![a](" * 20_000, "{{<" * 50_000])
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000, ":::image " * 20_000, "<!--" * 50_000, "![a](" * 20_000, "{{<" * 50_000]
+)
 def test_long_lines_take_no_long_time(text: str) -> None:
     assert read_page(text, "a.md").title == ""
 

@@ -48,7 +48,13 @@ def web(site: MisbehavingSite) -> Iterator[HttpWeb]:
 
 def connector(github: GitHubDouble, web: HttpWeb, **options: Any) -> Connector[Any]:
     site = github.site
-    given = {"repository": REPOSITORY, "paths": ("docs",), "base_url": site.url(), "raw_url": site.url("/raw"), **options}
+    given = {
+        "repository": REPOSITORY,
+        "paths": ("docs",),
+        "base_url": site.url(),
+        "raw_url": site.url("/raw"),
+        **options,
+    }
     return a_connector("github_docs", web, given)
 
 
@@ -79,7 +85,7 @@ def test_documents_below_the_paths_are_read_in_order_and_all_named(github: GitHu
 
 def test_whole_repository_without_paths(github: GitHubDouble, web: HttpWeb) -> None:
     github.commit(FILES)
-    assert list(Corpus().pull(connector(github, web, paths=())).documents)[0] == "README.md"
+    assert next(iter(Corpus().pull(connector(github, web, paths=())).documents)) == "README.md"
 
 
 def test_patterns_choose_and_exclude_leaves_out(github: GitHubDouble, web: HttpWeb) -> None:
@@ -207,7 +213,9 @@ def test_files_of_other_formats_are_given_as_they_are(github: GitHubDouble, web:
     assert Corpus().pull(connector(github, web)).documents["docs/p.html"].content == b"<h1>Page</h1><p>Text"
 
 
-def test_private_repositories_are_read_through_the_api(github: GitHubDouble, web: HttpWeb, site: MisbehavingSite) -> None:
+def test_private_repositories_are_read_through_the_api(
+    github: GitHubDouble, web: HttpWeb, site: MisbehavingSite
+) -> None:
     github.commit(FILES)
     assert len(Corpus().pull(connector(github, web, raw_url="")).documents) == 3
     assert not fetched(site)

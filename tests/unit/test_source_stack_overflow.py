@@ -37,9 +37,7 @@ def web(site: MisbehavingSite, time: FakeTime) -> Iterator[HttpWeb]:
         yield client
 
 
-def connector(
-    stack: StackExchangeDouble, web: HttpWeb, time: FakeTime | None = None, **options: Any
-) -> Connector[Any]:
+def connector(stack: StackExchangeDouble, web: HttpWeb, time: FakeTime | None = None, **options: Any) -> Connector[Any]:
     given = {"tags": ("nginx",), "base_url": stack.site.url("/2.3"), **options}
     time = time or FakeTime()
     found = a_connector("stack_overflow", web, given, time=time, key="the-key")
@@ -88,14 +86,16 @@ def test_question_that_changes_meanwhile_hides_no_other_one(stack: StackExchange
 
 
 def test_tags_are_pulled_one_after_the_other(stack: StackExchangeDouble, web: HttpWeb) -> None:
-    stack.put(a_question(1), a_question(2, tags=["tls", "nginx"]), a_question(3, tags=["tls"]), a_question(4, tags=["x"]))
+    stack.put(
+        a_question(1), a_question(2, tags=["tls", "nginx"]), a_question(3, tags=["tls"]), a_question(4, tags=["x"])
+    )
     corpus = Corpus()
     cursor = corpus.interrupted(connector(stack, web, tags=("nginx", "tls")), after=1)
     assert sorted(corpus.documents) == ["stackoverflow/1", "stackoverflow/2"]
-    assert not corpus.last.complete
+    named_all = [corpus.last.complete]
     corpus.pull(connector(stack, web, tags=("nginx", "tls")), cursor=cursor)
     assert sorted(corpus.documents) == ["stackoverflow/1", "stackoverflow/2", "stackoverflow/3"]
-    assert corpus.last.complete
+    assert [*named_all, corpus.last.complete] == [False, True]
     assert [asked["tagged"] for asked in stack.listings] == ["nginx", "tls"]
 
 

@@ -15,7 +15,9 @@ from opx.sources.community.fields import Record
 from opx.sources.community.threads import Post, checked_time, described, nested, thread
 
 MARKDOWN = st.lists(
-    st.sampled_from(["# a", "## b", "text", "", "```", "~~~~", "===", "---", "<!--", "-->", "> q", "- i", "    c", "`x`"]),
+    st.sampled_from(
+        ["# a", "## b", "text", "", "```", "~~~~", "===", "---", "<!--", "-->", "> q", "- i", "    c", "`x`"]
+    ),
     max_size=12,
 ).map("\n".join)
 
@@ -54,7 +56,10 @@ def test_empty_posts_are_left_out() -> None:
 
 def test_metadata_is_within_the_librarys_limits() -> None:
     metadata = described(
-        title="t" * 900, address="https://x/" + "a" * 3000, tags=["x" * 300, "x" * 300, *map(str, range(90))], author="n" * 300
+        title="t" * 900,
+        address="https://x/" + "a" * 3000,
+        tags=["x" * 300, "x" * 300, *map(str, range(90))],
+        author="n" * 300,
     )
     found = validated(metadata, name="doc")
     assert len(found.title) == 300

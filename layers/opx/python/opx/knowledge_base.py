@@ -229,7 +229,15 @@ class PulledKnowledge(Protocol):
         """The source with whether it can be pulled now, for which it is asked."""
 
 
-class KnowledgeBase(ReadableKnowledge, WritableKnowledge, ProjectGroups, PulledKnowledge, Protocol):
+class EvidenceTaker(Protocol):
+    """Where agents leave what they found out."""
+
+    def put_evidence(self, evidence: Mapping[str, Any]) -> str:
+        """Put what an agent found out, as a document of the category that the rules say; its object key. `work` has it
+        taken in. Raises `InvalidInputError` that names the field which is wrong or missing."""
+
+
+class KnowledgeBase(ReadableKnowledge, WritableKnowledge, ProjectGroups, PulledKnowledge, EvidenceTaker, Protocol):
     """A system as its user sees it."""
 
 

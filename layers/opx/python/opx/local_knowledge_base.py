@@ -90,6 +90,11 @@ class LocalKnowledgeBase(LocalReading, LocalSources):
         except InvalidInputError as exc:  # a name that no object can have: the other files are fine
             return Outcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
+    def put_evidence(self, evidence: Mapping[str, Any]) -> str:
+        from opx.ingestion.evidence import put_evidence
+
+        return put_evidence(self.manager, self._services.store, self._services.evidence_rules, evidence)
+
     def stored_under(self, source: str) -> Iterator[str]:
         from opx.ingestion.events import SIDECAR_SUFFIX
 

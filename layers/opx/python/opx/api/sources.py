@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from opx.api.calls import Call
 from opx.api.fields import Json
+from opx.api.http_events import ForbiddenError
 
 if TYPE_CHECKING:
+    from opx.local_knowledge_base import LocalKnowledgeBase
     from opx.services import Services
     from opx.sources.control import SourceControl
 
@@ -17,9 +19,15 @@ class SourceOperations:
     """A method a route of `source_routes`."""
 
     _services: Services
+    _base: LocalKnowledgeBase
 
     @cached_property
     def _control(self) -> SourceControl:
+        """Raises `ForbiddenError` for a caller of another scope than the installation's, where sources' documents go."""
+        if self._base.scope != self._services.scope:
+            raise ForbiddenError(
+                f"sources are those of {self._services.scope.key}, and you are in {self._base.scope.key}"
+            )
         from opx.sources.control import SourceControl
 
         return SourceControl(self._services)

@@ -12,7 +12,6 @@ from opx.api.pushing import put_files
 from opx.api.sources import SourceOperations
 from opx.api.uploads import Uploads
 from opx.errors import DocumentNotFoundError
-from opx.ingestion.evidence import put_evidence
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.metrics import Report
 
@@ -47,8 +46,7 @@ class WritingApi(SourceOperations):
         return {"accepted": [{"objectKey": key} for key in keys], "refused": refused}
 
     def put_evidence(self, call: Call) -> Json:
-        services = self._services
-        return {"objectKey": put_evidence(self._base.manager, services.store, services.evidence_rules, call.body)}
+        return {"objectKey": self._base.put_evidence(call.body)}
 
     def upload(self, call: Call) -> Json:
         return Uploads(self._services, self._base).prepare(call.body)

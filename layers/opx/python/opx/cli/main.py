@@ -33,6 +33,8 @@ _COMMANDS = {
     "rebuild": ("rebuild_command", "Take in again what the index lacks."),
     "watch": ("watch_command", "Keep the knowledge in step with a folder."),
     "categories": ("categories_command", "List the kinds of knowledge."),
+    "webhook": ("webhook_command", "Let other services deliver by themselves."),
+    "evidence": ("evidence_command", "Take in what agents found out."),
     "project": ("project_command", "Put a client's projects into groups that share knowledge."),
     "source": ("source_command", "Where documents are pulled from: add, list, pull, check."),
     "secret": ("secret_command", "Keep credentials of sources on this machine."),

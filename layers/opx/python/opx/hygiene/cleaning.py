@@ -92,7 +92,7 @@ class Cleaner:
 
     def value(self, name: str, text: str) -> str:
         """A value of the document's metadata, cleaned. What seems to be aimed at a model marks the whole document."""
-        text, removed, _ = invisible.removed(text)
+        text, removed = invisible.removed(text)
         masked, findings = mask(text)
         self._remarks.extend(
             Remark(RemarkKind.MASKED_SECRET, f"{name}: {each.label} (fingerprint {each.fingerprint})")
@@ -114,7 +114,7 @@ class Cleaner:
     def _piece(self, piece: str, hints: frozenset[str]) -> Iterator[str]:
         line = self._line
         self._line += piece.endswith("\n")
-        piece, removed, _ = invisible.removed(piece)
+        piece, removed = invisible.removed(piece)
         if removed:
             self._suspect(line, f"{removed} invisible characters were removed", (0, len(piece)))
         for cleaned in self._masker.feed(piece, line, hints):

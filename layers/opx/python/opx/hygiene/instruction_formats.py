@@ -33,7 +33,7 @@ class InstructionFormat:
 
 
 _MARKS = r"[\s,*_\"'-]{1,8}"
-_EARLIER = r"(?:previous|prior|above|earlier|preceding|foregoing|existing|initial|original|system|developer|safety|your|my|past)"
+_EARLIER = r"(?:previous|prior|above|earlier|preceding|existing|initial|original|system|developer|safety|your|my|past)"
 _OVERRIDE = (
     r"(?i)\b(?:ignor(?:e|ing)|disregard(?:ing)?|forget(?:ting)?|override|do not follow|don't follow|stop following)\b"
     rf"(?:{_MARKS}(?:all|any|every|each|the|of|these|those|such|and|or|other|about)){{0,5}}{_MARKS}{_EARLIER}"
@@ -73,8 +73,8 @@ _ENGLISH: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (ADDRESS, ("language model", "llm", "chatbot", " ai"), _ADDRESS),
 )
 _MARKED: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    (MARKERS, ("<|",), r"<\|(?:im_start|im_end|im_sep|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id|"
-     r"end_header_id|endofprompt|channel|message)\|>"),
+    (MARKERS, ("<|",), (r"<\|(?:im_start|im_end|im_sep|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id|"
+     r"end_header_id|endofprompt|channel|message)\|>")),
     (MARKERS, ("inst]", "sys>>", "_of_turn>"), r"\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>"),
     (MARKERS, ("<system", "</system", "<assistant", "</assistant"),
      r"^\s*</?(?:system|assistant)(?:[_-](?:prompt|reminder|message|instructions?))?>"),
@@ -84,16 +84,16 @@ _MARKED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (TOOL_CALL, ("tool_calls", "function_call"), r"\"(?:tool_calls|function_call)\"\s?:\s?(?:\[\s?\{|\{\s?\")"),
 )  # fmt: skip
 _OTHER_LANGUAGES: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("anweisung", "instru", "vorgaben"), r"(?i)\b(?:ignorier\w{0,4}|missachte\w{0,2}|vergiss|vergessen sie)\b.{0,40}?\b"
-     r"(?:vorherig|bisherig|obig|früher|vorangegangen|vorig)\w{0,2}\s+(?:system\w{0,10}\s+)?(?:anweisung|instruktion|vorgaben)"),
-    (("instru", "consignes"), r"(?i)\b(?:ignore[zr]?|oublie[zr]?)\b.{0,30}?\b(?:instructions|consignes)\b.{0,15}?"
-     r"(?:précédent|antérieur|ci-dessus|du système)"),
-    (("instru", "indicaciones"), r"(?i)\b(?:ignor[ae]\w{0,3}|olvid[ae]\w{0,3}|haz caso omiso)\b.{0,30}?\b"
-     r"(?:instrucciones|indicaciones)\b.{0,15}?\b(?:anterior|previas|de arriba|del sistema)"),
-    (("instru",), r"(?i)\b(?:ignor[ae]\w{0,3}|esqueça|desconsidere)\b.{0,30}?\binstruções\b.{0,15}?"
-     r"(?:anterior|prévias|acima|do sistema)"),
-    (("istruzioni",), r"(?i)\b(?:ignora\w{0,3}|dimentica\w{0,3})\b.{0,30}?\bistruzioni\b.{0,15}?\b"
-     r"(?:precedent|sopra|di sistema)"),
+    (("anweisung", "instru", "vorgaben"), (r"(?i)\b(?:ignorier\w{0,4}|missachte\w{0,2}|vergiss|vergessen sie)\b.{0,40}?\b"
+     r"(?:vorherig|bisherig|obig|früher|vorangegangen|vorig)\w{0,2}\s+(?:system\w{0,10}\s+)?(?:anweisung|instruktion|vorgaben)")),
+    (("instru", "consignes"), (r"(?i)\b(?:ignore[zr]?|oublie[zr]?)\b.{0,30}?\b(?:instructions|consignes)\b.{0,15}?"
+     r"(?:précédent|antérieur|ci-dessus|du système)")),
+    (("instru", "indicaciones"), (r"(?i)\b(?:ignor[ae]\w{0,3}|olvid[ae]\w{0,3}|haz caso omiso)\b.{0,30}?\b"
+     r"(?:instrucciones|indicaciones)\b.{0,15}?\b(?:anterior|previas|de arriba|del sistema)")),
+    (("instru",), (r"(?i)\b(?:ignor[ae]\w{0,3}|esqueça|desconsidere)\b.{0,30}?\binstruções\b.{0,15}?"
+     r"(?:anterior|prévias|acima|do sistema)")),
+    (("istruzioni",), (r"(?i)\b(?:ignora\w{0,3}|dimentica\w{0,3})\b.{0,30}?\bistruzioni\b.{0,15}?\b"
+     r"(?:precedent|sopra|di sistema)")),
     (("instru",), r"(?i)\b(?:negeer|vergeet)\b.{0,30}?\b(?:vorige|bovenstaande|eerdere)\s+instructies"),
     (("инструкц", "указани"), r"(?i)(?:игнорируй|забудь)\w{0,4}.{0,30}?(?:предыдущ|прежн)\w{1,4}\s+(?:инструкц|указани)"),
     (("指令", "指示", "提示"), r"(?:忽略|无视|忘记).{0,10}?(?:之前|以上|上述|先前|前面).{0,6}?(?:指令|指示|提示)"),

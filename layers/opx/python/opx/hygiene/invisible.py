@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
-_REMOVED = re.compile("(?:\U0001f3f4[\U000e0061-\U000e007a]{2,6}\U000e007f)|([\U000e0000-\U000e007f]+|[\U000e0100-\U000e01ef]{2,}"
-                      "|[\ufe00-\ufe0f]{3,})")  # fmt: skip
+_FLAG = "\U0001f3f4[\U000e0061-\U000e007a]{2,6}\U000e007f"
+_UNSEEN = "[\U000e0000-\U000e007f]+|[\U000e0100-\U000e01ef]{2,}|[\ufe00-\ufe0f]{3,}"
+_REMOVED = re.compile(f"{_FLAG}|({_UNSEEN})")
 _ZERO_WIDTH = "\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff\u180e\u00ad"
 _HIDDEN = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff\u180e]{8,}")
 _SPLIT_WORD = re.compile("[A-Za-z](?:[\u200b\u2060\ufeff\u180e][A-Za-z]){3,}")
@@ -18,25 +19,22 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _BLANK = {
     ord(character): None for character in (*_ZERO_WIDTH, *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 }
-_TAG = 0xE0000
 
 
-def removed(text: str) -> tuple[str, int, str]:
-    """The text without characters that nobody can see, how many they were, and what tag characters among them say."""
+def removed(text: str) -> tuple[str, int]:
+    """The text without characters that nobody can see, and how many they were."""
     if text.isascii() or not _REMOVED.search(text):
-        return text, 0, ""
-    gone: list[str] = []
+        return text, 0
+    gone = 0
 
     def take(match: re.Match[str]) -> str:
+        nonlocal gone
         if match[1] is None:
             return match[0]
-        gone.append(match[1])
+        gone += len(match[1])
         return ""
 
-    kept = _REMOVED.sub(take, text)
-    hidden = "".join(gone)
-    says = "".join(chr(ord(c) - _TAG) for c in hidden if _TAG + 0x20 <= ord(c) < _TAG + 0x7F)
-    return kept, len(hidden), says
+    return _REMOVED.sub(take, text), gone
 
 
 def blanked(text: str) -> str:

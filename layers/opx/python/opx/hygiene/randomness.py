@@ -17,7 +17,7 @@ _PLACEHOLDERS = re.compile(
     r"|^(?:none|null|true|false|undefined)$|correct.?horse"
 )
 _REFERENCE = re.compile(
-    r"(?i)^(?:[$@%&!~^*?#<{\[(/\\]|\.{0,2}/|arn:|https?:|file:|vault:|ssm:|op:|ref\+|env[.:]|secretsmanager|projects/|kms"
+    r"(?i)^(?:[$@%&!~^*?#<{\[(/\\]|\.{0,2}/|arn:|[a-z0-9+.-]{2,20}://|file:|vault:|ssm:|op:|ref\+|env[.:]|secretsmanager|projects/|kms"
     r"|sha\d{1,3}[-:]|md5:|base64:|process\.|os\.|self\.|data\.|var\.)"
     r"|::|\$\{|\{\{|%\(|\.(?:ya?ml|json|txt|pem|crt|key|conf|py|go|js|sh)$"
 )

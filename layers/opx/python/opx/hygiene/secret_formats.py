@@ -59,12 +59,12 @@ _ISSUED: tuple[tuple[str, str, str, str, str], ...] = (
      r"\beyJ[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{16,2000}"),
     ("OpenAI, Anthropic and Hugging Face docs, API keys", "model-api-key", "key of a model's API",
      "sk-proj- sk-ant- sk-svcacct- sk-admin- t3blbkfj hf_",
-     r"\b(?:sk-(?:proj|ant|svcacct|admin)-[A-Za-z0-9_-]{20,300}|sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"
-     r"|hf_[A-Za-z0-9]{34}\b)"),
+     (r"\b(?:sk-(?:proj|ant|svcacct|admin)-[A-Za-z0-9_-]{20,300}|sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"
+     r"|hf_[A-Za-z0-9]{34}\b)")),
     ("HashiCorp docs, Vault tokens; HCP Terraform API tokens", "hashicorp-token", "HashiCorp token",
      "hvs. hvb. hvr. .atlasv1.", r"\b(?:hv[sbr]\.[A-Za-z0-9_-]{24,300}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,70})"),
-    ("Docker docs, Access tokens; DigitalOcean docs, Personal access tokens", "hosting-token", "Docker or DigitalOcean "
-     "token", "dckr_pat_ dckr_oat_ dop_v1_ doo_v1_ dor_v1_",
+    ("Docker docs, Access tokens; DigitalOcean docs, Personal access tokens", "hosting-token",
+     "Docker or DigitalOcean token", "dckr_pat_ dckr_oat_ dop_v1_ doo_v1_ dor_v1_",
      r"\b(?:dckr_(?:pat|oat)_[A-Za-z0-9_-]{27,100}|do[opr]_v1_[a-f0-9]{64})"),
     ("Grafana docs, Service accounts; Atlassian, Databricks, New Relic docs, API tokens", "service-token",
      "token of a service", "glsa_ atatt3 dapi nrak-",
@@ -77,20 +77,22 @@ _ISSUED: tuple[tuple[str, str, str, str, str], ...] = (
 )  # fmt: skip
 
 _NAMES = (
-    r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[ _-]?key|access[ _-]?key|secret[ _-]?key|private[ _-]?key"
+    r"(?:pass(?:word|wd|phrase|code|wort)?|mot de passe|kennwort|contraseña|senha|pwd|secret|token|api[ _-]?key"
+    r"|access[ _-]?key|secret[ _-]?key|private[ _-]?key"
     r"|signing[ _-]?key|encryption[ _-]?key|account[ _-]?key|shared[ _-]?key|auth[ _-]?key|credentials?)"
 )
 _VALUE = r"""[^\s"'`,;<>(){}\[\]|\\]{8,512}"""
 
-CONTEXT_HINTS = ("pass", "pwd", "secret", "token", "key", "credential")
+CONTEXT_HINTS = ("pass", "pwd", "secret", "token", "key", "credential", "kennwort", "contrase", "senha")
 """One of them is in the name of whatever is assigned a secret."""
 
-_AWS_SECRET = (
+_AFTER_NAME = (  # of AWS's secret keys
     r"(?i:secret[ _-]?access[ _-]?key)[^\n]{0,24}?(?<![A-Za-z0-9/+=])(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
 )
 _URL = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://(?P<user>[^\s/:@\"'<>`]{0,100}):(?P<secret>[^\s/\"'<>`]{1,256})@(?=[A-Za-z0-9._\[-])"
 _CONNECTION = (
-    r"(?i)\b(?:user id|uid|user|username|server|data source|host|hostaddr|database|dbname)\s?=\s?[^;\n=\s]{1,80}[;\s][^\n]{0,200}?"
+    r"(?i)\b(?:user id|uid|user|username|server|data source|host|hostaddr|database|dbname)\s?=\s?[^;\n=\s]{1,80}[;\s]"
+    r"[^\n]{0,200}?"
     r"\b(?:password|pwd)\s?=\s?[\"']?(?P<secret>[^;\"'\s]{3,128})"
 )
 _HEADER = (
@@ -98,7 +100,7 @@ _HEADER = (
     r"|\bbearer\s{1,3})[\"']?(?P<secret>[A-Za-z0-9._~+/-]{16,4000}=*)"
 )
 _ASSIGNMENT = (
-    rf"(?i){_NAMES}[0-9]?[\"'`*_\])]{{0,4}}\s{{0,8}}(?:=>|:=|==|=|:|\|)\s{{0,8}}[*_]{{0,2}}"
+    rf"(?i){_NAMES}[0-9]?[\"'`*_\])\\]{{0,4}}\s{{0,8}}(?:=>|:=|==|=|:|\|)\s{{0,8}}[*_\\]{{0,2}}"
     rf"(?:[\"'`](?P<quoted>[^\"'`\n]{{8,512}})[\"'`]|(?P<bare>{_VALUE}))"
 )
 _OPTION = (
@@ -116,7 +118,7 @@ def secret_formats() -> tuple[SecretFormat, ...]:
     ]
     return (
         *issued,
-        SecretFormat("aws-secret-key", "AWS secret access key", ("secret",), re.compile(_AWS_SECRET)),
+        SecretFormat("aws-secret-key", "AWS secret access key", ("secret",), re.compile(_AFTER_NAME)),
         SecretFormat("url-password", "password in a URL", ("@",), re.compile(_URL), chosen=True),
         SecretFormat(
             "connection-password", "password in a connection string", ("pass", "pwd"), re.compile(_CONNECTION),

@@ -14,9 +14,11 @@ from opx.hygiene.secret_formats import SecretFormat, secret_formats
 _DIGITS, _DIGITS_OF_CHOSEN = 4, 2
 """Hex digits of a fingerprint. Of what people choose there are few, so that every bit helps to guess it."""
 
-_PAGING = re.compile(
-    r"(?i)(?:next|page|paging|pagination|continuation|sync|delta|resume|start(?:ing)?|marker|cursor|idempotency|request|client-request)[ _.-]?$"
+_OF_NO_VALUE = re.compile(
+    r"(?i)(?:next|page|paging|pagination|continuation|sync|delta|resume|start(?:ing)?|marker|cursor|idempotency|request)"
+    r"[ _.-]?token\W{0,14}$"
 )
+"""What marks a place or a request, before its value."""
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BASIC = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
 
@@ -142,8 +144,9 @@ def _is_secret(form: SecretFormat, match: re.Match[str], value: str, text: str) 
     if form.kind == "authorization":
         return looks_random(value) or _is_basic(value)
     if form.judged:
-        before = text[max(0, match.start() - 40) : match.start()]
-        return looks_random(value) and not _PAGING.search(before)
+        start, _ = _span(match)
+        before = text[max(0, start - 80) : start]
+        return looks_random(value) and not _OF_NO_VALUE.search(before)
     if form.chosen:
         user = match.groupdict().get("user") or ""
         return not is_placeholder(value) and value.lower() != user.lower()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from opx.domain.sources import KnowledgeSource, SourceDefinition
+from opx.errors import InvalidInputError
 from opx.ports.objects import ObjectStore
 from opx.ports.sources import Secrets
 from opx.ports.tables import Table
@@ -54,6 +55,8 @@ class Around(Protocol):
 
 def connected(definition: SourceDefinition, around: Around, provided: KnowledgeSource | None = None) -> ConnectedSource:
     """The source, ready to be asked. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
+    if provided is None:
+        refuse_files(definition, around.settings)
     items = SourceItems(around.table(SOURCES), definition.source_id)
     web = open_web(
         rate=None if provided else connector_type(definition.kind).rate_limit(checked_options(definition)),
@@ -77,6 +80,16 @@ def _connector(definition: SourceDefinition, provided: KnowledgeSource | None, t
     if provided is not None:
         return ProvidedSource(definition, provided, tools)
     return connector_type(definition.kind)(definition, checked_options(definition), tools)
+
+
+def refuse_files(definition: SourceDefinition, settings: Settings) -> None:
+    """Raise `InvalidInputError` for a source of a deployed system that would read the files of its functions."""
+    kind, options = connector_type(definition.kind), checked_options(definition)
+    if settings.backend == "aws" and kind.reads_files(options):
+        raise InvalidInputError(
+            f"source {definition.source_id}: {definition.kind} reads files of a machine, which a deployed system has not: "
+            "run it on a laptop, or put the files into a bucket and use s3_prefix"
+        )
 
 
 def allowed_hosts(settings: Settings) -> tuple[str, ...]:

@@ -75,6 +75,11 @@ class Connector(ABC, Generic[O]):
         """How often the source lets itself be asked; None if it doesn't say."""
         return None
 
+    @classmethod
+    def reads_files(cls, options: O) -> bool:  # noqa: ARG003
+        """Whether it reads files of this machine, which a deployed system must not do for those who ask it."""
+        return False
+
     @abstractmethod
     def pull(self, request: PullRequest) -> Iterator[Page]:
         """Pages of documents: at least one, each with the cursor behind it, in an order in which a pull can be

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.ids import stable_hash
 from opx.domain.sources import Health, SourceDefinition
 from opx.errors import InvalidInputError
+from opx.sources.connecting import refuse_files
 from opx.sources.declared import definition_of
-from opx.sources.registry import checked_options
 from opx.sources.states import SourceView
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class SourceControl:
         before anything is kept.
         """
         definition = definition_of(source_id, given, self._services.knowledge)
-        checked_options(definition)
+        refuse_files(definition, self._services.settings)
         self._sources.register(definition)
         if self._services.source_schedules:
             self._services.source_schedules.put(definition)
@@ -75,7 +75,7 @@ class SourceControl:
         if self._services.pulls is None:
             puller = self._services.puller()
             return puller.pull(source_id, everything=everything, accept_missing=accept_missing)
-        checked_options(definition)
+        refuse_files(definition, self._services.settings)
         self._services.pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
         return None
 

@@ -28,6 +28,10 @@ class Directory(Connector[DirectoryOptions]):
 
     options_type = DirectoryOptions
 
+    @classmethod
+    def reads_files(cls, options: DirectoryOptions) -> bool:  # noqa: ARG003
+        return True
+
     def pull(self, request: PullRequest) -> Iterator[Page]:  # noqa: ARG002 - files are listed as a whole
         documents: list[SourceDocument] = []
         refused: list[Refused] = []

@@ -20,7 +20,7 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.ports import Clock
+from opx.ports import Clock, ObjectStore
 from opx.ports.sources import Secrets, WebClient
 from opx.tables import DELIVERIES
 from opx.webhooks.definitions import TOPIC_FORMAT, WebhookDefinition, load_webhooks
@@ -62,6 +62,7 @@ class WebhookReceiver:
         definitions: Mapping[str, WebhookDefinition],
         knowledge: KnowledgeModel,
         manager: IngestionManager,
+        store: ObjectStore,
         prefix: str,
         secrets: Secrets,
         memory: tuple[Deliveries, Order],
@@ -71,6 +72,7 @@ class WebhookReceiver:
         self._definitions = definitions
         self._knowledge = knowledge
         self._manager = manager
+        self._store = store
         self._prefix = prefix
         self._secrets = secrets
         self._deliveries, self._order = memory
@@ -154,7 +156,7 @@ class WebhookReceiver:
 
     def _put(self, definition: WebhookDefinition, change: Change, name: str, document: str) -> None:
         if change.deleted:
-            self._manager.delete_object(document)
+            self._store.delete(document)
             return
         tags = [*definition.tags, *change.metadata.get("tags", ())]
         known = {**change.metadata, "tags": list(dict.fromkeys(tags)), "source": name}
@@ -177,6 +179,7 @@ def receiver_of(services: Services) -> WebhookReceiver:
         definitions=load_webhooks(services.knowledge, Path(path) if path else None),
         knowledge=services.knowledge,
         manager=services.manager,
+        store=services.store,
         prefix=services.scope.prefix,
         secrets=services.secrets,
         memory=(Deliveries(table, services.clock), Order(table, services.clock)),

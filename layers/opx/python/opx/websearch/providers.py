@@ -43,11 +43,13 @@ class BraveWebSearch:
             limit=_REPLY_BYTES,
         )
         found = _mapping(_answer(reply, "Brave"), "Brave")
-        listing = _mapping(found.get("web") or {}, "Brave: web")
+        if "web" not in found and found.get("type") != "search":
+            raise SourceShapeError("Brave: the reply is no search; the API's format may have changed")
+        listing = _mapping(found.get("web", {"results": []}), "Brave: web")
         return _results(
             (
                 (item.get("title"), item.get("url"), item.get("description"), item.get("page_age"))
-                for item in _items(listing.get("results", []), "Brave: web.results")
+                for item in _items(listing.get("results"), "Brave: web.results")
             ),
             limit,
         )

@@ -122,6 +122,10 @@ class RemoteKnowledgeBase(RemoteSources):
         self._note_failures()
         yield from Uploads(self._api, self._connections, pause=self._pause).put_files(files, metadata)
 
+    def put_evidence(self, evidence: Mapping[str, Any]) -> str:
+        self._note_failures()
+        return self._read(lambda data: str(data["objectKey"]), self._api.call("POST", "evidence", body=evidence))
+
     def stored_under(self, source: str) -> Iterator[str]:
         after = ""
         while True:

@@ -23,6 +23,7 @@ from opx.extraction.child import INPUT, JOB, NO_MEMORY, NO_SPACE, REFUSED
 from opx.extraction.output import HEAD, PARTS, PROBLEM, Job
 from opx.ports.reading import ParsingLimits
 
+COMMAND = (sys.executable, "-P", "-X", "utf8", "-m", "opx.extraction.child")
 _AT_ONCE = threading.BoundedSemaphore(2)
 """Processes of this program that read: more would want more memory than a function has, and no machine here is faster
 with them."""
@@ -87,10 +88,9 @@ def _run(folder: Path, seconds: float) -> int | None:
 
     It gets none of this process's environment, and so no credentials: only where its modules and libraries are.
     """
-    command = [sys.executable, "-P", "-X", "utf8", "-m", "opx.extraction.child", str(folder)]
     # Its errors may quote the document, and are no use to whoever has to act.
     process = subprocess.Popen(  # noqa: S603 - nothing in the command comes from outside
-        command,
+        [*COMMAND, str(folder)],
         env=_environment(folder),
         cwd=folder,
         stdin=subprocess.DEVNULL,

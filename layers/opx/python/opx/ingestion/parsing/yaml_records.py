@@ -63,10 +63,20 @@ def _plain(name: str, lines: Iterator[str], problem: str) -> ParsedSource:
 def _mapped(found: list[Part], source: Source) -> ParsedSource | None:
     if not source.category.json_mapping or len(found) != 1 or found[0].kind != "mapping":
         return None
+    if any(part.kind == "alias" for part in _all_parts(found[0])):
+        return None
     try:
         return parse_record(_data(found[0]), source)
     except UnparsableDocumentError:
         return None
+
+
+def _all_parts(document: Part) -> Iterator[Part]:
+    stack = [document]
+    while stack:
+        part = stack.pop()
+        yield part
+        stack.extend(part.items)
 
 
 def _data(part: Part) -> Any:
@@ -106,10 +116,7 @@ def _name(part: Part) -> str:
 
 
 def _remark_on_repeated(document: Part, name: str, remarks: list[Remark]) -> None:
-    stack = [document]
-    while stack:
-        part = stack.pop()
-        stack.extend(part.items)
+    for part in _all_parts(document):
         if part.keys and len(set(part.keys)) < len(part.keys):
             text = f"{name}: a key is given again in the mapping of line {part.line + 1}; most programs use the last"
             remarks.append(Remark(RemarkKind.IRREGULAR, text))

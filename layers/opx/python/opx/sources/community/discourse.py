@@ -72,7 +72,7 @@ class Discourse(Connector[DiscourseOptions]):
             topics, more = self._topics(self._lists[place.at], place.page)
             seen = max([place.seen, *map(_bumped, topics)])
             wanted = [topic for topic in topics if _bumped(topic) >= place.floor]
-            more = more and any(not _is_pinned(topic) for topic in wanted)
+            more = more and all(_is_pinned(topic) or _bumped(topic) >= place.floor for topic in topics)
             place = place.after(seen, more=more, lists=len(self._lists), everything=not request.since)
             last = place.phase == "done"
             yield self._page(

@@ -93,7 +93,9 @@ def _add(lines: list[str], line: str) -> None:
     setext = _SETEXT.match(line)
     if atx:
         lines.append("#" * min(6, len(atx[1]) + _POST_LEVEL) + line[atx.end() :])
-    elif setext and lines and not _NO_PARAGRAPH.match(lines[-1]):
+    elif setext and lines and _NO_PARAGRAPH.match(lines[-1]):
+        lines += ["", line]  # no heading, whatever a reader takes the line above for
+    elif setext and lines:
         level = 1 if setext[1][0] == "=" else 2
         lines[-1] = "#" * (level + _POST_LEVEL) + " " + lines[-1].strip()
     else:

@@ -135,7 +135,7 @@ class CommitReader:
             return None
         if not isinstance(blob, Blob) or len(blob.data) > MAX_BLOB_BYTES or b"\0" in blob.data[:8192]:
             return None
-        return Counter(blob.data.split(b"\n"))
+        return Counter(blob.data.splitlines())
 
 
 def _merged(commit: Commit) -> Iterator[tuple[str, str]]:

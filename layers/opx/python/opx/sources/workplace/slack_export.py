@@ -58,9 +58,8 @@ class _Directory:
 
 @dataclass(slots=True)
 class _Thread:
-    """`first` is the day it began in the export, `until` the day of its last reply, "" if that isn't known."""
+    """`until` is the day of its last reply, "" if that isn't known."""
 
-    first: str
     until: str = ""
     messages: list[Any] = field(default_factory=list)
 
@@ -84,13 +83,11 @@ class SlackExportConnector(Connector[SlackExportOptions]):
         with open_archive(self._path) as archive:
             directory = self._directory(archive)
             days = self._days(archive, directory)
-            resumed = str(request.cursor.get("channel", ""))
+            done = str(request.cursor.get("done", ""))
             for channel in sorted(days):
-                if channel < resumed:
-                    continue
-                begin = str(request.cursor.get("day", "")) if channel == resumed else ""
-                left = [day for day in days[channel] if day >= begin]
-                yield from _Reader(archive, directory, channel, self.options.workspace_url).pages(left)
+                if channel > done:
+                    reader = _Reader(archive, directory, channel, self.options.workspace_url)
+                    yield from reader.pages(days[channel], done)
         yield Page(complete=True)
 
     def _directory(self, archive: Archive) -> _Directory:
@@ -136,27 +133,24 @@ class _Reader:
         self._documents: list[SourceDocument] = []
         self._refused: list[Refused] = []
 
-    def pages(self, days: list[str]) -> Iterator[Page]:
-        """The cursor of a page is the first day of the threads that are still open: they are read again."""
+    def pages(self, days: list[str], done: str) -> Iterator[Page]:
+        """`done` is the channel before. A pull that is interrupted begins a channel anew: which of its threads were
+        given is more than a cursor holds."""
         for number, day in enumerate(days):
             self._read_day(day)
-            following = days[number + 1] if number + 1 < len(days) else "9999-12-31"
+            following = days[number + 1] if number + 1 < len(days) else ""
             for key in [key for key, thread in self._open.items() if thread.until and thread.until < following]:
                 self._close(key)
             while len(self._open) > MAX_OPEN_THREADS:
                 self._close(next(iter(self._open)))
             if len(self._documents) >= PAGE_DOCUMENTS:
-                yield self._page(min([thread.first for thread in self._open.values()] + [following]))
+                yield self._page(done)
         for key in list(self._open):
             self._close(key)
-        yield self._page("9999-12-31")
+        yield self._page(self._channel)
 
-    def _page(self, day: str) -> Page:
-        page = Page(
-            documents=tuple(self._documents),
-            refused=tuple(self._refused),
-            cursor={"channel": self._channel, "day": day},
-        )
+    def _page(self, done: str) -> Page:
+        page = Page(documents=tuple(self._documents), refused=tuple(self._refused), cursor={"done": done})
         self._documents, self._refused = [], []
         return page
 
@@ -170,7 +164,7 @@ class _Reader:
         for record in records:
             try:
                 if maybe_text(record, "subtype") not in _LEFT_OUT or maybe_text(record, "thread_ts"):
-                    self._sort(record, day, alone)
+                    self._sort(record, alone)
             except OddRecordError as exc:
                 odd.append(str(exc))
         if odd and len(odd) == len(records) and len(odd) > 1:
@@ -179,7 +173,7 @@ class _Reader:
         if alone:
             self._documents.append(self._document(f"{self._channel}/{day}", f"#{self._channel} on {day}", alone))
 
-    def _sort(self, record: Any, day: str, alone: list[Any]) -> None:
+    def _sort(self, record: Any, alone: list[Any]) -> None:
         """To its thread, or to what stands alone. A reply that is also shown in the channel is there once."""
         ts = text(record, "ts")
         _moment(ts)
@@ -187,7 +181,7 @@ class _Reader:
         if not thread or (thread == ts and not member(record, "reply_count")):
             alone.append(record)
             return
-        held = self._open.setdefault(thread, _Thread(day))
+        held = self._open.setdefault(thread, _Thread())
         held.messages.append(record)
         if thread == ts and maybe_text(record, "latest_reply"):
             held.until = _moment(text(record, "latest_reply"))[:10]

@@ -1,0 +1,217 @@
+"""Credentials are masked by their form; what only looks like one is left alone. The credentials here are made up."""
+
+from __future__ import annotations
+
+import base64
+import random
+import string
+
+import pytest
+
+from opx.hygiene.secrets import mask
+
+LETTERS = string.ascii_letters + string.digits
+
+
+def any_token(length: int, alphabet: str = LETTERS, seed: str = "token") -> str:
+    """Random characters, the same every time, with a digit and letters of both cases."""
+    return "aB7" + "".join(random.Random(seed).choices(alphabet, k=length - 3))
+
+
+UPPER = string.ascii_uppercase + "234567"
+RANDOM = any_token(20)
+ISSUED = {
+    "aws-access-key": "AKIA" + any_token(16, UPPER).upper(),
+    "github-token": "ghp_" + any_token(36),
+    "gitlab-token": "glpat-" + any_token(20),
+    "slack-token": "xoxb-" + any_token(24),
+    "stripe-key": "sk_live_" + any_token(24),
+    "google-api-key": "AIza" + any_token(35),
+    "google-oauth-secret": "GOCSPX-" + any_token(28),
+    "azure-client-secret": "aB1" + "8Q~" + any_token(34),
+    "npm-token": "npm_" + any_token(36),
+    "pypi-token": "pypi-Ag" + any_token(60),
+    "jwt": f"eyJ{any_token(20)}.eyJ{any_token(40)}.{any_token(43)}",
+    "model-api-key": "sk-proj-" + any_token(40),
+    "hashicorp-token": "hvs." + any_token(24),
+    "hosting-token": "dckr_pat_" + any_token(27),
+    "service-token": "dapi" + any_token(32, string.hexdigits.lower()).lower(),
+    "service-key": "SG." + any_token(22) + "." + any_token(43),
+    "bot-or-age-key": "123456789:AA" + any_token(33),
+}
+IN_CONTEXT = {
+    "slack-webhook": "https://hooks.slack.com/services/{}/x",
+    "azure-key": "DefaultEndpointsProtocol=https;AccountName=a;AccountKey={}==;EndpointSuffix=core.windows.net",
+    "azure-signature": "https://a.blob.core.windows.net/c/b?sv=2024-01-01&sig={}%3D",
+    "aws-secret-key": "AWS Secret Access Key [None]: {}",
+}
+LENGTHS = {"slack-webhook": 24, "azure-key": 86, "azure-signature": 43, "aws-secret-key": 40}
+PLACES = ["{}", "export TOKEN={}", '{{"value": "{}"}}', "  key: '{}'  # rotated", "| {} |", "`{}`,", "see <{}>."]
+KEY_BODY = "\n".join(any_token(64, LETTERS + "+/", seed=str(n)) for n in range(6))
+
+
+def pem(body: str, kind: str = "RSA ") -> str:
+    return f"-----BEGIN {kind}PRIVATE KEY-----\n{body}\n-----END {kind}PRIVATE KEY-----"
+
+
+def kinds(text: str) -> list[str]:
+    return [finding.kind for finding in mask(text)[1]]
+
+
+class TestIssuedTokens:
+    @pytest.mark.parametrize("place", PLACES)
+    @pytest.mark.parametrize("kind", ISSUED)
+    def test_token_is_masked_wherever_it_stands(self, kind: str, place: str) -> None:
+        masked, (finding,) = mask(place.format(ISSUED[kind]))
+        assert masked == place.format(f"[masked {kind} {finding.fingerprint}]")
+        assert finding.kind == kind
+
+    @pytest.mark.parametrize("kind", IN_CONTEXT)
+    def test_value_is_masked_and_its_context_stays(self, kind: str) -> None:
+        secret = any_token(LENGTHS[kind])
+        masked, (finding,) = mask(IN_CONTEXT[kind].format(secret))
+        assert finding.kind == kind
+        assert secret not in masked
+        assert masked.startswith(IN_CONTEXT[kind].partition("{}")[0])
+
+    def test_fingerprint_tells_secrets_apart_and_stays_the_same(self) -> None:
+        one, other = ISSUED["github-token"], "ghp_" + any_token(36, seed="other")
+        masked, findings = mask(f"{one} {other} {one}")
+        first, second, third = (finding.fingerprint for finding in findings)
+        assert first == third != second
+        assert len(first) == 4
+        assert masked.count(f"[masked github-token {first}]") == 2
+
+    def test_little_is_told_of_what_people_choose(self) -> None:
+        ((_, finding),) = [mask(f"password: Tr0ub4dor&{RANDOM}")]
+        assert len(finding[0].fingerprint) == 2
+
+    def test_masking_again_changes_nothing(self) -> None:
+        text = f"{ISSUED['jwt']}\npassword: {RANDOM}\npostgres://app:{RANDOM}@db/x\n{pem(KEY_BODY)}\n"
+        masked, findings = mask(text)
+        assert len(findings) == 4
+        assert mask(masked) == (masked, ())
+
+    def test_finding_has_the_line_and_never_the_secret(self) -> None:
+        _, findings = mask(f"one\ntwo\n{ISSUED['npm-token']}\n")
+        assert [finding.line for finding in findings] == [3]
+        assert ISSUED["npm-token"][4:] not in repr(findings)
+
+
+class TestPasswords:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "postgres://app:{}@db.internal:5432/orders",
+            "amqp://svc:{}@mq/vhost",
+            "git clone https://bot:{}@git.example.com/x.git",
+            "Server=tcp:db,1433;User ID=sa;Password={};Encrypt=true",
+            "host=db user=app password={} dbname=orders",
+            "password={}",
+            "DB_PASSWORD: {}",
+            '"client_secret": "{}",',
+            "apiKey = '{}'",
+            "api_key := `{}`",
+            "- **Password**: `{}`",
+            "| admin password | {} |",
+            "Passwort: {}",
+            '{{\\"token\\": \\"{}\\"}}',
+            "Authorization: Bearer {}",
+            "curl -H 'X-Api-Key: {}' https://x",
+            "curl -u admin:{} https://x",
+            "deploy --password {} --force",
+        ],
+    )
+    def test_random_value_is_masked(self, text: str) -> None:
+        masked, findings = mask(text.format(RANDOM))
+        assert len(findings) == 1
+        assert RANDOM not in masked
+        before, _, after = text.format("SPLIT").partition("SPLIT")
+        assert masked.startswith(before)
+        assert masked.endswith(after)
+
+    def test_basic_authorisation_is_masked_if_it_has_a_password(self) -> None:
+        header = base64.b64encode(f"bot:{RANDOM}".encode()).decode()
+        assert kinds(f"Authorization: Basic {header}") == ["authorization"]
+        assert kinds("Authorization: Basic " + base64.b64encode(b"user:password").decode()) == []
+
+
+LEFT_ALONE = [
+    "AKIAIOSFODNN7EXAMPLE",
+    "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "password: <password>",
+    "password=${DB_PASSWORD}",
+    "password: {{ vault_password }}",
+    "PASSWORD=$(aws secretsmanager get-secret-value --secret-id prod/db1)",
+    "token: xxxxxxxxxxxxxxxxxxxxxxxx1",
+    "password: changeme123",
+    "password: ********",
+    "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "postgres://user:password@localhost/db",
+    "amqp://guest:guest@localhost",
+    "https://example.com:8443/path@2x.png",
+    "mailto:someone@example.com",
+    "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "token: 123e4567-e89b-12d3-a456-426614174000",
+    "CVE-2024-23113 and GHSA-jfh8-c2jp-5v3q",
+    "arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf",
+    "secret: arn:aws:iam::123456789012:role/deploy-prod-1",
+    "secretName: db-credentials-2",
+    "secret: my-database-secret-v2",
+    "password_file: /etc/app/pw1",
+    "password = get_secret('orders-db-1')",
+    "token = request.headers['X-Auth-Token-2']",
+    "max_tokens: 4096",
+    "nextToken: aB7dK29xLm3Qp8Rt",
+    "--idempotency-token shop20250422",
+    "The password policy requires 12 characters.",
+    "Rotate the secret in Vault: secret/data/payments/api-v2",
+    "-----BEGIN CERTIFICATE-----\n" + KEY_BODY + "\n-----END CERTIFICATE-----",
+    "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n",
+    "Look for `-----BEGIN RSA PRIVATE KEY-----` in the file.\nThen stop.\n",
+]
+
+
+@pytest.mark.parametrize("text", LEFT_ALONE)
+def test_placeholders_references_hashes_and_names_are_left_alone(text: str) -> None:
+    assert mask(text) == (text, ())
+
+
+class TestPrivateKeys:
+    @pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
+    def test_key_over_lines_becomes_one_mask(self, kind: str) -> None:
+        masked, (finding,) = mask(f"before\n{pem(KEY_BODY, kind)}\nafter\n")
+        assert masked == f"before\n[masked private-key {finding.fingerprint}]\nafter\n"
+        assert finding.line == 2
+
+    def test_key_in_json_is_masked(self) -> None:
+        escaped = pem(KEY_BODY).replace("\n", "\\n")
+        masked, (finding,) = mask(f'{{"private_key": "{escaped}\\n", "id": 7}}')
+        assert masked == f'{{"private_key": "{finding.mask}\\n", "id": 7}}'
+
+    @pytest.mark.parametrize("indent", ["    ", "> ", "# ", "+"])
+    def test_indented_and_quoted_keys_are_masked(self, indent: str) -> None:
+        text = "\n".join(indent + line for line in pem(KEY_BODY).splitlines())
+        masked, (finding,) = mask(f"key: |\n{text}\nnext: 1\n")
+        assert masked == f"key: |\n{indent}{finding.mask}\nnext: 1\n"
+
+    def test_key_without_an_end_is_masked_up_to_the_next_text(self) -> None:
+        masked, (finding,) = mask(f"-----BEGIN PRIVATE KEY-----\n{KEY_BODY}\nThe rest was cut.\n")
+        assert masked == f"{finding.mask}\nThe rest was cut.\n"
+
+    def test_key_at_the_end_of_the_text_is_masked(self) -> None:
+        masked, _ = mask(f"-----BEGIN PRIVATE KEY-----\n{KEY_BODY}")
+        assert KEY_BODY[:64] not in masked
+
+    def test_headers_within_a_key_go_with_it(self) -> None:
+        body = f"Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,8A3F\n\n{KEY_BODY}"
+        masked, findings = mask(pem(body))
+        assert (masked, len(findings)) == (findings[0].mask, 1)
+
+    def test_fingerprint_does_not_depend_on_how_it_is_indented(self) -> None:
+        indented = pem(KEY_BODY).replace("\n", "\n  ")
+        assert mask(pem(KEY_BODY))[1][0].fingerprint == mask(indented)[1][0].fingerprint
+
+    def test_a_token_after_a_key_is_masked_too(self) -> None:
+        assert kinds(f"{pem(KEY_BODY)}\n{ISSUED['npm-token']}\n") == ["private-key", "npm-token"]

@@ -1,0 +1,85 @@
+"""Excel workbooks."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from openpyxl import Workbook
+
+from tests.unit.binary_files import a_docx, read, refused, w_paragraph
+
+
+def a_workbook(**sheets: Sequence[Sequence[object]]) -> bytes:
+    made = Workbook()
+    made.remove(made.active)
+    for title, rows in sheets.items():
+        sheet = made.create_sheet(title)
+        for row in rows:
+            sheet.append(list(row))
+        if title.startswith("Hidden"):
+            sheet.sheet_state = "hidden"
+    target = io.BytesIO()
+    made.save(target)
+    return target.getvalue()
+
+
+def text_of(*rows: Sequence[object]) -> str:
+    return read(a_workbook(Hosts=rows), "a.xlsx").text
+
+
+def test_each_sheet_is_a_section_with_a_table() -> None:
+    data = a_workbook(Hosts=[["Host", "Role"], ["db1", "primary"]], Limits=[["Metric", "Max"], ["lag", 30]])
+    assert read(data, "a.xlsx").text == (
+        "## Hosts\n\n| Host | Role |\n| --- | --- |\n| db1 | primary |\n\n"
+        "## Limits\n\n| Metric | Max |\n| --- | --- |\n| lag | 30 |\n"
+    )
+
+
+def test_dates_and_figures_are_written_as_people_do() -> None:
+    text = text_of(["When", "Day", "Load", "Open"], [datetime(2025, 2, 4, 10, 30), date(2025, 2, 4), 0.1 + 0.2, True])
+    assert "| 2025-02-04 10:30:00 | 2025-02-04 | 0.3 | yes |" in text
+
+
+def test_a_title_above_the_table_is_text() -> None:
+    text = text_of(["Hosts of the cluster"], [], ["Host", "Role"], ["db1", "primary"])
+    assert text == "## Hosts\n\nHosts of the cluster\n\n| Host | Role |\n| --- | --- |\n| db1 | primary |\n"
+
+
+def test_rows_of_figures_alone_have_no_header() -> None:
+    assert text_of([1, 2], [3, 4]) == "## Hosts\n\n|  |  |\n| --- | --- |\n| 1 | 2 |\n| 3 | 4 |\n"
+
+
+def test_a_column_of_texts_is_text() -> None:
+    assert text_of(["Stop the jobs."], ["Call the team."]) == "## Hosts\n\nStop the jobs.\n\nCall the team.\n"
+
+
+def test_empty_columns_at_the_left_are_left_out() -> None:
+    assert "| Host | Role |" in text_of([None, None, "Host", "Role"], [None, None, "db1", "primary"])
+
+
+def test_bars_and_line_ends_do_not_break_the_table() -> None:
+    assert "| a\\|b | two lines |" in text_of(["Command", "Note"], ["a|b", "two\nlines"])
+
+
+def test_a_long_table_repeats_its_header() -> None:
+    text = text_of(["Host", "Role"], *([f"db{number}", "replica"] for number in range(450)))
+    assert text.count("| Host | Role |") == 3
+    assert text.count("replica") == 450
+
+
+def test_rows_beyond_the_limit_are_named() -> None:
+    data = a_workbook(Hosts=[["Host", "Role"], *([f"db{number}", "x"] for number in range(10_050))])
+    found = read(data, "a.xlsx")
+    assert found.unread == ["sheet 'Hosts' is read to row 10,000 and column 100 only"]
+
+
+def test_hidden_sheets_are_named_and_left_out() -> None:
+    found = read(a_workbook(Hosts=[["a", "b"], ["c", "d"]], Hidden=[["secret"]]), "a.xlsx")
+    assert found.unread == ["sheet 'Hidden' is hidden"]
+    assert "secret" not in found.text
+
+
+def test_another_office_document_is_refused() -> None:
+    assert "no Excel workbook" in refused(a_docx(w_paragraph("x")), "a.xlsx")

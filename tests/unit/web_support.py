@@ -1,0 +1,97 @@
+"""Builders for tests of what reads the web."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from opx.domain.knowledge import Tier
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
+from opx.sources.connector import Connector, SourceTools
+from opx.sources.registry import checked_options, connector_type
+from opx.sources.web.client import HttpWeb
+from tests.doubles.fake_time import FakeTime
+from tests.doubles.misbehaving_site import MemoryValidators, MisbehavingSite, a_web
+
+
+class NoSecrets:
+    def get(self, name: str) -> str:
+        raise AssertionError(name)
+
+
+def a_source(kind: str, web: HttpWeb, **options: Any) -> Connector[Any]:
+    definition = SourceDefinition("any", kind, "cloud", Tier.SPECIALIZED, options=options)
+    tools = SourceTools(web, NoSecrets(), FakeTime().clock)
+    return connector_type(kind)(definition, checked_options(definition), tools)
+
+
+class Pulls:
+    """Pulls of a source from one site, with what a puller keeps in between: validators, once a page is stored."""
+
+    def __init__(self, site: MisbehavingSite, kind: str, **options: Any) -> None:
+        self.site = site
+        self.time = FakeTime()
+        self.validators = MemoryValidators()
+        self._kind = kind
+        self._options = options
+
+    def pull(self, request: PullRequest = PullRequest(), *, stop_after: int = 0) -> list[Page]:  # noqa: B008
+        """The pages of a pull; of one that is interrupted after so many."""
+        web = a_web(self.site, time=self.time, validators=self.validators)
+        found = []
+        try:
+            for page in a_source(self._kind, web, **self._options).pull(request):
+                found.append(page)
+                web.commit_validators()
+                if len(found) == stop_after:
+                    break
+        finally:
+            web.close()
+        return found
+
+
+def documents(pages: Iterable[Page]) -> dict[str, SourceDocument]:
+    """By key, without the host."""
+    return {short(document.key): document for page in pages for document in page.documents}
+
+
+def unchanged(pages: Iterable[Page]) -> list[str]:
+    return [short(key) for page in pages for key in page.unchanged]
+
+
+def refused(pages: Iterable[Page]) -> dict[str, str]:
+    return {short(one.key): one.reason for page in pages for one in page.refused}
+
+
+def short(key: str) -> str:
+    return "/" + key.partition("/")[2]
+
+
+def html(title: str, *links: str, head: str = "", body: str = "") -> str:
+    linked = "".join(f'<p><a href="{link}">to {link}</a></p>' for link in links)
+    return (
+        f"<html><head><title>{title} | Site</title>{head}</head><body><nav><a href='/menu'>Menu</a></nav>"
+        f"<main><h1>{title}</h1><p>About {title}.</p>{body}{linked}</main></body></html>"
+    )
+
+
+def sitemap(*entries: str | tuple[str, str], index: bool = False) -> bytes:
+    """A sitemap of addresses, or of addresses with their time of change; or an index of sitemaps."""
+    outer, inner = ("sitemapindex", "sitemap") if index else ("urlset", "url")
+    pairs = [(entry, "") if isinstance(entry, str) else entry for entry in entries]
+    listed = "".join(
+        f"<{inner}><loc>{url}</loc>{f'<lastmod>{when}</lastmod>' if when else ''}</{inner}>" for url, when in pairs
+    )
+    space = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<{outer} xmlns="{space}">{listed}</{outer}>'.encode()
+
+
+def rss(items: Sequence[str]) -> str:
+    return f'<?xml version="1.0"?><rss version="2.0"><channel><title>Blog</title>{"".join(items)}</channel></rss>'
+
+
+def rss_item(number: int, *, text: str = "", extra: str = "") -> str:
+    return (
+        f"<item><title>Post {number}</title><guid isPermaLink='false'>post-{number}</guid>"
+        f"<description>{text or f'About {number}.'}</description>{extra}</item>"
+    )
