@@ -76,6 +76,8 @@ def an_entry(
     category: str = "runbooks/procedures",
     tags: Sequence[str] = (),
     document_id: str = "",
+    flags: Sequence[str] = (),
+    fingerprint: str = "",
 ) -> IndexEntry:
     """An index entry of the chunk that `a_chunk` makes, under the document key of `source` in `scope`."""
     chunk = a_chunk(
@@ -92,6 +94,8 @@ def an_entry(
         source_uri=f"file:///corpus/{source}",
         last_updated="2026-03-01T12:00:00Z",
         language=language,
+        flags=tuple(flags),
+        fingerprint=fingerprint,
     )
     return IndexEntry(indexed, any_vector(indexed.entry_id) if vector is None else vector)
 

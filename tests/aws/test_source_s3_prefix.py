@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
@@ -59,7 +59,12 @@ def test_what_did_not_change_is_named_and_not_read(client: S3Client, monkeypatch
     put(client, **{"a.md": b"a", "b.md": b"b"})
     opened: list[str] = []
     real = S3ObjectStore.open
-    monkeypatch.setattr(S3ObjectStore, "open", lambda store, key: opened.append(key) or real(store, key))
+
+    def opening(store: S3ObjectStore, key: str) -> BinaryIO:
+        opened.append(key)
+        return real(store, key)
+
+    monkeypatch.setattr(S3ObjectStore, "open", opening)
     pages = pulled(connector(client, known=["a.md"]), since=from_now(2))
     assert opened == ["notes/b.md"]
     assert named(pages) == {"a.md", "b.md"}

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from opx.domain.sources import SourceDocument
-from tests.benchmarks import feeds
+from tests.benchmarks import community, feeds, web, workplace
 
-Documents = Callable[[], Iterable[SourceDocument]]
+Documents = Callable[[], Iterable[SourceDocument | str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,22 @@ class Measured:
 
 BENCHMARKS: dict[str, Documents] = {
     "attack": feeds.attack_documents,
+    "confluence": workplace.page_documents,
+    "crawl": web.crawled_documents,
+    "crawl_again": web.unchanged_pages,
+    "crawl_sitemap": web.listed_documents,
+    "discourse": community.topic_documents,
+    "feed": web.feed_documents,
+    "git_history": workplace.commit_documents,
+    "github_docs": community.docs_documents,
+    "github_issues": community.issue_documents,
+    "imap": workplace.mail_documents,
+    "jira": workplace.issue_documents,
+    "mailbox": workplace.mbox_documents,
     "nvd": feeds.nvd_documents,
     "rfc": feeds.rfc_documents,
+    "slack_export": workplace.slack_documents,
+    "stack_overflow": community.question_documents,
 }
 """By name: a function of this module that yields the documents of one pull (see `Connector.fetch`)."""
 

@@ -142,6 +142,17 @@ class KnowledgeBaseContract:
 
     # -- objects
 
+    def test_evidence_is_put_and_then_taken_in(self, base: KnowledgeBase) -> None:
+        evidence = {"agent_type": "a", "outcome": "investigated", "task": "Why?", "conclusion": "A leak."}
+        key = base.put_evidence({**evidence, "evidence_id": "run-1"})
+        assert key == PREFIX + "evidence/agent_runs/evidence/run-1.json"
+        (outcome,) = base.work([key], no_progress)
+        assert base.document(outcome.document_id).document.title == "Why?"
+
+    def test_evidence_without_what_it_needs_is_refused(self, base: KnowledgeBase) -> None:
+        with pytest.raises(InvalidInputError, match="evidence has no outcome"):
+            base.put_evidence({"agent_type": "a"})
+
     def test_objects_of_a_file_or_a_folder_are_listed_without_sidecars(self, base: KnowledgeBase, folder: Path) -> None:
         files = [a_file(folder, name, "# A\n\ntext\n") for name in ("a/1.md", "a/b/2.md", "ab.md", "a.md")]
         a_file(folder, "a/1.md.metadata.json", '{"metadataAttributes": {"title": "Better"}}')

@@ -40,6 +40,7 @@ class RfcEditor:
         keywords: tuple[str, ...] = (),
         text: str = TEXT,
         formats: tuple[str, ...] = ("TXT", "HTML"),
+        authors: tuple[str, ...] = ("A. Author", "B. Editor"),
         **others: tuple[str, ...],
     ) -> None:
         """Set an RFC; `others` are such as obsoleted_by=("RFC9110",)."""
@@ -49,7 +50,7 @@ class RfcEditor:
         )
         self.entries[number] = (
             f"<rfc-entry><doc-id>RFC{number:04d}</doc-id><title>{escape(title)}</title>"
-            "<author><name>A. Author</name></author><author><name>B. Editor</name><title>Editor</title></author>"
+            f"{''.join(f'<author><name>{escape(each)}</name><title>Editor</title></author>' for each in authors)}"
             "<date><month>May</month><year>1996</year></date>"
             f"<format>{''.join(f'<file-format>{each}</file-format>' for each in formats)}</format>"
             f"<keywords>{''.join(f'<kw>{escape(each)}</kw>' for each in keywords)}</keywords>"

@@ -15,11 +15,17 @@ from reportlab.pdfgen.canvas import Canvas
 
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing import parse
+from opx.extraction import child
+from opx.ingestion.parsing import isolation, parse
 from opx.ports.reading import ParsingTools
 from tests.unit.parsing_support import a_category
 
-TOP = 780.0
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read files without a process of their own, which takes most of the time for small ones."""
+    monkeypatch.setattr(isolation, "_run", lambda folder, seconds: child.main(folder))
+    monkeypatch.setattr(child, "_limit", lambda *limits: None)
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,36 @@ class TestIngest:
         assert found["accepted"] == [{"objectKey": "clients/other/documents/runbooks/procedures/x.md"}]
 
 
+class TestEvidence:
+    BODY = {"agent_type": "investigator", "outcome": "investigated", "conclusion": ["A leak."], "evidence_id": "run-1"}  # noqa: RUF012
+
+    def test_evidence_is_put_into_the_callers_scope(self, handler: Handler, services: Services) -> None:
+        status, found = call(handler, "put_evidence", body=self.BODY, caller=ACME)
+        key = "clients/acme/documents/evidence/agent_runs/evidence/run-1.json"
+        assert (status, found) == (202, {"objectKey": key})
+        assert json.loads(text_of(services, key))["conclusions"] == ["A leak."]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"agent_type": None},
+            {"agent_type": " "},
+            {"colour": "red"},
+            {"conclusion": "no list"},
+            {"conclusion": []},
+            {"verified": "yes"},
+            {"started_at": "soon"},
+            {"task": "x" * 20_001},
+            {"outcome": "resolved", "verified": True},
+            {"details": []},
+            {"client_id": "other"},
+        ],
+    )
+    def test_wrong_evidence_is_refused_and_nothing_is_put(self, refusing: Handler, change: dict[str, Any]) -> None:
+        answer = call(refusing, "put_evidence", body={**self.BODY, **change}, caller=ACME)
+        assert refusal(answer) == (400, "invalid_argument")
+
+
 class TestUpload:
     HASH = hashlib.sha256(TEXT.encode()).hexdigest()
     FILE = {"source": "docs/keys.md", "sha256": HASH, "size": len(TEXT)}  # noqa: RUF012
@@ -431,6 +461,7 @@ class TestProjects:
 class TestWhoMayWrite:
     WRITES: tuple[tuple[str, dict[str, Any]], ...] = (
         ("ingest", {"body": {"document": TEXT}, **PROCEDURES}),
+        ("put_evidence", {"body": {"agent_type": "a", "outcome": "b", "conclusion": ["c"]}}),
         ("upload", {"body": TestUpload.FILE}),
         ("delete_objects", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
         ("delete_document", {"documentId": "f" * 32}),

@@ -219,6 +219,19 @@ def test_broken_code_gives_what_can_be_read() -> None:
     assert words(code) <= words(text)
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "expected"),
+    [
+        ("a.c", "int f(void) { return 1; }\nif (x {\nint g(void) { return 2; }\n", "## int f(void)"),
+        ("a.java", "class A {\n void f() { x(); }\n void g( {\n", "## void f()"),
+    ],
+)
+def test_functions_within_code_that_makes_no_sense_are_found(name: str, code: str, expected: str) -> None:
+    text = text_of(code, name)
+    assert expected in headings(text)
+    assert words(code) <= words(text)
+
+
 def test_a_language_without_grammar_is_a_code_block() -> None:
     assert text_of("CREATE TABLE a (id int);\n", "a.sql") == "# a.sql\n\n```sql\nCREATE TABLE a (id int);\n```\n\n"
 

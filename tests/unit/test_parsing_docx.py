@@ -13,12 +13,15 @@ from tests.unit.binary_files import (
     Read,
     a_docx,
     a_zip,
+    in_this_process,
     read,
     refused,
     w_margin,
     w_paragraph,
     w_table,
 )
+
+pytestmark = pytest.mark.usefixtures(in_this_process.__name__)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,9 @@ import pytest
 
 from opx.extraction.mail_text import body_markdown
 from opx.ports.reading import ParsingLimits, ParsingTools
-from tests.unit.binary_files import PdfWriter, a_picture, an_email, read, refused
+from tests.unit.binary_files import PdfWriter, a_picture, an_email, in_this_process, read, refused
+
+pytestmark = pytest.mark.usefixtures(in_this_process.__name__)
 
 
 def nested(depth: int) -> EmailMessage:

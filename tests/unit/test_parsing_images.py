@@ -8,9 +8,12 @@ import pytest
 from PIL import Image
 
 from opx.errors import UnparsableDocumentError
-from opx.extraction.image import MAX_BYTES, MAX_SIDE, encoded, portable
+from opx.extraction import image
+from opx.extraction.image import MAX_SIDE, encoded, portable
 from opx.ports.reading import ParsingTools
-from tests.unit.binary_files import FakeDescriber, FakeOcr, a_picture, read, refused
+from tests.unit.binary_files import FakeDescriber, FakeOcr, a_picture, in_this_process, read, refused
+
+pytestmark = pytest.mark.usefixtures(in_this_process.__name__)
 
 
 class Refusing:
@@ -58,12 +61,13 @@ def test_only_the_first_of_several_pictures_is_read() -> None:
     assert read(target.getvalue(), "a.gif").unread == ["only the first of its 3 pictures is read"]
 
 
-def test_pictures_are_made_small_enough_for_every_service() -> None:
-    noise = Image.effect_noise((5000, 4000), 200).convert("RGB")
-    made = encoded(noise)
+def test_pictures_are_made_small_enough_for_every_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "MAX_BYTES", 150_000)
+    made = encoded(Image.effect_noise((500, 500), 200).convert("RGB"))
     assert made.media_type == "image/jpeg"
-    assert len(made.data) <= MAX_BYTES
-    assert max(Image.open(io.BytesIO(made.data)).size) <= MAX_SIDE
+    assert len(made.data) <= 150_000
+    wide = encoded(Image.new("L", (MAX_SIDE * 2, 100)))
+    assert Image.open(io.BytesIO(wide.data)).size == (MAX_SIDE, 50)
 
 
 def test_icons_are_passed_over() -> None:

@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from opx.extraction.output import Job
 from opx.ingestion.parsing import isolation, parse
 from opx.ingestion.parsing.isolation import Workspace
 from opx.ports.reading import ParsingLimits, ParsingTools
-from tests.unit.binary_files import PdfWriter, a_docx, a_picture, a_zip, an_email, read, refused, w_paragraph
+from tests.unit.binary_files import PdfWriter, an_email, read, refused
 from tests.unit.parsing_support import a_category
 
 JOB = Job("pdf", "a.pdf", pages=10, unpacked_bytes=1_000_000, images=0)
@@ -66,7 +65,9 @@ def test_a_reader_that_crashes_is_a_document_that_can_not_be_read(
 
 
 def test_a_reader_that_writes_too_much_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    code = f"try:\n    (folder / 'big').write_bytes(bytes(2_000_000))\nexcept OSError:\n    sys.exit({child.NO_SPACE})\n"
+    code = (
+        f"try:\n    (folder / 'big').write_bytes(bytes(2_000_000))\nexcept OSError:\n    sys.exit({child.NO_SPACE})\n"
+    )
     a_reader(monkeypatch, tmp_path, code)
     assert "OPX_PARSE_UNPACKED_BYTES" in reason(ParsingLimits(unpacked_bytes=1_000_000))
 
@@ -99,58 +100,6 @@ def test_an_error_in_a_library_tells_its_kind_and_not_the_document() -> None:
     assert refused(b"PK\x03\x04 secret words", "a.docx").endswith("it is broken, or no Office document; save it again")
 
 
-# -- archives --------------------------------------------------------------------------------------------------------
-
-
-def test_an_archive_that_states_too_large_a_size_is_refused_unopened() -> None:
-    data = a_docx(w_paragraph("x"), extra={"word/media/a.bin": bytes(3_000_000)})
-    limits = ParsingLimits(unpacked_bytes=2_000_000)
-    assert "unpacks to more than 2,000,000 bytes" in refused(data, "a.docx", ParsingTools(limits=limits))
-
-
-def test_an_archive_that_states_a_smaller_size_than_it_has_is_refused() -> None:
-    data = bytearray(a_docx(w_paragraph("x"), extra={"word/media/a.bin": bytes(3_000_000)}))
-    with zipfile.ZipFile(io.BytesIO(data)) as package:
-        real = package.getinfo("word/media/a.bin").file_size.to_bytes(4, "little")
-    assert bytes(data).count(real) >= 2
-    lying = bytes(data).replace(real, (100).to_bytes(4, "little"))
-    assert "it is broken" in refused(lying, "a.docx")
-
-
-def test_a_part_that_unpacks_to_hundreds_of_times_its_size_is_refused() -> None:
-    data = a_docx(w_paragraph("x"), extra={"word/media/a.bin": bytes(20_000_000)})
-    assert "as in a ZIP bomb" in refused(data, "a.docx")
-
-
-def test_an_archive_of_very_many_parts_is_refused() -> None:
-    data = a_zip({f"{number}.xml": "" for number in range(10_001)}, zipfile.ZIP_STORED)
-    assert "it has 10,001 parts" in refused(data, "a.xlsx")
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_xml_that_declares_entities_is_refused(encoding: str) -> None:
-    bomb = f'<?xml version="1.0" encoding="{encoding}"?><!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'
-    data = a_docx(w_paragraph("x"), extra={"word/header1.xml": bomb.encode(encoding)})
-    assert "its XML declares entities" in refused(data, "a.docx")
-
-
-def test_xml_that_reaches_out_to_files_is_refused() -> None:
-    outside = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]><x>&a;</x>'
-    assert "its XML declares entities" in refused(a_docx(extra={"word/document.xml": outside}), "a.docx")
-
-
-def test_a_picture_of_too_many_pixels_is_refused() -> None:
-    assert "pixels" in refused(a_picture(size=(20_000, 6_000), kind="GIF"), "a.gif")
-
-
-def test_a_process_can_not_read_more_than_its_archive_limits_through_an_attachment() -> None:
-    message = an_email()
-    bomb = a_docx(w_paragraph("x"), extra={"word/media/a.bin": bytes(20_000_000)})
-    message.add_attachment(bomb, "application", "octet-stream", filename="a.docx")
-    found = read(message.as_bytes(), "a.eml")
-    assert "ZIP bomb" in found.unread[0]
-    assert "The broker is down." in found.text
-
-
 def test_the_command_runs_with_the_library_that_runs_now() -> None:
-    assert "opx" in os.listdir(isolation._environment(Path("/tmp"))["PYTHONPATH"].split(os.pathsep)[0])
+    first = isolation._environment(Path("folder"))["PYTHONPATH"].split(os.pathsep)[0]
+    assert (Path(first) / "opx" / "extraction").is_dir()

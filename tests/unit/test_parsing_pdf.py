@@ -7,7 +7,19 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 
 from opx.extraction.pdf_document import _date
 from opx.ports.reading import ParsingLimits, ParsingTools
-from tests.unit.binary_files import FakeDescriber, FakeOcr, PdfWriter, Read, a_picture, a_scan, read, refused
+from tests.unit.binary_files import (
+    FakeDescriber,
+    FakeOcr,
+    PdfWriter,
+    Read,
+    a_picture,
+    a_scan,
+    in_this_process,
+    read,
+    refused,
+)
+
+pytestmark = pytest.mark.usefixtures(in_this_process.__name__)
 
 SENTENCE = "If the replica lags more than a minute then stop the batch jobs and look at the queue"
 

@@ -11,7 +11,9 @@ from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
 from opx.ports.reading import ParsingLimits, ParsingTools
-from tests.unit.binary_files import FakeDescriber, Read, a_docx, a_picture, read, refused, w_paragraph
+from tests.unit.binary_files import FakeDescriber, Read, a_docx, a_picture, in_this_process, read, refused, w_paragraph
+
+pytestmark = pytest.mark.usefixtures(in_this_process.__name__)
 
 
 def a_presentation() -> bytes:
@@ -26,9 +28,9 @@ def a_presentation() -> bytes:
         table.cell(at // 2, at % 2).text = text
     slide.notes_slide.notes_text_frame.text = "Mention the pager."
     second = made.slides.add_slide(made.slide_layouts[6])
-    data = CategoryChartData()
+    data = CategoryChartData()  # type: ignore[no-untyped-call]
     data.categories = ["May", "June"]
-    data.add_series("Outages", (3, 1))
+    data.add_series("Outages", (3, 1))  # type: ignore[no-untyped-call]
     second.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, Inches(1), Inches(1), Inches(4), Inches(3), data)
     second.shapes.add_picture(io.BytesIO(a_picture("x")), Inches(1), Inches(5))
     target = io.BytesIO()

@@ -6,9 +6,12 @@ import io
 from collections.abc import Sequence
 from datetime import date, datetime
 
+import pytest
 from openpyxl import Workbook
 
-from tests.unit.binary_files import a_docx, read, refused, w_paragraph
+from tests.unit.binary_files import a_docx, in_this_process, read, refused, w_paragraph
+
+pytestmark = pytest.mark.usefixtures(in_this_process.__name__)
 
 
 def a_workbook(**sheets: Sequence[Sequence[object]]) -> bytes:
@@ -38,7 +41,15 @@ def test_each_sheet_is_a_section_with_a_table() -> None:
 
 
 def test_dates_and_figures_are_written_as_people_do() -> None:
-    text = text_of(["When", "Day", "Load", "Open"], [datetime(2025, 2, 4, 10, 30), date(2025, 2, 4), 0.1 + 0.2, True])
+    text = text_of(
+        ["When", "Day", "Load", "Open"],
+        [
+            datetime(2025, 2, 4, 10, 30),  # noqa: DTZ001 - sheets know no time zones
+            date(2025, 2, 4),
+            0.1 + 0.2,
+            True,
+        ],
+    )
     assert "| 2025-02-04 10:30:00 | 2025-02-04 | 0.3 | yes |" in text
 
 
@@ -52,7 +63,7 @@ def test_rows_of_figures_alone_have_no_header() -> None:
 
 
 def test_a_column_of_texts_is_text() -> None:
-    assert text_of(["Stop the jobs."], ["Call the team."]) == "## Hosts\n\nStop the jobs.\n\nCall the team.\n"
+    assert text_of(["Stop the jobs."], ["Call the team."]) == "## Hosts\n\nStop the jobs.\nCall the team.\n"
 
 
 def test_empty_columns_at_the_left_are_left_out() -> None:

@@ -143,6 +143,11 @@ def test_one_mapping_is_read_by_the_mapping_of_its_category() -> None:
     assert (found.title, found.metadata, "".join(found.lines)) == ("Restart", {"tags": ["a", "b"]}, "Stop it.\n")
 
 
+def test_of_several_mappings_none_is_used() -> None:
+    category = a_category(title="$.title", content="$.steps")
+    assert "## Document 2" in text_of("title: a\nsteps: b\n---\ntitle: c\nsteps: d\n", "a.yaml", category)
+
+
 def test_a_mapping_is_not_used_where_there_are_aliases() -> None:
     category = a_category(title="$.title", content="$.steps")
     assert "steps: *stop" in text_of("title: &stop Stop it\nsteps: *stop\n", "a.yaml", category)

@@ -19,6 +19,7 @@ from opx.settings import Settings
 from opx.sources.schedules import next_time
 from opx.sources.states import PullState
 from opx.sources.timing import JITTER_SECONDS, due_at
+from opx.sources.watching import DirectoryFeed
 from tests.fakes import WordsEmbedder
 
 START = datetime(2025, 6, 1, 12, tzinfo=UTC).timestamp()
@@ -152,6 +153,28 @@ def test_a_wrong_definition_does_not_stop_the_others(system: System) -> None:
     system.rounds()
     assert system.titles == ["zebra 0"]
     assert [line for line in system.lines if "unknown kind of source" in line]
+
+
+class TestWatchedDirectories:
+    def test_changes_are_taken_in_without_a_schedule(self, tmp_path: Path) -> None:
+        folder = tmp_path / "docs"
+        folder.mkdir()
+        (folder / "a.md").write_text("# A\n\ntext\n")
+        with bootstrap(Settings(home=str(tmp_path / "home")), embedder=WordsEmbedder()) as services:
+            services.manager.watch_directory(str(folder), "internal", "runbooks/procedures")
+            runner = Runner(services, tell=lambda _: None, feeds=[DirectoryFeed(services)])
+            runner.round()
+            (folder / "b.md").write_text("# B\n\ntext\n")
+            (folder / "a.md").rename(folder / "c.md")
+            assert self._within_rounds(runner, services, {("B", "b.md"), ("A", "c.md")})
+
+    def _within_rounds(self, runner: Runner, services: Services, wanted: set[tuple[str, str]]) -> bool:
+        for _ in range(100):
+            runner.round()
+            documents = services.catalog.in_category("runbooks/procedures")
+            if {(document.title, document.key.source.rpartition("/")[2]) for document in documents} == wanted:
+                return True
+        return False
 
 
 class TestTimes:

@@ -97,7 +97,8 @@ class Wiki:
         return {**facts, **more} if body else facts
 
     def _server(self, page: Written, *, body: bool = False) -> dict[str, Any]:
-        above, at = [], page.parent
+        above: list[dict[str, str]] = []
+        at = page.parent
         while at:
             above.insert(0, {"id": at, "title": self.pages[at].title})
             at = self.pages[at].parent
@@ -284,7 +285,7 @@ def test_an_empty_page_is_a_document(wiki: Wiki) -> None:
 def test_a_listing_of_another_shape_names_what_was_expected(wiki: Wiki, reply: Any) -> None:
     wiki.start()
     wiki.site.page("/wiki/api/v2/pages" if wiki.kind == "cloud" else "/rest/api/content", reply)
-    with pytest.raises(SourceShapeError, match="'results'|'id'"):
+    with pytest.raises(SourceShapeError, match=r"'results'|'id'"):
         pulled(wiki.connector())
 
 

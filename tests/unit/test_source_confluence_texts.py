@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from opx.sources.workplace.shapes import OddRecordError
@@ -36,19 +38,19 @@ def plain(body: str) -> str:
         ("<table><tbody><tr><th>A</th><th>B</th></tr><tr><td><p>1 | 2</p></td><td>x</td></tr></tbody></table>",
          "| A | B |\n| --- | --- |\n| 1 \\| 2 | x |"),
         ("<ac:link><ri:page ri:content-title='Other' /></ac:link>", "Other"),
-        ("<ac:link><ri:page ri:content-title='Other' /><ac:plain-text-link-body><![CDATA[see & do]]>"
-         "</ac:plain-text-link-body></ac:link>", "see & do"),
+        (("<ac:link><ri:page ri:content-title='Other' /><ac:plain-text-link-body><![CDATA[see & do]]>"
+         "</ac:plain-text-link-body></ac:link>"), "see & do"),
         ("<ac:link><ri:user ri:account-id='5b1' /></ac:link>", "@5b1"),
         ("<ac:image><ri:attachment ri:filename='net.png' /></ac:image>", "[image: net.png]"),
         ("<a href='https://x.example/a'>docs</a> <a href='javascript:x'>no</a>", "docs (https://x.example/a) no"),
-        ("<ac:task-list><ac:task><ac:task-id>7</ac:task-id><ac:task-status>complete</ac:task-status>"
-         "<ac:task-body>a</ac:task-body></ac:task></ac:task-list>", "- [x] a"),
-        ("<ac:layout><ac:layout-section><ac:layout-cell><p>l</p></ac:layout-cell><ac:layout-cell><p>r</p>"
-         "</ac:layout-cell></ac:layout-section></ac:layout>", "l\n\nr"),
+        (("<ac:task-list><ac:task><ac:task-id>7</ac:task-id><ac:task-status>complete</ac:task-status>"
+         "<ac:task-body>a</ac:task-body></ac:task></ac:task-list>"), "- [x] a"),
+        (("<ac:layout><ac:layout-section><ac:layout-cell><p>l</p></ac:layout-cell><ac:layout-cell><p>r</p>"
+         "</ac:layout-cell></ac:layout-section></ac:layout>"), "l\n\nr"),
         ("<p>a <ac:inline-comment-marker ac:ref='1'>b</ac:inline-comment-marker></p>", "a b"),
         ("<p><time datetime='2024-01-02' /> <ac:emoticon ac:name='tick' ac:emoji-fallback='ok' /></p>", "2024-01-02 ok"),
-        ("<ac:adf-extension><ac:adf-node>raw</ac:adf-node><ac:adf-fallback><p>shown</p></ac:adf-fallback>"
-         "</ac:adf-extension>", "shown"),
+        (("<ac:adf-extension><ac:adf-node>raw</ac:adf-node><ac:adf-fallback><p>shown</p></ac:adf-fallback>"
+         "</ac:adf-extension>"), "shown"),
         ("<script>alert(1)</script>", ""),
         ("", ""),
     ],
@@ -77,7 +79,5 @@ def test_a_cell_of_a_million_columns_stays_a_cell() -> None:
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("part", ["<![CDATA[", "<p>", "<!", "<ac:link", "<a ", "&amp", "|"])
 def test_markup_that_never_closes_takes_no_time_that_grows_with_its_square(part: str) -> None:
-    try:
+    with contextlib.suppress(OddRecordError):
         storage_markdown(part * 20_000)
-    except OddRecordError:
-        pass

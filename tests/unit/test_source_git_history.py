@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 from dulwich.objects import Blob, Commit, Tree
 from dulwich.repo import Repo
+from dulwich.server import DictBackend
+from dulwich.web import make_wsgi_chain
 
 from opx.domain.sources import PullRequest
-from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
+from opx.errors import (
+    ForbiddenAddressError,
+    InvalidInputError,
+    SourceRefusedError,
+    SourceShapeError,
+    SourceUnavailableError,
+)
 from opx.sources.connector import Connector
 from opx.sources.workplace import git_documents, git_history
+from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each, text_of
 
 TIME = 1_704_189_600  # 2 January 2024, 10:00 UTC
@@ -225,6 +237,119 @@ def test_a_repository_without_commits_shows_in_the_health(repository: Repository
         pulled(repository.connector(branches=["nope"]))
 
 
-def test_an_address_is_no_path(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="git clone --mirror"):
-        a_connector("git_history", path="https://x.example/p.git")
+@pytest.mark.parametrize("options", [{}, {"path": "/a", "url": "https://x.example/p"}, {"path": "here"}])
+def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match="path"):
+        a_connector("git_history", **options)
+
+
+# -- at an address
+
+
+class GitServer:
+    """A repository as dulwich serves it. `passed` are the requests, `password` what they must have."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        self.passed: list[str] = []
+        self.authorization = ""
+        self._application = make_wsgi_chain(DictBackend({"/team/p.git": repository.repo}))
+        self.server = make_server("127.0.0.1", 0, self._answer, handler_class=_Quiet)
+        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+
+    def _answer(self, environ: dict[str, Any], start: Any) -> Any:
+        self.passed.append(environ["PATH_INFO"])
+        if self.authorization and environ.get("HTTP_AUTHORIZATION") != self.authorization:
+            start("401 Unauthorized", [])
+            return [b""]
+        return self._application(environ, start)
+
+    def connector(self, **options: Any) -> Connector[Any]:
+        known, tools = options.pop("known", ()), options.pop("tools", None)
+        url = f"http://127.0.0.1:{self.server.server_port}/team/p.git"
+        return a_connector("git_history", known=known, tools=tools, **{"url": url, **options})
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self._thread.join()
+        self.server.server_close()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def served(repository: Repository) -> Iterator[GitServer]:
+    with GitServer(repository) as server:
+        yield server
+
+
+def test_a_history_is_fetched_from_an_address(served: GitServer) -> None:
+    made = served.repository.line(5)
+    pages = pulled(served.connector(known=made[:2]), since="2024-01-01T00:00:00Z")
+    assert set(documents_of(pages)) == set(made[2:])
+    assert named(pages) == set(made)
+    assert "- `a`" in text_of(documents_of(pages)[made[4]])
+
+
+def test_branches_are_fetched_by_name(served: GitServer) -> None:
+    base = served.repository.commit("Base", {})
+    right = served.repository.commit("Right", {"b": b"1"}, base, branch="other")
+    served.repository.commit("Left", {"a": b"2"}, base)
+    assert named(pulled(served.connector(branches=["other"]))) == {base, right}
+    with pytest.raises(SourceRefusedError, match="nope"):
+        pulled(served.connector(branches=["nope"]))
+
+
+def test_a_fetch_that_stops_after_any_page_goes_on_there(served: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_history, "PAGE_COMMITS", 4)
+    made = served.repository.line(10)
+    for _, both in resumed_after_each(served.connector()):
+        assert both == set(made)
+
+
+def test_a_token_logs_in(served: GitServer) -> None:
+    served.repository.line(1)
+    served.authorization = "Basic eC1hY2Nlc3MtdG9rZW46Z2l0LXZhbHVl"
+    assert served.connector(token_secret="git").health_check()
+    assert "credentials" in served.connector().check().reason
+
+
+def test_a_private_address_is_not_asked(served: GitServer) -> None:
+    served.repository.line(1)
+    with pytest.raises(ForbiddenAddressError):
+        pulled(served.connector(tools={"addresses": None}))
+    assert not served.passed
+
+
+def test_a_redirect_is_not_followed(served: GitServer) -> None:
+    with MisbehavingSite() as site:
+        site.redirect("/p/info/refs", f"http://127.0.0.1:{served.server.server_port}/team/p.git/info/refs")
+        with pytest.raises(SourceUnavailableError, match="302"):
+            pulled(a_connector("git_history", url=site.url("/p")))
+    assert not served.passed
+
+
+def test_a_history_that_is_too_large_is_refused(served: GitServer) -> None:
+    served.repository.commit("Large", {f"f{number}": b"x" for number in range(200)})
+    with pytest.raises(SourceRefusedError, match="max_bytes"):
+        pulled(served.connector(max_bytes=1000))
+
+
+@pytest.mark.parametrize("body", [b"", b"hello", b"0004", b"001e# service=git-upload-pack\n0000zzzz", b"0000" * 9])
+def test_what_is_no_history_takes_nothing_in(body: bytes) -> None:
+    with MisbehavingSite() as site:
+        site.page("/p/info/refs", body, kind="application/x-git-upload-pack-advertisement")
+        with pytest.raises((SourceUnavailableError, SourceShapeError, SourceRefusedError)):
+            pulled(a_connector("git_history", url=site.url("/p")))
+
+
+def test_an_address_without_a_repository_shows_in_the_health() -> None:
+    with MisbehavingSite() as site:
+        assert "no repository" in a_connector("git_history", url=site.url("/p")).check().reason

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
+from opx.settings import Settings
 from opx.sources.community import repository_pulls
 from opx.sources.connector import Connector
+from opx.sources.declared import definition_of
 from opx.sources.registry import checked_options, resolved
 from opx.sources.web.client import HttpWeb
 from tests.doubles.github_api import REPOSITORY, GitHubDouble
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
+from tests.unit.cli_support import word_services
 from tests.unit.feed_support import Corpus, a_connector
 
 SINCE = "2026-03-01T00:00:00Z"
@@ -306,3 +310,25 @@ def test_topics_of_microsoft_learn_are_read_from_their_repositories(github: GitH
 def test_unknown_topic_is_refused(web: HttpWeb) -> None:
     with pytest.raises(InvalidInputError, match="unknown topic 'cooking'; allowed: azure/monitoring"):
         a_connector("microsoft_learn", web, {"topics": ("cooking",)})
+
+
+# -- with the puller
+
+
+def test_puller_keeps_the_tree_until_the_next_pull(tmp_path: Path, github: GitHubDouble, site: MisbehavingSite) -> None:
+    settings = Settings(home=str(tmp_path / "home"), allowed_hosts=site.host)
+    options = {"repository": REPOSITORY, "paths": ["docs"], "base_url": site.url(), "raw_url": site.url("/raw")}
+    with word_services(settings) as services:
+        given = {"kind": "github_docs", "category": "vendor/linux", "options": options}
+        services.sources.register(definition_of("docs", given, services.knowledge))
+        github.commit(FILES)
+        assert len(services.puller().pull("docs").put) == 3
+        fetched(site)
+        changed = {**FILES, "docs/a.md": "# A\n\nSecond.\n"}
+        del changed["docs/z.md"]
+        github.commit(changed)
+        report = services.puller().pull("docs", accept_missing=True)
+        assert fetched(site) == ["docs/a.md"]
+        assert (len(report.put), len(report.withdrawn), report.unchanged) == (1, 1, 1)
+        services.puller().pull("docs", everything=True)
+        assert len(fetched(site)) == 2

@@ -116,6 +116,8 @@ def test_code_can_hold_fences() -> None:
 
 
 @pytest.mark.timeout(10)
-@pytest.mark.parametrize("part", ["*a ", "[x|", "{code}", "{code:a}", "{panel:", "!a", "!a|", "{{a", "h1. ", "||", "-a ", "[~"])
+@pytest.mark.parametrize(
+    "part", ["*a ", "[x|", "{code}", "{code:a}", "{panel:", "!a", "!a|", "{{a", "h1. ", "||", "-a ", "[~"]
+)
 def test_markup_that_never_closes_takes_no_time_that_grows_with_its_square(part: str) -> None:
     wiki_markdown(part * 20_000)

@@ -79,7 +79,7 @@ def test_an_mbox_gives_its_messages(tmp_path: Path) -> None:
     path.write_bytes(mbox("one", "two").replace(b"Hello", b"Hello\n>From here\n>>From there\nFrom now on"))
     found = documents_of(pulled(a_connector("mailbox", path=str(path))))
     assert sorted(str(each.metadata["title"]) for each in found.values()) == ["one", "two"]
-    assert all(b"Hello\nFrom here\n>From there\nFrom now on\n" in each.content for each in found.values())  # type: ignore[operator]
+    assert all(b"Hello\nFrom here\n>From there\nFrom now on\n" in each.content for each in found.values())
     assert all(key.endswith(".eml") for key in found)
 
 

@@ -395,6 +395,12 @@ def test_odd_record_is_refused_and_the_others_are_read(nvd: NvdDouble, web: Http
     assert "English" in corpus.refused["CVE-2026-0001"]
 
 
+def test_cursor_of_before_an_upgrade_is_taken_as_far_as_it_is_known(nvd: NvdDouble, web: HttpWeb) -> None:
+    ids = seven(nvd)
+    corpus = Corpus().pull(connector(nvd, web), cursor={"stage": "all", "index": 3, "whole": True, "older": 1})
+    assert list(corpus.documents) == ids[3:]
+
+
 def test_records_that_are_all_odd_mean_that_the_shape_changed(nvd: NvdDouble, web: HttpWeb) -> None:
     for name in seven(nvd):
         nvd.put(name, published=None)

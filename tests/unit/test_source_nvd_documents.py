@@ -201,6 +201,31 @@ def test_text_from_outside_makes_no_headings_of_ours() -> None:
     assert told.count("```") == 2
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        None,
+        {},
+        {"cve": "CVE-2026-0001"},
+        a_record(NAME, published="yesterday"),
+        a_record(NAME, metrics={"cvssMetricV31": [{"cvssData": {"baseScore": "high"}}]}),
+        a_record(NAME, metrics={"cvssMetricV31": {}}),
+        a_record(NAME, configurations=[{"nodes": [{"cpeMatch": [{}]}]}]),
+        a_record(NAME, references=[{"link": "https://acme.example"}]),
+    ],
+)
+def test_record_of_another_shape_is_odd(record: Any) -> None:
+    with pytest.raises(OddRecordError):
+        cve_document(record, Feeds())
+
+
+@pytest.mark.parametrize(
+    "fields", [{"configurations": ["x", None]}, {"weaknesses": ["x"]}, {"cveTags": [{}]}, {"metrics": None}]
+)
+def test_what_is_not_needed_may_be_odd(fields: dict[str, Any]) -> None:
+    assert NAME in content(**fields)
+
+
 def test_same_record_gives_the_same_document() -> None:
     assert cve_document(a_record(NAME), Feeds()) == cve_document(a_record(NAME), Feeds())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -74,6 +75,17 @@ def test_metadata_say_what_where_and_when(editor: RfcEditor, site: MisbehavingSi
         "created_at": "1996-05-01",
         "last_updated": "1996-05-01",
     }
+
+
+def test_metadata_of_many_authors_and_keywords_stay_small(
+    editor: RfcEditor, site: MisbehavingSite, web: HttpWeb
+) -> None:
+    words = tuple(f"a keyword with many words in it, number {number}" for number in range(60))
+    editor.rfc(1, keywords=words, authors=tuple(f"A. Author the {number}." for number in range(60)))
+    editor.publish()
+    metadata = Corpus().pull(connector(site, web)).documents["rfc1"].metadata
+    assert len(json.dumps(metadata)) < 1400
+    assert metadata["author"].endswith(". and others")
 
 
 def test_obsolete_rfc_stays_and_says_what_replaced_it(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:

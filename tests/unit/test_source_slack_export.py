@@ -236,3 +236,17 @@ def test_markup_becomes_markdown(given: str, expected: str) -> None:
 @pytest.mark.parametrize("part", ["*a ", "<@", "<a|", "```", "`a", "_a ", "~a ", "&lt"])
 def test_markup_that_never_closes_takes_no_time_that_grows_with_its_square(part: str) -> None:
     slack_markdown(part * 20_001, {}, {}, 2)
+
+
+def test_of_too_many_threads_the_oldest_is_given_as_it_is(
+    written: Callable[[Export], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slack_export, "MAX_OPEN_THREADS", 1)
+    started = [
+        said(f"start {number}", DAY + number, thread_ts=f"{DAY + number:.6f}", reply_count=1) for number in range(3)
+    ]
+    late = said("late", DAY + 86_400, thread_ts=f"{DAY:.6f}")
+    export = an_export(general_2024_01_02=started, general_2024_01_03=[late])
+    found = documents_of(pulled(a_connector("slack_export", path=written(export))))
+    assert "start 0" in text_of(found[f"general/thread-{DAY:.6f}"])
+    assert len(found) == 3

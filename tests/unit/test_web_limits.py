@@ -139,7 +139,7 @@ def test_a_name_is_checked_at_every_request(site: MisbehavingSite) -> None:
 
 def test_the_next_address_is_tried_when_one_takes_no_connection(site: MisbehavingSite) -> None:
     site.page("/x", "here")
-    book = AddressBook(allowed=["e.example"], resolve=lambda host, port: ["127.0.0.2", "127.0.0.1"])
+    book = AddressBook(allowed=["e.example"], resolve=lambda host, port: ["::1", "127.0.0.1"])
     with closing(a_client(book)) as web:
         assert web.get(f"http://e.example:{site.port}/x").text() == "here"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 from opx.domain.knowledge import Tier
@@ -37,17 +38,19 @@ class Pulls:
 
     def pull(self, request: PullRequest = PullRequest(), *, stop_after: int = 0) -> list[Page]:  # noqa: B008
         """The pages of a pull; of one that is interrupted after so many."""
-        web = a_web(self.site, time=self.time, validators=self.validators)
         found = []
-        try:
-            for page in a_source(self._kind, web, **self._options).pull(request):
-                found.append(page)
-                web.commit_validators()
-                if len(found) == stop_after:
-                    break
-        finally:
-            web.close()
+        for page in self.pull_lazily(request):
+            found.append(page)
+            if len(found) == stop_after:
+                break
         return found
+
+    def pull_lazily(self, request: PullRequest = PullRequest()) -> Iterator[Page]:  # noqa: B008
+        """A page is stored before it is given."""
+        with closing(a_web(self.site, time=self.time, validators=self.validators)) as web:
+            for page in a_source(self._kind, web, **self._options).pull(request):
+                web.commit_validators()
+                yield page
 
 
 def documents(pages: Iterable[Page]) -> dict[str, SourceDocument]:
@@ -70,7 +73,7 @@ def short(key: str) -> str:
 def html(title: str, *links: str, head: str = "", body: str = "") -> str:
     linked = "".join(f'<p><a href="{link}">to {link}</a></p>' for link in links)
     return (
-        f"<html><head><title>{title} | Site</title>{head}</head><body><nav><a href='/menu'>Menu</a></nav>"
+        f"<html><head><title>{title} | Site</title>{head}</head><body><nav>Menu</nav>"
         f"<main><h1>{title}</h1><p>About {title}.</p>{body}{linked}</main></body></html>"
     )
 

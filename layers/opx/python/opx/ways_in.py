@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 LOCAL_WEBHOOKS = "http://127.0.0.1:8321"
 BUCKET = "s3://"
+WATCHED_SHARE = 0.99
+"""Of a directory that can be listed, files that are gone are gone; one that is empty is rather not mounted."""
+
 WATCHED_EVERY = "*/15 * * * *"
 """A bucket that isn't ours sends no events: it is listed this often."""
 
@@ -57,6 +60,7 @@ class WaysIn:
 
     def watch(self, path: str, category: str, pattern: str) -> str:
         """See `IngestionManager.watch_directory`."""
+        given: dict[str, Any]
         source_id = f"watch-{stable_hash('watch', path, category)[:12]}"
         if path.startswith(BUCKET):
             bucket, _, prefix = path.removeprefix(BUCKET).partition("/")
@@ -66,6 +70,7 @@ class WaysIn:
             if self._services.pulls is not None:
                 raise InvalidInputError(f"{path}: functions can't see this machine's files; watch s3://bucket/prefix")
             given = {"kind": "directory", "schedule": "", "options": {"path": str(folder), "pattern": pattern}}
+            given["max_missing_share"] = WATCHED_SHARE
         self.control.register(source_id, {**given, "category": category})
         self.control.pull(source_id)
         return source_id

@@ -6,7 +6,8 @@ import contextlib
 import signal
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import click
 
@@ -15,29 +16,45 @@ from opx.cli.session import Session, pass_session
 
 @click.command("run")
 @click.option("--once", is_flag=True, help="Do what is due now, and end.")
+@click.option("--listen", metavar="HOST:PORT", help="Take webhooks in at this address, such as 127.0.0.1:8321.")
 @pass_session
-def run_command(session: Session, *, once: bool) -> None:
-    """Pull sources at their times and take in what comes, until Ctrl-C. What functions and schedules do on AWS, one
-    process does here; a second one waits for what the first has in hand.
+def run_command(session: Session, *, once: bool, listen: str | None) -> None:
+    """Pull sources at their times, follow watched directories, and take in what comes, until Ctrl-C.
+
+    What functions and schedules do on AWS, one process does here; a second one waits for what the first has in hand.
     """
     from opx.running import Runner
+    from opx.sources.watching import DirectoryFeed
 
     services = session.services
-    runner = Runner(services, tell=_tell)
-    if once:
-        while runner.round():
-            pass
-        return
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    _tell(f"running with {sum(1 for source in services.sources.all() if source.enabled)} sources: Ctrl-C stops")
-    with contextlib.suppress(KeyboardInterrupt):
-        runner.run(_waiting_for(stop))
+    with ExitStack() as stack:
+        runner = Runner(services, tell=_tell, feeds=[DirectoryFeed(services)])
+        if once:
+            while runner.round():
+                pass
+            return
+        woken, stopped = threading.Event(), threading.Event()
+        if listen:
+            from opx.webhooks.server import LocalServer
+
+            server = stack.enter_context(LocalServer(services, listen, woken.set))
+            _tell(f"webhooks arrive at http://{server.address}")
+        signal.signal(signal.SIGTERM, lambda *_: (stopped.set(), woken.set()))
+        _tell(f"running with {sum(1 for source in services.sources.all() if source.enabled)} sources: Ctrl-C stops")
+        with contextlib.suppress(KeyboardInterrupt):
+            runner.run(_waiting(woken, stopped))
     _tell("stopped; what was under way goes on with the next run")
 
 
-def _waiting_for(stop: threading.Event) -> Any:
-    return lambda seconds: stop.wait(seconds) if seconds else stop.is_set()
+def _waiting(woken: threading.Event, stopped: threading.Event) -> Callable[[float], bool]:
+    """Waits for so long or until something arrives, and says whether to stop."""
+
+    def wait(seconds: float) -> bool:
+        if seconds and woken.wait(seconds):
+            woken.clear()
+        return stopped.is_set()
+
+    return wait
 
 
 def _tell(line: str) -> None:

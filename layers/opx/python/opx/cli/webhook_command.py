@@ -107,10 +107,11 @@ def test(context: click.Context, session: Session, name: str, file: Path | None)
     from opx.webhooks.signing import proof_of
 
     definition = _one(session, name)
+    key = _key(session, definition)
     body, headers = sample(definition)
     if file:
         body = file.read_bytes()
-    proof = proof_of(definition, _key(session, definition), body, time.time())
+    proof = proof_of(definition, key, body, time.time())
     address = _address(session, definition)
     full = f"{address}&{urlencode(proof.query)}" if proof.query else address
     status, answer = _sent(full, body, {**headers, **proof.headers})
@@ -158,7 +159,7 @@ def _one(session: Session, name: str) -> WebhookDefinition:
 def _address(session: Session, definition: WebhookDefinition) -> str:
     from opx.webhooks.endpoints import webhook_endpoint
 
-    base = session.settings.webhook_url
+    base = session.settings.webhook_url or ("$OPX_WEBHOOK_URL" if _is_on_aws(session) else "")
     return webhook_endpoint(base, definition.tier.value, definition.category, definition.name)
 
 

@@ -36,7 +36,8 @@ def main(folder: Path) -> int:
     module, function = _READERS[job.kind]
     try:
         read = getattr(importlib.import_module(f"opx.extraction.{module}"), function)
-        read(folder / INPUT, job, Output(folder, job.unpacked_bytes, job.images))
+        with Output(folder, job.unpacked_bytes, job.images) as output:
+            read(folder / INPUT, job, output)
     except UnparsableDocumentError as exc:
         return _refuse(folder, str(exc))
     except MemoryError:

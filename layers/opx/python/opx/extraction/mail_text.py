@@ -8,7 +8,8 @@ from opx.extraction.markdown import heading, plain
 
 EARLIER = "Earlier messages"
 _LEVEL = 2
-_SIGNATURE = re.compile(r"\n-- ?\n(?P<signature>(?:[^\n]*\n?){1,12})\Z")
+_MARK_OF_SIGNATURE = ("-- ", "--")
+_LONGEST_SIGNATURE = 12
 _QUOTED = re.compile(r"[ \t]*>")
 _INTRODUCTION = re.compile(
     r"[^\n]{0,200}(?:wrote|schrieb|a écrit|escribió|ha scritto)\s*:?\s*\Z"
@@ -26,11 +27,20 @@ def body_markdown(text: str, html: str) -> str:
         return markdown_of(html)
     text = text.replace("\r\n", "\n").replace("\r", "\n").rstrip() + "\n"
     written, earlier = _split(text)
-    written = _SIGNATURE.sub("\n", "\n" + written).strip()
+    written = _unsigned(written).strip()
     parts = [plain(written)]
     if earlier:
         parts += [heading(_LEVEL, EARLIER) if written else "", plain(_unquoted(earlier))]
     return "\n\n".join(part for part in parts if part)
+
+
+def _unsigned(text: str) -> str:
+    """The text without a signature: a few lines at its end, after one of two dashes."""
+    lines = text.rstrip().split("\n")
+    for at in range(len(lines) - 1, max(-1, len(lines) - 2 - _LONGEST_SIGNATURE), -1):
+        if lines[at] in _MARK_OF_SIGNATURE:
+            return "\n".join(lines[:at])
+    return text
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from opx.errors import UnparsableDocumentError
 
@@ -40,7 +40,7 @@ class Job:
 
 
 class Output:
-    """Writes parts. Raises `TooLargeError` above `limit` bytes in all."""
+    """Writes parts, within `with`. Raises `TooLargeError` above `limit` bytes in all."""
 
     def __init__(self, folder: Path, limit: int, images: int) -> None:
         self._folder = folder
@@ -49,6 +49,12 @@ class Output:
         self._known_images: set[str] = set()
         self._parts = (folder / PARTS).open("w", encoding="utf-8", errors="surrogatepass")
         self._files = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._parts.close()
 
     def text(self, markdown: str) -> None:
         """A block of Markdown; blank lines are put between blocks."""
@@ -100,7 +106,6 @@ class Output:
 
     def finish(self, title: str = "", metadata: Mapping[str, Any] | None = None) -> None:
         """Say what the document is called and what else it says about itself. Nothing comes after."""
-        self._parts.close()
         head = {"title": title, "metadata": dict(metadata or {})}
         (self._folder / HEAD).write_text(json.dumps(head), encoding="utf-8")
 

@@ -22,6 +22,8 @@ _MAX_STROKES = 5000
 """A page with more has a drawing, not a table."""
 _FILLED = 0.6
 """Of a table's cells, at least."""
+_TORN = 0.3
+"""Of its rows, at most, have a wide space within a cell."""
 _FILLED_BOXES = 0.4
 _LONG_CELL = 30
 """Characters of a line, on average, from which two columns are of text and no table's."""
@@ -178,8 +180,10 @@ def shared_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
     columns = columns_of(rows)
     if len(columns) < 2 or len(several) < (2 if len(columns) > 2 else 3):
         return []
-    filled = sum(bool(cell) for row in rows for cell in in_columns(row, columns))
-    return columns if filled >= _FILLED * len(rows) * len(columns) else []
+    cells = [cell for row in rows for cell in in_columns(row, columns)]
+    filled = sum(map(bool, cells))
+    torn = sum(len(cell) > 1 for cell in cells)
+    return columns if filled >= _FILLED * len(cells) and torn <= _TORN * len(rows) else []
 
 
 def in_columns(row: Row, columns: Sequence[tuple[float, float]]) -> list[list[Segment]]:

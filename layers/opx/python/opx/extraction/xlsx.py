@@ -29,6 +29,8 @@ _EMPTY_ROWS_AT_END = 1000
 def read_xlsx(path: Path, job: Job, output: Output) -> None:
     """Values as they were last calculated; dates and numbers as people write them; hidden sheets are left out."""
     with checked_package(path, job.unpacked_bytes) as package:
+        if "xl/workbook.xml" not in package.namelist():
+            raise UnparsableDocumentError("it is no Excel workbook; save it again as .xlsx")
         title, metadata = core_metadata(package)
     try:
         with warnings.catch_warnings(action="ignore"), path.open("rb") as file:

@@ -81,12 +81,18 @@ def are_near_duplicates(one: DocumentChunk, other: DocumentChunk) -> bool:
         return True
     if min(len(first), len(second)) < MIN_WORDS:
         return False
-    return (first == second or (alike and _are_similar(one, other))) and _telling(one.text) == _telling(other.text)
+    if alike:
+        return _are_similar(one, other) and _telling(one.content) == _telling(other.content)
+    return first == second and _telling(" ".join(_named(one))) == _telling(" ".join(_named(other)))
+
+
+def _named(chunk: DocumentChunk) -> tuple[str, ...]:
+    return (chunk.title, *chunk.section[-1:])
 
 
 def _headings(chunk: DocumentChunk) -> list[str]:
     """The title and the last heading, letters and digits alone: `NodeDown` is `Node down`."""
-    return [re.sub(r"[\W_]+", "", heading).casefold() for heading in (chunk.title, *chunk.section[-1:])]
+    return [re.sub(r"[\W_]+", "", heading).casefold() for heading in _named(chunk)]
 
 
 def _are_similar(one: DocumentChunk, other: DocumentChunk) -> bool:

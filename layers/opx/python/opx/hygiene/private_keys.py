@@ -92,12 +92,13 @@ class PrivateKeys:
 
     @staticmethod
     def _hold(key: _Open, body: str, *, raw: str) -> None:
+        key.size += len(raw)
+        if key.size > _MOST_HELD:
+            return
+        key.held.append(raw)
         bare = _ESCAPES.sub("", body).strip(_DECORATION)
         if _BASE64.fullmatch(bare):
             key.body.append(bare)
-        key.size += len(raw)
-        if key.size <= _MOST_HELD:
-            key.held.append(raw)
 
     def _closed(self, line_end: str = "") -> str:
         """The mask, or what was held if it is no key."""

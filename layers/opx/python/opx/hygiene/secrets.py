@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
@@ -142,7 +144,8 @@ def _span(match: re.Match[str]) -> tuple[int, int]:
 
 def _is_secret(form: SecretFormat, match: re.Match[str], value: str, text: str) -> bool:
     if form.kind == "authorization":
-        return looks_random(value) or _is_basic(value)
+        password = _basic_password(value)
+        return looks_random(value) if password is None else not is_placeholder(password)
     if form.judged:
         start, _ = _span(match)
         before = text[max(0, start - 80) : start]
@@ -153,18 +156,15 @@ def _is_secret(form: SecretFormat, match: re.Match[str], value: str, text: str) 
     return not is_obvious_placeholder(value)
 
 
-def _is_basic(value: str) -> bool:
-    """Whether a header has the base64 of `user:password`, and the password is no placeholder."""
-    import base64
-    import binascii
-
+def _basic_password(value: str) -> str | None:
+    """The password of what is the base64 of `user:password`; None for anything else."""
     if not _BASIC.fullmatch(value):
-        return False
+        return None
     try:
-        user, colon, password = base64.b64decode(value, validate=True).decode("ascii").partition(":")
+        user, _, password = base64.b64decode(value, validate=True).decode("ascii").partition(":")
     except (binascii.Error, UnicodeDecodeError):
-        return False
-    return bool(colon and user and password) and not is_placeholder(password)
+        return None
+    return password if user and password else None
 
 
 def _fingerprint(secret: str, form: SecretFormat) -> str:

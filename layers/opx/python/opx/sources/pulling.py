@@ -149,6 +149,7 @@ class SourcePuller:
         return PullState(
             state.source_id,
             since=state.since,
+            left=state.left,
             run=stable_hash("run", state.source_id, now, state.owner)[:12],
             started=now,
             owner=state.owner,

@@ -123,8 +123,11 @@ class RemoteKnowledgeBase(RemoteSources):
         yield from Uploads(self._api, self._connections, pause=self._pause).put_files(files, metadata)
 
     def put_evidence(self, evidence: Mapping[str, Any]) -> str:
+        from opx.ingestion.evidence_fields import checked
+
+        body = checked(evidence)
         self._note_failures()
-        return self._read(lambda data: str(data["objectKey"]), self._api.call("POST", "evidence", body=evidence))
+        return self._read(lambda data: str(data["objectKey"]), self._api.call("POST", "evidence", body=body))
 
     def stored_under(self, source: str) -> Iterator[str]:
         after = ""

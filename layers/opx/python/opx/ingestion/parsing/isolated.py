@@ -77,9 +77,13 @@ def _read(source: Source, kind: str) -> ParsedSource:
     looked_at = source.tools.describer is not None or (kind == "image" and source.tools.ocr is not None)
     job = Job(kind, source.name, limits.pages, limits.unpacked_bytes, limits.images if looked_at else 0)
     workspace = Workspace()
-    workspace.write_input(source.blocks())
-    workspace.run(job, limits)
-    head = workspace.head()
+    try:
+        workspace.write_input(source.blocks())
+        workspace.run(job, limits)
+        head = workspace.head()
+    except BaseException:
+        workspace.close()
+        raise
     reading = Reading(source, job, workspace)
     title = one_line(well_formed(str(head["title"])))[:MAX_TEXT]
     return ParsedSource(

@@ -62,7 +62,7 @@ class Workspace:
         (self.folder / JOB).write_text(json.dumps(task), encoding="utf-8")
         with _AT_ONCE:
             code = _run(self.folder, 2 * limits.seconds)
-        if code:
+        if code != 0:
             raise UnparsableDocumentError(f"{job.name}: {self._reason(code, limits)}")
 
     def _reason(self, code: int | None, limits: ParsingLimits) -> str:

@@ -19,7 +19,11 @@ from opx.ingestion.parsing.restructured_parsing import SphinxParser
 from opx.ingestion.parsing.restructured_writing import markdown
 from opx.ingestion.parsing.source import ParsedSource, Source
 
-MAX_CHARACTERS = 2 * 1024 * 1024
+MAX_CHARACTERS = 512 * 1024
+MAX_LINES = 20_000
+MAX_MARKS = 5_000
+"""Directives, targets, references and underlines: docutils compares each with others of its kind."""
+
 MAX_PARAGRAPH = 32 * 1024
 """Characters between two blank lines: for each mark that isn't closed docutils reads on to the end of the paragraph."""
 
@@ -27,6 +31,7 @@ MAX_INDENT = 60
 """Columns, and marks of lists in a line: each level costs docutils a dozen frames of the stack."""
 
 _NESTED = re.compile(rf"[ \t]{{{MAX_INDENT * 4},}}|(?:[-*+•|>:.][ \t]+|\S\.[ \t]+){{{MAX_INDENT // 2},}}")
+_MARKS = re.compile(r"^[ \t]*(?:\.\.[ \t]|__[ \t]|[=~^\"'`#*+.:_-]{2,}[ \t]*$)|_(?!\w)", re.MULTILINE)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _SETTINGS = {
     "file_insertion_enabled": False,
@@ -53,13 +58,14 @@ def parse_restructured_text(source: Source) -> ParsedSource:
     name = source.name
     lines = not_blank(text_lines(source), name, "there is nothing but white space in it; upload it again")
     held: list[str] = []
-    size = paragraph = 0
+    size = paragraph = marks = 0
     problem = ""
     for line in lines:
         held.append(line)
         size += len(line)
         paragraph = paragraph + len(line) if line.strip() else 0
-        problem = _problem(line, size, paragraph)
+        marks += len(_MARKS.findall(line))
+        problem = _problem(line, size, paragraph) or _too_many(len(held), marks)
         if problem:
             break
     document = None if problem else _document("".join(held))
@@ -81,6 +87,12 @@ def _problem(line: str, size: int, paragraph: int) -> str:
     if paragraph > MAX_PARAGRAPH:
         return f"a paragraph has more than {MAX_PARAGRAPH // 1024} KiB"
     return "it is nested too deeply" if _NESTED.match(line) else ""
+
+
+def _too_many(lines: int, marks: int) -> str:
+    if marks > MAX_MARKS:
+        return f"it has more than {MAX_MARKS:,} directives, references and underlines"
+    return f"it has more than {MAX_LINES:,} lines" if lines > MAX_LINES else ""
 
 
 def _document(text: str) -> nodes.document | None:

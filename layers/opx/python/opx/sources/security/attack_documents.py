@@ -12,8 +12,13 @@ from opx.sources.workplace.markdown import facts, fenced, joined, nested, one_li
 from opx.sources.workplace.relationships import block, reference, relation
 from opx.sources.workplace.shapes import items, maybe_text, utc
 
-NOTICE = "© The MITRE Corporation. ATT&CK® is reproduced with its permission (ATT&CK Terms of Use)."
+NOTICE = (
+    "© The MITRE Corporation. This work is reproduced and distributed with the permission of The MITRE Corporation."
+)
+"""Asked for by ATT&CK's terms of use, with a year; it is left out, or every document would change with it."""
 _MAX_TAGS = 20
+_MAX_TAG = 50
+"""Characters. Metadata of an object in S3 have 2 KB in all."""
 _CITATION = re.compile(r"\(Citation: [^()]*(?:\([^()]*\)[^()]*)*\)")
 _OWN_LINK = re.compile(r"\[([^\[\]]*)\]\(https?://attack\.mitre\.org/[a-z]+/([A-Z0-9]+)(?:/(\d{3}))?/?\)")
 _CODE = re.compile(r"<code>(.*?)</code>", re.DOTALL)
@@ -54,7 +59,7 @@ def _tags(entry: Entry) -> list[str]:
     phases = [maybe_text(phase, "phase_name") for phase in items(entry.fields, "kill_chain_phases")]
     aliases = [*entry.listed("aliases"), *entry.listed("x_mitre_aliases")]
     found = [entry.attack_id, entry.kind, *phases, *entry.listed("x_mitre_platforms"), *aliases]
-    return [one_line(tag)[:100] for tag in dict.fromkeys(found) if tag.strip()][:_MAX_TAGS]
+    return [one_line(tag)[:_MAX_TAG] for tag in dict.fromkeys(found) if tag.strip()][:_MAX_TAGS]
 
 
 def _facts(entry: Entry, knowledge: Knowledge) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opx.sources.workplace.markdown import one_line
-from opx.sources.workplace.shapes import OddRecordError, items, maybe_text, text
+from opx.sources.workplace.shapes import OddRecordError, items, maybe_text, member, text
 
 _PART = re.compile(r"(?:\\.|[^:\\])+")
 _ESCAPED = re.compile(r"\\(.)")
@@ -97,7 +97,7 @@ def affected_lines(configurations: Iterable[Any]) -> Iterator[str]:
 def _configuration(configuration: Any) -> Iterator[str]:
     nodes = items(configuration, "nodes")
     together = _operator(configuration) == "AND" and len(nodes) > 1
-    negated = bool(configuration.get("negate"))
+    negated = member(configuration, "negate") is True
     if not (together or negated):
         for node in nodes:
             yield from _node(node, 0)
@@ -109,7 +109,7 @@ def _configuration(configuration: Any) -> Iterator[str]:
 
 def _node(node: Any, depth: int) -> Iterator[str]:
     lines = list(_products(items(node, "cpeMatch"), inside=depth > 0))
-    negated = bool(node.get("negate")) if isinstance(node, Mapping) else False
+    negated = member(node, "negate") is True
     alone = len(lines) == 1
     joined = "all" if _operator(node) == "AND" else "any"
     indent = "  " * depth

@@ -39,8 +39,8 @@ def cve_id(record: Any) -> str:
 
 def cve_document(record: Any, feeds: Feeds) -> SourceDocument:
     """The document of an element of `vulnerabilities`. Raises `OddRecordError`."""
-    cve = record["cve"]
     name = cve_id(record)
+    cve = record["cve"]
     description = _description(cve)
     rated = scores(cve)
     exploited = feeds.kev.entries.get(name) or _as_nvd_has_it(cve)

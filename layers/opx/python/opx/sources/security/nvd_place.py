@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -45,5 +45,6 @@ class Place:
 
 
 def placed(cursor: Cursor) -> Place:
-    """The place that a cursor names."""
-    return Place(**{**cursor, "stage": Stage(cursor.get("stage", Stage.BEGIN))})
+    """The place that a cursor names, which may be from before an upgrade: what isn't known of it is left out."""
+    known = {each.name: cursor[each.name] for each in fields(Place) if each.name in cursor}
+    return Place(**{**known, "stage": Stage(cursor.get("stage", Stage.BEGIN))})

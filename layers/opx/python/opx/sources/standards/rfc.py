@@ -24,7 +24,10 @@ BASE_URL = "https://www.rfc-editor.org"
 PAGE_DOCUMENTS = 20
 _INDEX_BYTES = 96 * 1024 * 1024
 _RANGE = re.compile(r"(?:RFC\s*)?(\d{1,5})(?:\s*-\s*(?:RFC\s*)?(\d{1,5}))?\Z", re.IGNORECASE)
-_MAX_TAGS = 20
+_MAX_TAGS = 12
+_MAX_TAG = 60
+_MAX_AUTHORS = 250
+"""Characters. Metadata of an object in S3 have 2 KB in all; RFCs have up to 30 authors and 50 keywords."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ def rfc_document(entry: RfcEntry, text: str, base: str) -> SourceDocument:
         "title": f"{entry.name}: {entry.title}",
         "source_uri": f"{base}/info/rfc{entry.number}",
         "tags": _tags(entry),
-        "author": ", ".join(entry.authors)[:500],
+        "author": _listed_authors(entry),
     }
     if entry.published:
         metadata.update(created_at=entry.published, last_updated=entry.published)
@@ -169,7 +172,12 @@ def _facts(entry: RfcEntry) -> str:
 def _tags(entry: RfcEntry) -> list[str]:
     marks = ["obsolete", *(f"obsoleted-by:{other.replace(' ', '')}" for other in entry.obsoleted_by)]
     found = [entry.status.lower(), *(marks if entry.obsoleted_by else []), entry.group, *entry.keywords]
-    return [tag[:100] for tag in dict.fromkeys(found) if tag][:_MAX_TAGS]
+    return [tag[:_MAX_TAG] for tag in dict.fromkeys(found) if tag][:_MAX_TAGS]
+
+
+def _listed_authors(entry: RfcEntry) -> str:
+    told = ", ".join(entry.authors)
+    return told if len(told) <= _MAX_AUTHORS else told[:_MAX_AUTHORS].rpartition(", ")[0] + " and others"
 
 
 def _is_about(entry: RfcEntry, topics: list[str]) -> bool:

@@ -23,9 +23,13 @@ _NOT_PUBLIC = tuple(
         (
             "100.64.0.0/10",  # shared by a carrier's customers; also some clouds' metadata
             "168.63.129.16/32",  # Azure's own services for its machines
+            "192.0.0.0/24",  # protocols of the IETF; also a cloud's metadata
             "192.88.99.0/24",  # relays of 6to4
             "::/96",  # IPv4 in IPv6, as it was first
             "64:ff9b:1::/48",  # NAT64 within a network
+            "2001::/23",  # protocols of the IETF
+            "3fff::/20",  # documentation
+            "5f00::/16",  # segment routing
             "fec0::/10",  # site-local
         ),
     )

@@ -21,7 +21,7 @@ from opx.sources.web.frontier import Frontier, Visit
 from opx.sources.web.page_notes import NOTHING, PageNotes, State, notes_of
 from opx.sources.web.pages import iso_date
 from opx.sources.web.robots import Robots
-from opx.sources.web.urls import CrawlScope, document_key, identity, may_be_document, page_url
+from opx.sources.web.urls import CrawlScope, file_key, identity, may_be_document, page_key, page_url
 
 BATCH_VISITS = 20
 BATCH_BYTES = 4 * 1024 * 1024
@@ -126,7 +126,7 @@ class Crawl:
 
     def _visit(self, visit: Visit) -> None:
         notes = notes_of(self._web.recall(visit.url))
-        known = notes.key if notes and notes.key else document_key(visit.url, ".md")
+        known = notes.key if notes and notes.key else page_key(visit.url)
         try:
             self._ask(visit, notes, known)
         except (SourceRefusedError, ForbiddenAddressError, UnparsableDocumentError) as exc:
@@ -229,14 +229,14 @@ class Crawl:
         if redirected and not (self._scope.has(address) and self._robots.allows(address)):
             if not visit.depth:
                 reason = f"{visit.url} leads to {address}, which does not belong to the crawl"
-                self._batch.refused.append(Refused(document_key(visit.url, ".md"), reason))
+                self._batch.refused.append(Refused(page_key(visit.url), reason))
             return PageNotes(url=redirected), None
         extension = extension_of(reply)
         if extension == HTML:
             return self._page(visit, reply, address, redirected)
         if not extension or not reply.body:
             return PageNotes(url=redirected), None
-        key = document_key(address, extension)
+        key = file_key(address, extension)
         digest = stable_hash("file", hashlib.sha256(reply.body).hexdigest())[:16]
         changed = _changed(visit)
         document = SourceDocument(key, reply.body, {"source_uri": address, **changed})
@@ -248,7 +248,7 @@ class Crawl:
         from opx.sources.web.pages import read_page
 
         page = read_page(reply)
-        key = document_key(address, ".md")
+        key = page_key(address)
         notes = PageNotes(url=redirected, canonical=page.canonical, key=key, links=page.links)
         if not page.indexed:
             return notes, None

@@ -21,7 +21,7 @@ from opx.sources.connector import Connector, SourceTools
 from opx.sources.web.feed_entries import FeedEntry, feed_entries
 from opx.sources.web.files import HTML, extension_of
 from opx.sources.web.robots import Robots
-from opx.sources.web.urls import document_key, page_url
+from opx.sources.web.urls import page_key, page_url
 
 BATCH = 100
 BATCH_OF_ARTICLES = 10
@@ -72,7 +72,7 @@ class WebFeed(Connector[FeedOptions]):
                 failures.append(exc)
                 if len(failures) == len(self.options.urls):
                     raise
-                refused = (Refused(document_key(page_url(url, ""), ".xml"), str(exc)),)
+                refused = (Refused(page_key(page_url(url, "")), str(exc)),)
                 yield Page(refused=refused, cursor={"feed": number + 1})
 
     def probe(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import io
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,11 +14,12 @@ from opx.domain.ids import stable_hash
 from opx.domain.times import iso_time
 from opx.errors import SourceShapeError, UnparsableDocumentError
 from opx.ports.sources import WebReply
-from opx.sources.web.urls import document_key, page_url
+from opx.sources.web.urls import page_key, page_url
 
 MAX_TITLE = 500
 MAX_TAGS = 50
 MAX_TAG = 128
+_ROOT = re.compile(rb"<(?:\w+:)?(?:rss|feed|rdf)\b", re.IGNORECASE)
 _ENDS = (b"</rss>", b"</feed>", b"</rdf:rdf>")
 
 
@@ -38,6 +40,9 @@ def feed_entries(reply: WebReply, *, limit: int) -> Iterator[FeedEntry]:
     and for one that breaks off."""
     import feedparser
 
+    prolog = _ROOT.split(reply.body.replace(b"\0", b""), maxsplit=1)[0]  # without the zeros of UTF-16
+    if b"<!entity" in prolog.lower():
+        raise SourceShapeError(f"{reply.url}: the feed declares entities, which may grow beyond measure")
     try:
         parsed = feedparser.parse(
             io.BytesIO(reply.body),
@@ -67,21 +72,22 @@ def _key(entry: Mapping[str, Any], feed: str) -> str:
     """From the entry's id, which stays when its article moves; or else from its link, or what is written in it."""
     name = str(entry.get("id") or entry.get("link") or "").strip()
     if page_url(name, ""):
-        return document_key(page_url(name, ""), ".md")
+        return page_key(page_url(name, ""))
     if not name:
         name = stable_hash("entry", str(entry.get("title", "")), str(entry.get("published", "")), _raw(entry)[1])[:24]
-    return document_key(f"{urlsplit(feed).scheme}://{urlsplit(feed).netloc}/{name}", ".md")
+    return page_key(f"{urlsplit(feed).scheme}://{urlsplit(feed).netloc}/{name}")
 
 
 def _entry(entry: Mapping[str, Any], key: str, feed: str) -> FeedEntry:
     link = page_url(feed, str(entry.get("link") or ""))
-    changed = _moment(entry.get("updated_parsed")) or _moment(entry.get("published_parsed"))
+    created = _moment(entry, "published_parsed")
+    changed = _moment(entry, "updated_parsed") or created
     metadata = {
         "title": _plain(str(entry.get("title") or ""))[:MAX_TITLE],
         "source_uri": link or feed,
         "author": _plain(str(entry.get("author") or ""))[:MAX_TITLE],
         "tags": _tags(entry),
-        "created_at": _moment(entry.get("published_parsed")),
+        "created_at": created,
         "last_updated": changed,
     }
     return FeedEntry(key, link, _text(entry, key), changed, {name: value for name, value in metadata.items() if value})
@@ -98,7 +104,7 @@ def _text(entry: Mapping[str, Any], key: str) -> str:
     from opx.ingestion.parsing.html import read_fragment
 
     kind, value = _raw(entry)
-    if kind == "text/plain" or not value:
+    if kind == "text/plain" or not ("<" in value or "&" in value):
         return value
     try:
         return read_fragment(value, key).strip()
@@ -118,9 +124,10 @@ def _tags(entry: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(term for term in terms if term))[:MAX_TAGS]
 
 
-def _moment(parsed: Any) -> str:
-    """feedparser gives times in UTC; "" for none, and for one before there were computers to write it."""
+def _moment(entry: Mapping[str, Any], name: str) -> str:
+    """feedparser gives times in UTC; "" for none, and for one that nobody wrote an entry at."""
+    parsed = entry[name] if name in entry else None  # noqa: SIM401 - `get` falls back to another name, and warns
     try:
-        return iso_time(calendar.timegm(parsed)) if parsed and parsed[0] > 1970 else ""
+        return iso_time(calendar.timegm(parsed)) if parsed and 1970 < parsed[0] < 2100 else ""
     except (ValueError, OverflowError, OSError):
         return ""

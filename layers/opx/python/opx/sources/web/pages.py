@@ -45,7 +45,8 @@ def read_page(reply: WebReply) -> WebPage:
     def prepare(soup: BeautifulSoup) -> None:
         _heed_robots(soup, reply, page)
         base = _base(soup, reply.url)
-        canonical = page_url(base, _named(soup, "link", "rel", "canonical", "href"))
+        named = _named(soup, "link", "rel", "canonical", "href")
+        canonical = page_url(base, named) if named else ""
         page.canonical = canonical if identity(canonical) != identity(page_url(reply.url, "")) else ""
         page.links = tuple(dict.fromkeys(_links(soup, base))) if page.followed else ()
         page.metadata = _dates(soup) | _title(soup)

@@ -6,6 +6,7 @@ import mimetypes
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
@@ -36,11 +37,19 @@ def page_url(base: str, reference: str) -> str:
     """The address that a page refers to, in the form in which it is asked for: without fragment, tracking parameters
     and session ids, other parameters in order. "" for what is no address on the web."""
     try:
-        joined = urljoin(base, _SESSION.sub("", reference.strip()))
-        if not joined.lower().startswith(("http://", "https://")) or len(joined) > MAX_URL:
-            return ""
-        target = target_of(joined)
-    except (ForbiddenAddressError, ValueError):
+        return _normalised(urljoin(base, _SESSION.sub("", reference.strip())))
+    except ValueError:
+        return ""
+
+
+@lru_cache(maxsize=8192)
+def _normalised(url: str) -> str:
+    """Cached, as the pages of a site have most of their links in common."""
+    if not url.lower().startswith(("http://", "https://")) or len(url) > MAX_URL:
+        return ""
+    try:
+        target = target_of(url)
+    except ForbiddenAddressError:
         return ""
     address, mark, query = target.url.partition("?")
     if not mark:
@@ -56,13 +65,23 @@ def identity(url: str) -> str:
     return path.rstrip("/") + mark + query
 
 
-def document_key(url: str, extension: str) -> str:
-    """The key of the page's document, which is read by its extension; `.md` for one that became Markdown."""
+def page_key(url: str) -> str:
+    """The key of a page's document, which is Markdown; one that ends like a file of another format gets `.md`."""
     key = identity(url)
     suffix = PurePosixPath(key).suffix.lower()
-    if suffix != extension and (extension != ".md" or is_known(suffix)):
-        key += extension
-    return key if len(key) <= MAX_KEY else f"{key[: MAX_KEY - 80]}-{stable_hash('page', url)[:16]}{extension}"
+    return _bounded(key, ".md" if is_known(suffix) and suffix != ".md" else "")
+
+
+def file_key(url: str, extension: str) -> str:
+    """The key of a file's document, by whose extension it is read."""
+    key = identity(url)
+    return _bounded(key, "" if PurePosixPath(key).suffix.lower() == extension else extension)
+
+
+def _bounded(key: str, extension: str) -> str:
+    if len(key) + len(extension) <= MAX_KEY:
+        return key + extension
+    return f"{key[: MAX_KEY - 80]}-{stable_hash('page', key)[:16]}{extension or PurePosixPath(key).suffix[:10]}"
 
 
 def may_be_document(url: str) -> bool:

@@ -1,4 +1,4 @@
-"""The history of a git repository on this machine: a document a commit.
+"""The history of a git repository, on this machine or at an address: a document a commit.
 
 Commits never change: those that were taken in before are only named. All that the branches reach are named in every pull,
 so that commits that are reached no more, after a history was rewritten, are noticed.
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.web.addresses import AddressBook
 from opx.sources.workplace.git_documents import CommitReader
+from opx.sources.workplace.git_remote import Remote, fetched
 from opx.sources.workplace.shapes import OddRecordError
 
 if TYPE_CHECKING:
@@ -28,31 +30,39 @@ MAX_BRANCHES = 50
 
 @dataclass(frozen=True, slots=True)
 class GitHistoryOptions:
-    """`path` is a working copy or a bare repository; something else keeps it up to date, such as `git fetch`. Without
-    `branches`, the history of HEAD is read. `web_url` is where a commit's page is, without its id at the end
-    (`https://example.org/project/commit`). `issue_projects`: keys of Jira projects whose issues messages name; without,
-    all that looks like one.
+    """`path` is a working copy or a bare repository, which something else keeps up to date, such as `git fetch`; or `url`
+    is where it is (https), and its history is fetched in every pull, without the contents of files: then lines aren't
+    counted. `user` and `token_secret` log in there. Without `branches`, the history of HEAD is read.
+
+    `web_url` is where a commit's page is, without its id at the end (`https://example.org/project/commit`).
+    `issue_projects`: keys of Jira projects whose issues messages name; without, all that looks like one.
     """
 
-    path: str
+    path: str = ""
+    url: str = ""
     branches: tuple[str, ...] = ()
+    user: str = "x-access-token"
+    token_secret: str = ""
     web_url: str = ""
     issue_projects: tuple[str, ...] = ()
     skip_merges: bool = False
+    max_bytes: int = 200 * 1024 * 1024
+    seconds: float = 600.0
 
 
 class GitHistoryConnector(Connector[GitHistoryOptions]):
-    """Reads what is on this machine; nothing is fetched."""
+    """Reads commits that weren't taken in before."""
 
     options_type = GitHistoryOptions
 
     def __init__(self, definition: SourceDefinition, options: GitHistoryOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
+        if bool(options.path) == bool(options.url):
+            raise InvalidInputError(f"{self.name}: give path or url")
         self._path = Path(options.path).expanduser()
-        if not self._path.is_absolute():
-            raise InvalidInputError(
-                f"{self.name}: path must be a folder of this machine, not {options.path!r}; `git clone --mirror` it first"
-            )
+        if options.path and not self._path.is_absolute():
+            raise InvalidInputError(f"{self.name}: path must be absolute, not {options.path!r}")
+        self._addresses = tools.addresses or AddressBook().addresses_of
         if len(options.branches) > MAX_BRANCHES:
             raise InvalidInputError(f"{self.name}: at most {MAX_BRANCHES} branches, not {len(options.branches)}")
         self._known = tools.known
@@ -104,7 +114,7 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
             return [self._tip(repo, name) for name in names]
         except KeyError as exc:
             missing = exc.args[0].decode(errors="replace") if exc.args and isinstance(exc.args[0], bytes) else "HEAD"
-            raise SourceRefusedError(f"{self.name}: {self._path} has no commits on {missing}") from exc
+            raise SourceRefusedError(f"{self.name}: {self._where} has no commits on {missing}") from exc
 
     def _tip(self, repo: Repo, name: bytes) -> bytes:
         """A branch of this repository, or as it was last fetched."""
@@ -122,10 +132,25 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
                 if not (self.options.skip_merges and len(entry.commit.parents) > 1):
                     yield entry.commit.id
         except (MissingCommitError, KeyError) as exc:
-            raise SourceShapeError(f"{self.name}: the history in {self._path} is not whole: {exc}") from exc
+            raise SourceShapeError(f"{self.name}: the history in {self._where} is not whole: {exc}") from exc
+
+    @property
+    def _where(self) -> str:
+        return self.options.url or str(self._path)
 
     @contextmanager
     def _opened(self) -> Iterator[Repo]:
+        opened = fetched(self._remote(), self._addresses) if self.options.url else self._local()
+        with opened as repo:
+            yield repo
+
+    def _remote(self) -> Remote:
+        options = self.options
+        token = self.secrets.get(options.token_secret).strip() if options.token_secret else ""
+        return Remote(options.url, options.branches, options.user, token, options.max_bytes, options.seconds)
+
+    @contextmanager
+    def _local(self) -> Iterator[Repo]:
         from dulwich.errors import NotGitRepository
         from dulwich.repo import Repo
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from email import policy
 from email.errors import MessageError
 from email.header import decode_header, make_header
@@ -62,12 +63,9 @@ def _date(headers: Message) -> str:
 
 
 def _decoded(headers: Message, name: str) -> str:
-    """A header in one line, its encoded words decoded (RFC 2047); as it is if they are wrong."""
-    value = headers.get(name)
-    if value is None:
-        return ""
-    try:
-        decoded = str(make_header(decode_header(value)))
-    except (MessageError, LookupError, ValueError):
-        decoded = str(value)
-    return one_line(well_formed(decoded))[:500]
+    """A header in one line: encoded words decoded (RFC 2047), bytes taken for UTF-8; as it is if they are wrong."""
+    raw = next((str(value) for key, value in headers.raw_items() if key.lower() == name.lower()), "")
+    text = raw.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    with suppress(MessageError, LookupError, ValueError):
+        text = str(make_header(decode_header(text)))
+    return one_line(well_formed(text))[:500]

@@ -24,7 +24,7 @@ from opx.sources.workplace.slack_text import slack_markdown
 
 PAGE_DOCUMENTS = 100
 MAX_OPEN_THREADS = 20_000
-"""Threads that are held at a time; of more, the oldest is given as it is."""
+"""Threads that are held at a time; of more, the oldest is given without what is said later."""
 
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})\.json\Z")
 _LISTS = ("channels.json", "groups.json")
@@ -130,6 +130,7 @@ class _Reader:
         self._channel = channel
         self._url = workspace_url.rstrip("/")
         self._open: dict[str, _Thread] = {}
+        self._early: set[str] = set()
         self._documents: list[SourceDocument] = []
         self._refused: list[Refused] = []
 
@@ -142,7 +143,8 @@ class _Reader:
             for key in [key for key, thread in self._open.items() if thread.until and thread.until < following]:
                 self._close(key)
             while len(self._open) > MAX_OPEN_THREADS:
-                self._close(next(iter(self._open)))
+                self._early.add(oldest := next(iter(self._open)))
+                self._close(oldest)
             if len(self._documents) >= PAGE_DOCUMENTS:
                 yield self._page(done)
         for key in list(self._open):
@@ -180,6 +182,8 @@ class _Reader:
         thread = maybe_text(record, "thread_ts")
         if not thread or (thread == ts and not member(record, "reply_count")):
             alone.append(record)
+            return
+        if thread in self._early:
             return
         held = self._open.setdefault(thread, _Thread())
         held.messages.append(record)
