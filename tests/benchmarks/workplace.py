@@ -179,7 +179,12 @@ def _make_export(path: Path) -> None:
 
 
 def _slack_message(began: int, number: int) -> dict[str, Any]:
-    message = {"type": "message", "user": "U1", "text": TEXT[:200] + f" {number}", "ts": f"{began + number:.6f}"}
+    message: dict[str, Any] = {
+        "type": "message",
+        "user": "U1",
+        "text": TEXT[:200] + f" {number}",
+        "ts": f"{began + number:.6f}",
+    }
     if number % 2:
         first = began + number // 10 * 10 + 1
         message |= {"thread_ts": f"{first:.6f}", "reply_count": 4, "latest_reply": f"{first + 8:.6f}"}

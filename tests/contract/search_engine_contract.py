@@ -49,7 +49,15 @@ class SearchEngineContract:
         assert found(engine, "disk full") == []
 
     def test_chunks_come_back_as_they_were_put(self, engine: SearchEngine, put: Put) -> None:
-        one = an_entry("disk full\n\n  Größe 日本語", tags=("a", "b"), trust=0.95, section=("A", "B > C"), index=3)
+        one = an_entry(
+            "disk full\n\n  Größe 日本語",
+            tags=("a", "b"),
+            trust=0.95,
+            section=("A", "B > C"),
+            index=3,
+            flags=("suspected_instruction", "other"),
+            fingerprint="00ff00ff00ff00ff",
+        )
         two = an_entry("disk down", source="two.md", section=(), tier=Tier.INTERNET, trust=0.55, language="de")
         put(one, two)
         assert search(engine, "disk").chunks == {entry.indexed.entry_id: entry.indexed for entry in (one, two)}

@@ -252,15 +252,6 @@ class SearchIndexContract(SearchEngineContract):
         response = index.search(SearchRequest(EVERYONE, text="disk", vector=a_unit_vector(1), depth=1))
         assert response.chunks == {e.indexed.entry_id: e.indexed for e in (one, two)}
 
-    def test_flags_and_fingerprint_come_back_as_they_were_put(self, index: SearchIndex) -> None:
-        flagged = an_entry("disk full", flags=("suspected_instruction", "other"), fingerprint="00ff00ff00ff00ff")
-        plain = an_entry("disk empty", source="two.md")
-        fill(index, flagged, plain)
-        found = lexical(index, "disk").chunks
-        assert found == {entry.indexed.entry_id: entry.indexed for entry in (flagged, plain)}
-        assert found[plain.indexed.entry_id].flags == ()
-        assert found[plain.indexed.entry_id].fingerprint == ""
-
     def test_flags_and_fingerprint_outlive_a_change_of_other_entries(self, index: SearchIndex) -> None:
         kept = an_entry("kept disk", index=0, document_id="d", flags=("x",), fingerprint="0123456789abcdef")
         dropped = an_entry("dropped", index=1, document_id="d")

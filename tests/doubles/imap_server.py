@@ -7,6 +7,7 @@ import re
 import socketserver
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,7 +30,8 @@ class Folder:
 @dataclass
 class ImapDouble:
     """`commands` are those that were received. `hang_up_at` ends the connection at the command that begins so, `extra`
-    are bytes by which each literal is declared too long, `silent` answers nothing."""
+    are bytes by which each literal is declared too long, `without` is a fact about folders that isn't said, `drip` are
+    seconds before each byte."""
 
     port: int
     ca_file: Path
@@ -39,6 +41,7 @@ class ImapDouble:
     refuse_at: str = ""
     extra: int = 0
     without: str = ""
+    drip: float = 0.0
 
     def fetched(self) -> list[int]:
         """Numbers whose bytes were sent."""
@@ -133,7 +136,8 @@ class _Handler(socketserver.StreamRequestHandler):
 
     def on_uid_search(self, command: str) -> str:
         first, last = map(int, command.split()[3].split(":"))
-        found = [uid for uid in self.folder.messages if first <= uid <= last and uid not in self.folder.deleted]
+        hidden = self.folder.deleted if "UNDELETED" in command else ()
+        found = [uid for uid in self.folder.messages if first <= uid <= last and uid not in hidden]
         self._send(("* SEARCH " + " ".join(map(str, found))).encode())
         return "OK done"
 
@@ -151,7 +155,12 @@ class _Handler(socketserver.StreamRequestHandler):
         return "OK done"
 
     def _send(self, line: bytes) -> None:
-        self.wfile.write(line + b"\r\n")
+        data = line + b"\r\n"
+        if not self.server.double.drip:
+            self.wfile.write(data)
+        for place in range(len(data) if self.server.double.drip else 0):
+            time.sleep(self.server.double.drip)
+            self.wfile.write(data[place : place + 1])
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:

@@ -83,7 +83,9 @@ class TestHits:
 
 class TestAnswers:
     def test_provenance_of_copies_is_in_the_result(self, tmp_path: Path) -> None:
-        corpus = {f"documents/runbooks/{name}.md": f"# {TITLE}\n\n{text}\n" for name, text in (("a", TEXT), ("b", COPY))}
+        corpus = {
+            f"documents/runbooks/{name}.md": f"# {TITLE}\n\n{text}\n" for name, text in (("a", TEXT), ("b", COPY))
+        }
         with a_system(tmp_path, corpus) as system:
             results = system.query_service(Identity()).query(TITLE, ANY)
         found = [result for result in results if result.title == TITLE]

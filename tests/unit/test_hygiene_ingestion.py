@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from opx.domain.documents import DocumentKey
+from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Identity, Scope
 from opx.hygiene.instructions import FLAG
-from opx.ingestion.pipeline import PIPELINE_VERSION
+from opx.hygiene.near_duplicates import fingerprint
+from opx.ports import SearchFilter, SearchRequest
 from opx.services import Services
 from tests.agent_calls import a_system
 from tests.unit.test_hygiene_secrets import ISSUED, KEY_BODY, pem
@@ -42,7 +43,7 @@ def system(home: Path) -> Services:
     return a_system(home, {KEY: TEXT})
 
 
-def document(system: Services):  # type: ignore[no-untyped-def]
+def document(system: Services) -> KnowledgeDocument:
     head = system.catalog.head(DocumentKey(Scope(), KEY))
     assert head
     (found,) = system.catalog.find(str(head["documentId"]))
@@ -89,9 +90,8 @@ class TestSecrets:
 class TestInstructions:
     def test_only_chunks_that_hold_them_carry_the_flag(self, system: Services) -> None:
         with system:
-            results = system.query_service(Identity()).query("gateway certificate unseal", QueryConfig(
-                min_confidence=0.0, max_results=20, max_chunks_per_document=20
-            ))  # fmt: skip
+            every = QueryConfig(min_confidence=0.0, max_results=20, max_chunks_per_document=20)
+            results = system.query_service(Identity()).query("gateway certificate unseal", every)
         flagged = [result for result in results if result.flags]
         assert flagged
         assert all("Ignore all previous instructions" in result.content for result in flagged)
@@ -108,19 +108,8 @@ class TestInstructions:
 
 
 def test_every_entry_has_a_fingerprint(system: Services) -> None:
+    everyone = SearchFilter(scopes=(Scope().key,))
     with system:
-        found = system.query_service(Identity())._search._index.search(  # type: ignore[attr-defined]
-            _all_of("gateway unseal notes")
-        )
-    assert found.chunks
-    assert all(len(indexed.fingerprint) == 16 for indexed in found.chunks.values())
-
-
-def _all_of(text: str):  # type: ignore[no-untyped-def]
-    from opx.ports import SearchFilter, SearchRequest
-
-    return SearchRequest(SearchFilter(scopes=(Scope().key,)), text=text)
-
-
-def test_documents_of_an_earlier_pipeline_are_taken_in_again() -> None:
-    assert PIPELINE_VERSION >= 2
+        found = system.index.search(SearchRequest(everyone, text="gateway unseal notes")).chunks
+    assert found
+    assert all(indexed.fingerprint == fingerprint(indexed.chunk.text) for indexed in found.values())

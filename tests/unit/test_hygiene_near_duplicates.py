@@ -18,7 +18,9 @@ TEXT = (
 )
 
 
-def chunk(content: str = TEXT, *, title: str = "Replication lag", section: tuple[str, ...] = ("Steps",)) -> DocumentChunk:
+def chunk(
+    content: str = TEXT, *, title: str = "Replication lag", section: tuple[str, ...] = ("Steps",)
+) -> DocumentChunk:
     return a_chunk(content, title=title, section=section)
 
 
@@ -106,6 +108,12 @@ class TestNearDuplicates:
     def test_equal_texts_under_other_headings_are_one_if_they_say_enough(self) -> None:
         assert are_near_duplicates(chunk(title="Lag"), chunk(title="Standby falls behind"))
         assert not are_near_duplicates(chunk("Restart it.", title="Pod"), chunk("Restart it.", title="Node"))
+
+    def test_equal_texts_about_other_identifiers_are_none(self) -> None:
+        one, other = (chunk(title=name, section=(name, "Impact")) for name in ("NodeReceiveErrs", "NodeTransmitErrs"))
+        assert not are_near_duplicates(one, other)
+        plain = [chunk(title="Errors", section=(name, "Impact")) for name in ("NodeReceiveErrs", "NodeTransmitErrs")]
+        assert are_near_duplicates(*plain)
 
     def test_headings_may_be_written_otherwise(self) -> None:
         similar = chunk(edited(TEXT, 0.05), title="ReplicationLag", section=("Runbook", "Steps"))

@@ -88,7 +88,7 @@ def test_plain_text_and_markdown_without_front_matter_declare_no_title() -> None
 # -- which format ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["a", "a.yaml", "README", "folder.d/a"])
+@pytest.mark.parametrize("name", ["a", "a.unknown", "README", "folder.d/a"])
 def test_text_of_an_unknown_extension_is_plain(name: str) -> None:
     assert text_of("key: <b>value</b>\n", name) == "key: <b>value</b>\n"
 

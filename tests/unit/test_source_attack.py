@@ -90,7 +90,7 @@ def test_technique_says_what_helps_and_who_uses_it(site: MisbehavingSite, web: H
     assert "- **Tactics**: TA0002 Execution" in told
     assert "- **Platforms**: Linux, Windows" in told
     assert "## Sub-techniques\n\n- T1059.001 PowerShell" in told
-    assert "## Mitigations\n\n- M1038 Execution Prevention: Allow known scripts only." in told
+    assert "## Mitigations\n\n- M1038 Execution Prevention: Allow known scripts only.\n" in told
     assert "## Used by\n\n- **Group**: Bear (G0007)" in told
 
 
@@ -175,6 +175,23 @@ def test_deprecated_mitigation_with_a_techniques_id_leaves_the_technique(site: M
     corpus = pulled(site, web, SHELL, old, a_link("mitigates", old, SHELL))
     assert list(corpus.documents) == ["technique/T1059"]
     assert "Shell Mitigation" not in corpus.text("technique/T1059")
+
+
+def test_revoked_object_with_the_id_of_a_living_one_withdraws_nothing(site: MisbehavingSite, web: HttpWeb) -> None:
+    old = SHELL | {"id": "attack-pattern--old", "revoked": True}
+    corpus = pulled(site, web, SHELL, old)
+    assert corpus.withdrawn == []
+    assert list(corpus.documents) == ["technique/T1059"]
+
+
+def test_deprecated_relationship_is_left_out(site: MisbehavingSite, web: HttpWeb) -> None:
+    link = a_link("mitigates", PREVENTION, SHELL) | {"x_mitre_deprecated": True}
+    assert "M1038" not in pulled(site, web, SHELL, PREVENTION, link).text("technique/T1059")
+
+
+def test_tactic_of_another_domain_with_the_same_name_is_another(site: MisbehavingSite, web: HttpWeb) -> None:
+    other = a_tactic("TA0041", "Execution", "execution") | {"x_mitre_domains": ["mobile-attack"]}
+    assert "TA0041" not in pulled(site, web, SHELL, EXECUTION, other).text("technique/T1059")
 
 
 # -- bundles

@@ -309,6 +309,24 @@ def test_the_next_page_is_only_asked_of_the_same_site() -> None:
         assert site.requests[-1].parameters.get("cursor") == "c9"
 
 
+def test_the_same_listing_again_and_again_is_no_endless_pull() -> None:
+    with MisbehavingSite() as site:
+        wiki = Wiki(site, "cloud")
+        wiki.start()
+        site.page("/wiki/api/v2/pages", {"results": [], "_links": {"next": "/wiki/api/v2/pages?cursor=c1"}})
+        with pytest.raises(SourceShapeError, match="same page"):
+            pulled(wiki.connector())
+
+
+def test_a_page_that_is_listed_twice_is_read_once() -> None:
+    with MisbehavingSite() as site:
+        wiki = Wiki(site, "server", limit=20)
+        wiki.add(*(Written(str(number)) for number in range(1, 61)))
+        wiki.start()
+        pulled(wiki.connector())
+        assert max(site.asked(f"/rest/api/content/{number}") for number in range(1, 61)) == 1
+
+
 def test_a_server_that_is_down_is_told(wiki: Wiki) -> None:
     wiki.start()
     wiki.site.fail("/wiki/api/v2/pages" if wiki.kind == "cloud" else "/rest/api/content", status=502, times=9)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from opx.domain.sources import PullRequest
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.sources.connector import Connector
 from opx.sources.web.client import HttpWeb
@@ -105,6 +106,22 @@ def test_accepted_answer_comes_first_and_once(github: GitHubDouble, web: HttpWeb
         "## Reply by ann to eve\n\nThanks!\n"
     )
     assert corpus.documents["discussions/1"].metadata["tags"] == ["network", "Q&A"]
+
+
+def test_reply_that_was_accepted_comes_once(github: GitHubDouble, web: HttpWeb) -> None:
+    answer = {"id": "r1", "body": "So.", "author": {"login": "eve"}}
+    replies = {"nodes": [answer, {"id": "r2", "body": "So.", "author": {"login": "bob"}}]}
+    comment = {"id": "c1", "body": "How?", "author": {"login": "ann"}, "replies": replies}
+    github.discussions[1] = a_discussion(1, answer=answer, comments={"nodes": [comment]})
+    text = Corpus().pull(connector(github, web)).text("discussions/1")
+    assert text.count("by eve") == 1
+    assert "## Reply by bob to ann" in text
+
+
+def test_changes_are_given_only_when_all_are(github: GitHubDouble, web: HttpWeb) -> None:
+    six(github)
+    pages = list(connector(github, web).pull(PullRequest(SINCE)))
+    assert [page.seen_until for page in pages] == ["", "2026-02-01T00:00:06Z"]
 
 
 def test_only_chosen_categories_and_answered_ones(github: GitHubDouble, web: HttpWeb) -> None:

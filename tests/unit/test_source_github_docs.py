@@ -161,7 +161,9 @@ def test_pull_stays_on_the_commit_that_it_began_with(
     cursor = corpus.interrupted(connector(github, web), after=2)
     assert list(corpus.documents) == ["docs/a-b/x.md", "docs/a.md"]
     github.commit({"docs/other.md": "new"})
+    fetched(github.site)
     corpus.pull(connector(github, web), cursor=cursor)
+    assert fetched(github.site) == ["docs/z.md"]
     assert list(corpus.documents) == ["docs/a-b/x.md", "docs/a.md", "docs/z.md"]
     assert corpus.last.complete
 

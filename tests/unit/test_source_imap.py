@@ -165,6 +165,16 @@ def test_a_server_that_stops_talking_is_left(server: ImapDouble) -> None:
         pulled(connector(server, seconds=0.2))
 
 
+def test_a_server_that_drips_is_left(server: ImapDouble) -> None:
+    filled(server, 1)
+    pages = connector(server, seconds=0.3).pull(PullRequest())
+    server.hang_up_at = ""
+    server.drip = 0.02
+    with pytest.raises(SourceUnavailableError):
+        list(pages)
+    assert not server.fetched()
+
+
 @pytest.mark.parametrize("missing", ["UIDVALIDITY", "UIDNEXT"])
 def test_a_server_without_lasting_numbers_is_told(server: ImapDouble, missing: str) -> None:
     server.without = missing

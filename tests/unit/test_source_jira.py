@@ -139,6 +139,17 @@ def test_many_issues_of_the_same_moment_are_all_read(server: Jira) -> None:
     assert len(documents_of(pulled(server.connector()))) == 350
 
 
+def test_issues_that_change_in_a_crowd_hide_no_others(server: Jira) -> None:
+    server.issues = [an_issue(number, updated="2024-01-02T15:00:00.000+0000") for number in range(350)]
+
+    def change() -> None:
+        for issue in server.issues[:5]:
+            issue["fields"]["updated"] = "2024-03-01T00:00:00.000+0000"
+
+    server.between = [lambda: None, change]
+    assert len(documents_of(pulled(server.connector()))) == 350
+
+
 def test_changes_are_asked_for_by_milliseconds(jira: Jira) -> None:
     jira.issues = [an_issue(1), an_issue(100)]
     pages = pulled(jira.connector(), since="2024-01-02T15:01:00Z")
@@ -169,7 +180,7 @@ def test_a_listing_of_keys_that_stops_goes_on_there(jira: Jira) -> None:
     connector = jira.connector(list_all=True)
     for rest, both in resumed_after_each(connector, since="2025-01-01T00:00:00Z"):
         assert len(both) == 5_500
-        assert rest[-1].complete
+        assert [page.complete for page in rest] == [False] * (len(rest) - 1) + [True]
 
 
 def test_a_token_that_expired_begins_anew(cloud: Jira) -> None:
@@ -177,6 +188,12 @@ def test_a_token_that_expired_begins_anew(cloud: Jira) -> None:
     cloud.site.fail(CLOUD, status=400)
     pages = pulled(cloud.connector(), cursor={"from": "", "token": "token-100"})
     assert len(documents_of(pages)) == 150
+
+
+def test_a_token_is_not_forgotten_because_of_something_else(cloud: Jira) -> None:
+    cloud.site.fail(CLOUD, status=403)
+    with pytest.raises(SourceRefusedError, match="403"):
+        pulled(cloud.connector(), cursor={"from": "", "token": "token-100"})
 
 
 def test_a_query_that_is_refused_is_told(jira: Jira) -> None:

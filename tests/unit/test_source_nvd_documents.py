@@ -288,6 +288,13 @@ def test_estimates_of_another_shape_are_refused(body: bytes) -> None:
         parse_epss(body)
 
 
+def test_estimates_that_break_off_are_refused_though_some_can_be_read() -> None:
+    rows = "".join(f"CVE-2026-{number:05d},0.{number * 7919 % 99991:05d},0.5\n" for number in range(9000))
+    packed = gzip.compress(f"#score_date:2026-03-01\ncve,epss,percentile\n{rows}".encode(), mtime=0)
+    with pytest.raises(SourceShapeError, match="breaks off"):
+        parse_epss(packed[:-4000])
+
+
 @pytest.mark.parametrize(
     "reply",
     [

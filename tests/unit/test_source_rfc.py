@@ -260,13 +260,19 @@ def test_cut_index_gives_no_document(editor: RfcEditor, site: MisbehavingSite, w
         "<rfc-index></rfc-index>",
         "<rfc-index><rfc-entry><doc-id>RFC0001</doc-id></rfc-entry></rfc-index>",
         "<rfc-index><rfc-entry><title>A</title></rfc-entry></rfc-index>",
-        "<!DOCTYPE a [<!ENTITY b 'c'>]><rfc-index></rfc-index>",
         "RFC INDEX",
     ],
 )
 def test_index_of_another_shape_is_refused(site: MisbehavingSite, web: HttpWeb, body: str) -> None:
     site.page("/rfc-index.xml", body)
     with pytest.raises(SourceShapeError, match="index"):
+        Corpus().pull(connector(site, web))
+
+
+def test_index_that_declares_entities_is_not_read(site: MisbehavingSite, web: HttpWeb) -> None:
+    entry = "<rfc-entry><doc-id>RFC0001</doc-id><title>&b;</title><format><file-format>PDF</file-format></format></rfc-entry>"
+    site.page("/rfc-index.xml", f"<!DOCTYPE a [<!ENTITY b 'c'>]><rfc-index>{entry}</rfc-index>")
+    with pytest.raises(SourceShapeError, match="document type"):
         Corpus().pull(connector(site, web))
 
 

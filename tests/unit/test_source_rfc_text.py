@@ -101,6 +101,7 @@ def test_lists_are_lists() -> None:
         "+-----+\n|  A  |\n+-----+",
         "token  = 1*tchar\ntchar  = ALPHA / DIGIT",
         "Name    Value    Meaning\n----    -----    -------\nA       1        first",
+        "Symbol  Code\n------  ----\nA       10\nB       0\nC       110",
         "if (x) {\n  y = 1;\n}",
         "<a>\n  <b/>\n</a>",
     ],

@@ -50,6 +50,11 @@ def test_comments_are_left_out() -> None:
     assert nested("a <!-- x --> b\n<!-- one\ntwo -->c") == "a  b\n\nc"
 
 
+def test_half_characters_become_question_marks() -> None:
+    assert thread("a\ud800", "", "b\udfff\0", [Post("\ud800", "\ud800")]) == "# a?\n\nb?\n\n## ?\n\n?\n"
+    assert described(title="a\ud800", address="https://x/\ud800")["source_uri"] == "https://x/?"
+
+
 def test_empty_posts_are_left_out() -> None:
     assert thread("T", "", "b", [Post("By x", " \n"), Post("By y", "<!-- nothing -->")]) == "# T\n\nb\n"
 

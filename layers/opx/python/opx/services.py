@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +33,7 @@ from opx.ports import (
     Table,
     UploadSigner,
 )
-from opx.ports.sources import Secrets, SourceSchedules
+from opx.ports.sources import Secrets, SourceSchedules, StreamSubscriptions
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
 from opx.settings import Settings
@@ -48,9 +49,11 @@ if TYPE_CHECKING:
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.worker import IngestionWorker, QueueDrain
     from opx.ports.reading import ParsingTools
+    from opx.running import Feed
     from opx.sources.connecting import ConnectedSource
     from opx.sources.pulling import SourcePuller
     from opx.sources.repository import SourceRepository
+    from opx.streams.repository import StreamRepository
     from opx.ways_in import WaysIn
     from opx.websearch.service import InternetSearch
 
@@ -247,6 +250,23 @@ class Services:
         path = self.settings.knowledge_file
         declared = declared_sources(self.knowledge, Path(path) if path else None)
         return SourceRepository(self.table(SOURCES), declared, self.knowledge, self.clock)
+
+    @cached_property
+    def streams(self) -> StreamRepository:
+        """The streams that are declared or subscribed to. Raises `KnowledgeConfigError`."""
+        from opx.streams.definitions import declared_streams
+        from opx.streams.repository import StreamRepository
+
+        path = self.settings.knowledge_file
+        declared = declared_streams(self.knowledge, Path(path) if path else None)
+        return StreamRepository(self.table(SOURCES), declared, self.knowledge)
+
+    stream_subscriptions: StreamSubscriptions | None = None
+    """Has streams read on AWS; None where the process that runs reads them itself."""
+
+    def stream_feeds(self) -> Sequence[Feed]:
+        """The streams that this process can read."""
+        return ()
 
     def connected_source(self, definition: SourceDefinition) -> ConnectedSource:
         """A source that can be asked. Raises `InvalidInputError` for an unknown kind, and for wrong options."""

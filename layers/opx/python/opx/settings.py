@@ -59,6 +59,7 @@ class Settings:
     schedule_group: str = ""
     allowed_hosts: str = ""
     webhook_url: str = ""
+    stream_function: str = ""
     embedding_model: str = ""
     embedding_requests_per_minute: int = 600
     embedding_threads: int = 2

@@ -58,6 +58,13 @@ class WaysIn:
             return self.control.register(name, {**given, **common}).source_id
         return self._services.provide_source(source, checked_cron(schedule) if schedule else "", category)
 
+    def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
+        """See `IngestionManager.subscribe_stream`."""
+        from opx.streams.control import StreamControl
+
+        source, _, topic = stream.partition("#")
+        return StreamControl(self._services).subscribe(source, category, pattern, topic=topic)
+
     def watch(self, path: str, category: str, pattern: str) -> str:
         """See `IngestionManager.watch_directory`."""
         given: dict[str, Any]

@@ -13,11 +13,13 @@ from opx.knowledge_base import every_document
 @click.command("list")
 @click.option("--category", default="", metavar="NAME", help="Only this category or what is below it.")
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
-@click.option("--remarks", "remarks", default="", type=click.Choice(KINDS), help="Only documents with such remarks.")
+@click.option("--remarks", type=click.Choice(KINDS), help="Only documents with such remarks.")
 @click.option("--all-versions", is_flag=True, help="Also versions that were replaced or deleted.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON, with full ids.")
 @pass_session
-def list_command(session: Session, *, category: str, tag: str, remarks: str, all_versions: bool, as_json: bool) -> None:
+def list_command(
+    session: Session, *, category: str, tag: str, remarks: str | None, all_versions: bool, as_json: bool
+) -> None:
     """List the documents that you may see, by category."""
     base = session.existing_base()
     found = [

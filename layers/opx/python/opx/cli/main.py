@@ -37,6 +37,7 @@ _COMMANDS = {
     "evidence": ("evidence_command", "Take in what agents found out."),
     "project": ("project_command", "Put a client's projects into groups that share knowledge."),
     "source": ("source_command", "Where documents are pulled from: add, list, pull, check."),
+    "stream": ("stream_command", "Streams whose records become documents."),
     "secret": ("secret_command", "Keep credentials of sources on this machine."),
     "run": ("run_command", "Pull sources at their times and take in what comes, until Ctrl-C."),
     "eval": ("eval_command", "Measure how well a labelled set of questions is answered."),

@@ -25,8 +25,8 @@ def remark_line(remark: Remark) -> str:
     return f"{click.style(kind_name(remark.kind), fg=style)}: {remark.text}"
 
 
-def has_remark(remarks: Iterable[Remark], kind: str) -> bool:
-    """Whether there is one of this kind; `any` is every kind, and "" asks for nothing."""
+def has_remark(remarks: Iterable[Remark], kind: str | None) -> bool:
+    """Whether there is one of this kind; `any` is every kind, and None asks for nothing."""
     return not kind or any(kind in (ANY, remark.kind.value) for remark in remarks)
 
 

@@ -28,7 +28,7 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
 
     services = session.services
     with ExitStack() as stack:
-        runner = Runner(services, tell=_tell, feeds=[DirectoryFeed(services)])
+        runner = Runner(services, tell=_tell, feeds=[DirectoryFeed(services), *services.stream_feeds()])
         if once:
             while runner.round():
                 pass

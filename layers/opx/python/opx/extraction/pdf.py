@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,10 @@ def read_pdf(path: Path, job: Job, output: Output) -> None:
     count = len(document)
     read = min(count, job.pages)
     outline = Outline(document)
-    style = _style(document, read, by_outline=bool(outline))
+    sampled = _sampled(document, read)
+    style = _style(sampled.values(), by_outline=bool(outline))
     paragraphs = _Paragraphs(output)
-    for page in without_margins(_pages(document, read)):
+    for page in without_margins(_pages(document, read, sampled)):
         _write_page(page, outline, style, paragraphs)
         _write_pictures(document, page, job, paragraphs)
     paragraphs.flush()
@@ -57,14 +58,14 @@ def read_pdf(path: Path, job: Job, output: Output) -> None:
     output.finish(title_of(document), metadata_of(document))
 
 
-def _pages(document: pdfium.PdfDocument, count: int) -> Iterator[_Page]:
+def _pages(document: pdfium.PdfDocument, count: int, known: dict[int, list[Row]]) -> Iterator[_Page]:
     for index in range(count):
         try:
             page = document[index]
         except pdfium.PdfiumError:
             yield _Page(index, 0.0, [], [], drawn=True)  # broken, and listed like a page that is only a picture
             continue
-        rows = _rows(page)
+        rows = known.pop(index, None) or _rows(page)
         drawn = bool(rows) or raw.FPDFPage_CountObjects(page) > 0
         yield _Page(index, page.get_height(), rows, _tables(page, rows), drawn)
         page.close()
@@ -85,16 +86,22 @@ def _tables(page: pdfium.PdfPage, rows: list[Row]) -> list[Grid]:
     return [grid for grid in grids(page) if grid.fits([each for each in segments if grid.holds(each)])]
 
 
-def _style(document: pdfium.PdfDocument, count: int, *, by_outline: bool) -> Style:
-    """The size most characters have, and the larger sizes, of pages from all over the document."""
-    sizes: Counter[float] = Counter()
-    for index in range(0, count, max(1, count // _SAMPLED)):
+def _sampled(document: pdfium.PdfDocument, count: int) -> dict[int, list[Row]]:
+    """The rows of some pages from all over the document."""
+    rows = {}
+    for index in range(0, count, -(-count // _SAMPLED)):
         try:
-            rows = _rows(document[index])
+            rows[index] = _rows(document[index])
         except pdfium.PdfiumError:
             continue
-        for row in rows:
-            sizes[round(row.size * 2) / 2] += len(row.text)
+    return rows
+
+
+def _style(pages: Iterable[list[Row]], *, by_outline: bool) -> Style:
+    """The size most characters have, and the larger sizes."""
+    sizes: Counter[float] = Counter()
+    for row in (row for rows in pages for row in rows):
+        sizes[round(row.size * 2) / 2] += len(row.text)
     if not sizes:
         return Style(10.0)
     body = max(sizes, key=lambda size: (sizes[size], -size))

@@ -19,6 +19,8 @@ class Row:
 
     segments: list[Segment]
     level: int = 0
+    text: str = field(init=False)
+    size: float = field(init=False)
     y0: float = field(init=False)
     y1: float = field(init=False)
 
@@ -28,16 +30,10 @@ class Row:
             mark, text = self.segments[:2]
             joined = Segment([*mark.words, *text.words], text.size, text.mono, text.bold, text.hyphen)
             self.segments[:2] = [joined]
-        self.y0 = min(segment.y0 for segment in self.segments)
-        self.y1 = max(segment.y1 for segment in self.segments)
-
-    @property
-    def text(self) -> str:
-        return " ".join(segment.text for segment in self.segments)
-
-    @property
-    def size(self) -> float:
-        return max(self.segments, key=lambda segment: len(segment.text)).size
+        self.text = " ".join([segment.text for segment in self.segments])
+        self.size = max(self.segments, key=lambda segment: len(segment.text)).size
+        self.y0 = min([segment.y0 for segment in self.segments])
+        self.y1 = max([segment.y1 for segment in self.segments])
 
     @property
     def x0(self) -> float:

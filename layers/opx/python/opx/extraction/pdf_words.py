@@ -6,7 +6,7 @@ import ctypes
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
@@ -15,10 +15,10 @@ WIDE_GAP = 1.0
 """Times the font's size: a gap this wide may part columns or cells; between words it mostly has a quarter to one half."""
 
 
-_HYPHEN = 0x02
+_HYPHEN = "\x02"
 """PDFium's mark for a hyphen that ends a line; the next line follows at once."""
-_ENDS = frozenset({0x0A, 0x0D})
-_SPACES = frozenset({0x20, 0xA0, 0x09, 0x3000, 0x2002, 0x2003, 0x2009})
+_RUN = re.compile(r"([^\s\x02]*)(?:[^\S\r\n]+|([\r\n\x02])|\Z)")
+_NO_CHARACTERS = frozenset({0, *range(0xD800, 0xE000)})
 _MONO = re.compile(r"mono|courier|consol|cmtt|menlo|typewriter|fixed|lettergothic", re.IGNORECASE)
 _BOLD = re.compile(r"bold|black|heavy|cmbx|-bd|demi", re.IGNORECASE)
 _FIXED_PITCH = 1
@@ -39,33 +39,24 @@ class Word:
 
 @dataclass(slots=True)
 class Segment:
-    """Words next to each other. `hyphen`: the last one goes on in the next line."""
+    """Words next to each other, and the box around them. `hyphen`: the last one goes on in the next line."""
 
     words: list[Word]
     size: float
     mono: bool = False
     bold: bool = False
     hyphen: bool = False
+    text: str = field(init=False)
+    x0: float = field(init=False)
+    x1: float = field(init=False)
+    y0: float = field(init=False)
+    y1: float = field(init=False)
 
-    @property
-    def text(self) -> str:
-        return " ".join(word.text for word in self.words)
-
-    @property
-    def x0(self) -> float:
-        return self.words[0].x0
-
-    @property
-    def x1(self) -> float:
-        return self.words[-1].x1
-
-    @property
-    def y0(self) -> float:
-        return min(word.y0 for word in self.words)
-
-    @property
-    def y1(self) -> float:
-        return max(word.y1 for word in self.words)
+    def __post_init__(self) -> None:
+        self.text = " ".join([word.text for word in self.words])
+        self.x0, self.x1 = self.words[0].x0, self.words[-1].x1
+        self.y0 = min([word.y0 for word in self.words])
+        self.y1 = max([word.y1 for word in self.words])
 
 
 class PageText:
@@ -73,6 +64,7 @@ class PageText:
 
     def __init__(self, page: pdfium.PdfPage) -> None:
         self._page = page.get_textpage()
+        self._handle = self._page.raw
         self._box = tuple(ctypes.c_double() for _ in range(4))
         self._name = ctypes.create_string_buffer(_NAME_BYTES)
         self._flags = ctypes.c_int()
@@ -84,53 +76,49 @@ class PageText:
     def segments(self) -> Iterator[Segment]:
         """In the order of drawing."""
         words: list[Word] = []
-        first = 0
-        for start, codes, ended in self._runs():
-            if codes:
-                word = self._word(start, codes)
-                if words and not _next_to(words[-1], word, self._size(start)):
-                    yield self._segment(words, first)
+        first, size = 0, 1.0
+        for start, text, ended in self._runs():
+            if text:
+                word = self._word(start, text)
+                if words and not _next_to(words[-1], word, size):
+                    yield self._segment(words, first, size)
                     words = []
                 if not words:
-                    first = start
+                    first, size = start, self._size(start)
                 words.append(word)
             if ended and words:
-                yield self._segment(words, first, hyphen=ended == _HYPHEN)
+                yield self._segment(words, first, size, hyphen=ended == _HYPHEN)
                 words = []
         if words:
-            yield self._segment(words, first)
+            yield self._segment(words, first, size)
 
-    def _runs(self) -> Iterator[tuple[int, list[int], int]]:
-        """Each word's first index and codes, and what ends its line after it (0 for nothing)."""
+    def _runs(self) -> Iterator[tuple[int, str, str]]:
+        """Each word with the index of its first character, and what ends its line after it ("" for nothing)."""
+        for match in _RUN.finditer(self._text()):
+            yield match.start(), match[1], match[2]
+
+    def _text(self) -> str:
+        """A character for each that PDFium counts. It can give them at once, but where some have no code or one beyond
+        16 bits, that text is of another length than their count."""
         count = raw.FPDFText_CountChars(self._page)
-        start = 0
-        codes: list[int] = []
-        for index in range(count):
-            code = raw.FPDFText_GetUnicode(self._page, index)
-            if code in _ENDS or code in _SPACES or code == _HYPHEN:
-                if codes or code in _ENDS:
-                    yield start, codes, code if code not in _SPACES else 0
-                codes = []
-                continue
-            if not codes:
-                start = index
-            codes.append(code)
-        if codes:
-            yield start, codes, 0
+        buffer = (ctypes.c_ushort * (count + 1))()
+        written = raw.FPDFText_GetText(self._page, 0, count, buffer) - 1
+        text = bytes(buffer)[: 2 * written].decode("utf-16-le", "replace").replace("\ufffe", _HYPHEN)
+        if len(text) == count == written:
+            return text
+        codes = [raw.FPDFText_GetUnicode(self._page, index) for index in range(count)]
+        return "".join([chr(code) if code not in _NO_CHARACTERS else "\ufffd" for code in codes])
 
-    def _word(self, start: int, codes: list[int]) -> Word:
+    def _word(self, start: int, text: str) -> Word:
         x0, x1, y0, y1 = self._place(start)
-        for index in {start + len(codes) // 2, start + len(codes) - 1}:
-            left, right, bottom, top = self._place(index)
+        if len(text) > 1:
+            left, right, bottom, top = self._place(start + len(text) - 1)
             x0, x1, y0, y1 = min(x0, left), max(x1, right), min(y0, bottom), max(y1, top)
-        text = "".join(map(chr, (code for code in codes if code)))
-        if any(0xD800 <= code < 0xE000 for code in codes):
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return Word(text, x0, x1, y0, y1)
 
     def _place(self, index: int) -> tuple[float, float, float, float]:
         left, right, bottom, top = self._box
-        raw.FPDFText_GetCharBox(self._page, index, left, right, bottom, top)
+        raw.FPDFText_GetCharBox(self._handle, index, left, right, bottom, top)
         return left.value, right.value, bottom.value, top.value
 
     def _size(self, index: int) -> float:
@@ -140,12 +128,12 @@ class PageText:
             size *= math.hypot(self._matrix.c, self._matrix.d)
         return max(1.0, size)
 
-    def _segment(self, words: list[Word], first: int, *, hyphen: bool = False) -> Segment:
+    def _segment(self, words: list[Word], first: int, size: float, *, hyphen: bool = False) -> Segment:
         raw.FPDFText_GetFontInfo(self._page, first, self._name, _NAME_BYTES, self._flags)
         name = self._name.value.decode("utf-8", "replace")
         mono = bool(self._flags.value & _FIXED_PITCH) or bool(_MONO.search(name))
         bold = bool(_BOLD.search(name)) or raw.FPDFText_GetFontWeight(self._page, first) >= 600
-        return Segment(words, self._size(first), mono, bold, hyphen)
+        return Segment(words, size, mono, bold, hyphen)
 
 
 def _next_to(word: Word, after: Word, size: float) -> bool:

@@ -83,16 +83,16 @@ def are_near_duplicates(one: DocumentChunk, other: DocumentChunk) -> bool:
         return False
     if alike:
         return _are_similar(one, other) and _telling(one.content) == _telling(other.content)
-    return first == second and _telling(" ".join(_named(one))) == _telling(" ".join(_named(other)))
+    return first == second and _telling(_path(one)) == _telling(_path(other))
 
 
-def _named(chunk: DocumentChunk) -> tuple[str, ...]:
-    return (chunk.title, *chunk.section[-1:])
+def _path(chunk: DocumentChunk) -> str:
+    return " ".join((chunk.title, *chunk.section))
 
 
 def _headings(chunk: DocumentChunk) -> list[str]:
     """The title and the last heading, letters and digits alone: `NodeDown` is `Node down`."""
-    return [re.sub(r"[\W_]+", "", heading).casefold() for heading in _named(chunk)]
+    return [re.sub(r"[\W_]+", "", heading).casefold() for heading in (chunk.title, *chunk.section[-1:])]
 
 
 def _are_similar(one: DocumentChunk, other: DocumentChunk) -> bool:

@@ -122,6 +122,21 @@ class IngestionManager(CorpusWriter):
 
         return webhook_endpoint(self._ways().webhook_url, tier, self.category_of_tier(tier, category))
 
+    def subscribe_stream(
+        self,
+        stream: str,
+        tier: str,
+        category: str,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name that callers know
+    ) -> str:
+        """Have the records of a stream become documents. Returns the subscription's id, the same for the same stream.
+
+        `stream` is the ARN of a Kinesis stream, an SQS queue or an MSK cluster, `kafka://host:port` or
+        `redis://host:port/0`, with `#topic` behind it for the last three. `filter` chooses records as Lambda's event
+        filters do. Raises `InvalidInputError`.
+        """
+        return self._ways().subscribe(stream, self.category_of_tier(tier, category), filter)
+
     def _ways(self) -> WaysIn:
         if self._ways_in is None:
             raise InvalidInputError(f"sources are those of the whole installation, not of {self._scope.key}")

@@ -65,6 +65,12 @@ class Metric(StrEnum):
     SOURCES_FLAGGED = "SourcesFlagged"
     """Complete listings that missed so much that nothing was withdrawn: somebody has to look."""
 
+    STREAM_RECORDS = "StreamRecords"
+    """Records of streams that became documents; the next counts those that a filter left out."""
+    STREAM_RECORDS_UNWANTED = "StreamRecordsUnwanted"
+    STREAM_RETRIES = "StreamRetries"
+    """Records that are to be delivered again, as a store failed."""
+
     DOCUMENTS = "Documents"
     """Current ones. This and the next are reported once a day: a metric is paid for by the hours that have it."""
     CHUNKS = "Chunks"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from opx.domain.sources import RateLimit, SourceDefinition
+from opx.domain.streams import StreamDefinition
 from opx.errors import SourceShapeError
 
 
@@ -136,3 +137,14 @@ class SourceSchedules(Protocol):
 
     def delete(self, source_id: str) -> None:
         """Stop pulling it. Nothing happens if it never was."""
+
+
+class StreamSubscriptions(Protocol):
+    """Has streams read, where something outside of this process does it."""
+
+    def put(self, definition: StreamDefinition) -> str:
+        """Have the stream read, replacing how it was. Returns what the subscription is called there. Raises
+        `InvalidInputError` for a stream that can't be read there."""
+
+    def delete(self, definition: StreamDefinition) -> None:
+        """Have it read no more. Nothing happens if it never was."""

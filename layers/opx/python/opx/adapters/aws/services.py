@@ -17,7 +17,7 @@ from opx.ports import (
     UploadSigner,
 )
 from opx.ports.reading import ImageDescriber, Ocr, ParsingTools
-from opx.ports.sources import Secrets, SourceSchedules
+from opx.ports.sources import Secrets, SourceSchedules, StreamSubscriptions
 from opx.services import Services
 from opx.settings import MANAGED_ENGINE
 from opx.tables import TableSpec
@@ -179,6 +179,13 @@ class AwsServices(Services):
             return None
         target = PullTarget(settings.pull_queue_arn, settings.pull_role_arn, settings.pull_failed_arn)
         return EventBridgeSchedules(self._client("scheduler"), settings.schedule_group, target)
+
+    @cached_property
+    def stream_subscriptions(self) -> StreamSubscriptions | None:  # type: ignore[override]
+        from opx.adapters.aws.stream_subscriptions import EventSourceMappings
+
+        function = self.settings.stream_function
+        return EventSourceMappings(self._client("lambda"), function) if function else None
 
     @property
     def index_identity(self) -> str:  # type: ignore[override]

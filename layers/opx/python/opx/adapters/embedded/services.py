@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.worker import QueueDrain
     from opx.ports.reading import ParsingTools
+    from opx.running import Feed
 
 QUEUE_NAME = "ingest"
 
@@ -101,6 +102,17 @@ class EmbeddedServices(Services):
             yield
         finally:
             lock.release()
+
+    def stream_feeds(self) -> Sequence[Feed]:
+        from opx.adapters.redis_streams import feed_of
+        from opx.domain.streams import StreamKind
+        from opx.streams.taking import StreamTaker
+
+        return [
+            feed_of(stream, StreamTaker(stream, self.manager), partial(self.secrets.get, stream.password_secret))
+            for stream in self.streams.all()
+            if stream.kind is StreamKind.REDIS
+        ]
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         database: AbstractContextManager[Any] = self._database.transaction()

@@ -60,7 +60,7 @@ class Discourse(Connector[DiscourseOptions]):
 
     @classmethod
     def rate_limit(cls, options: DiscourseOptions) -> RateLimit:  # noqa: ARG003
-        return RateLimit(50, 10.0)  # the default limit is 50 requests in 10 seconds, and 200 a minute
+        return RateLimit(30, 10.0)  # a forum's own default is 50 requests in 10 seconds and 200 in a minute
 
     def probe(self) -> None:
         for path in self._lists:

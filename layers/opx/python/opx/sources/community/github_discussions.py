@@ -31,7 +31,7 @@ query($owner: String!, $name: String!, $after: String, $direction: OrderDirectio
           nodes {
             id body isMinimized
             author { login }
-            replies(first: 10) { nodes { body isMinimized author { login } } }
+            replies(first: 10) { nodes { id body isMinimized author { login } } }
           }
         }
       }
@@ -176,15 +176,16 @@ def _document(key: str, node: Record) -> SourceDocument:
 
 def _posts(node: Record, answer: Record) -> Iterator[Post]:
     """The answer, and then the comments with the replies to them. The answer may be a reply itself."""
+    known = answer.text("id") if answer.data else ""
     if answer.data:
         yield Post(f"Accepted answer by {_author(answer)}", answer.text("body"))
     for comment in node.record("comments").records("nodes"):
         if comment.flag("isMinimized"):
             continue
-        if not answer.data or comment.text("id") != answer.text("id"):
+        if not known or comment.text("id") != known:
             yield Post(f"Comment by {_author(comment)}", comment.text("body"))
         for reply in comment.record("replies").records("nodes"):
-            if not reply.flag("isMinimized") and reply.text("body") != answer.text("body"):
+            if not reply.flag("isMinimized") and not (known and reply.text("id") == known):
                 yield Post(f"Reply by {_author(reply)} to {_author(comment)}", reply.text("body"))
 
 

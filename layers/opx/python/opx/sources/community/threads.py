@@ -70,7 +70,12 @@ def nested(text: str) -> str:
 
 
 def _plain_lines(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").split("\n")
+    return _storable(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _storable(text: str) -> str:
+    """Without NUL, and `?` for halves of surrogate pairs, which JSON may hold and no store takes."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def _without_comment(line: str, hidden: bool) -> tuple[str, bool]:
@@ -104,7 +109,7 @@ def _add(lines: list[str], line: str) -> None:
 
 def one_line(text: str, limit: int) -> str:
     """The text in one line, cut with a mark if it is longer than `limit` characters."""
-    line = " ".join(text.replace("\0", "").split())
+    line = " ".join(_storable(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
@@ -115,7 +120,7 @@ def described(
     short = [one_line(tag, MAX_TAG) for tag in tags]
     known = {
         "title": one_line(title, MAX_TITLE),
-        "source_uri": address if len(address) <= 2000 else "",
+        "source_uri": _storable(address) if len(address) <= 2000 else "",
         "tags": list(dict.fromkeys(tag for tag in short if tag))[:MAX_TAGS],
         "last_updated": updated,
         "created_at": created,

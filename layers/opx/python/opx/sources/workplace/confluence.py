@@ -99,8 +99,11 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
     def pull(self, request: PullRequest) -> Iterator[Page]:
         api, confluence = self._login()
         position = dict(request.cursor)
+        before: set[str] = set()  # what the listing before had, of which some comes twice
         while True:
-            found, following = self._listing(confluence, position)
+            listed, following = self._listing(confluence, position)
+            found = [each for each in listed if each.id not in before]
+            before = {each.id for each in listed}
             step = _Step(seen=max((each.changed for each in found), default=""))
             known = set(self._known([each.id for each in found])) if request.since else set()
             for each in found:

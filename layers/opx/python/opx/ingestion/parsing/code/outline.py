@@ -16,7 +16,7 @@ from opx.ingestion.parsing.code.signatures import body_of, signature
 from opx.ingestion.parsing.writing import fenced, heading, plain_text
 
 MAX_STEPS = 100_000
-"""Calls of the parser back to us, one each hundred steps: some ten seconds. Code needs four for a kilobyte."""
+"""Calls of the parser back to us, one each hundred steps: some ten seconds. Code needs four for a kilobyte, and gets 32."""
 
 MAX_CHILDREN = 50_000
 _MAX_DEPTH = 20
@@ -38,11 +38,12 @@ def outline(text: str, language: Language) -> Iterable[str] | None:
 
 def _tree(code: bytes, language: Language) -> Tree | None:
     steps = 0
+    allowed = min(MAX_STEPS, 1_000 + len(code) // 32)
 
     def stop(_offset: int, _error: bool) -> bool:
         nonlocal steps
         steps += 1
-        return steps > MAX_STEPS
+        return steps > allowed
 
     module = importlib.import_module(language.grammar)
     parser = Parser(Grammar(getattr(module, language.function)()))

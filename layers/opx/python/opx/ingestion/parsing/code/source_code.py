@@ -18,6 +18,9 @@ MAX_CHARACTERS = 512 * 1024
 _MAX_LINE = 400
 """Characters of a line, on average, above which code was written by a program for a program."""
 
+_MAX_HEREDOCS = 2_000
+"""The grammar of shell scripts compares each with all that are open, within a step that can't be stopped."""
+
 
 def parse_code(source: Source) -> ParsedSource:
     """The file as Markdown, with its path as title. A file without a grammar, too large or minified has no sections."""
@@ -39,7 +42,7 @@ def _blocks(lines: Iterator[str], language: Language, name: str, remarks: list[R
         size += len(line)
         if size > MAX_CHARACTERS:
             break
-    problem = _problem(held, size)
+    problem = _problem(held, size, language)
     found = None if problem else _outlined("".join(held), language)
     if found is None:
         text = f"{name}: {problem or 'its syntax is too tangled'}, so it is kept without sections for its functions"
@@ -54,7 +57,9 @@ def _outlined(text: str, language: Language) -> Iterable[str] | None:
     return outline(text, language)
 
 
-def _problem(lines: list[str], size: int) -> str:
+def _problem(lines: list[str], size: int, language: Language) -> str:
+    if language.name == "bash" and sum(line.count("<<") for line in lines) > _MAX_HEREDOCS:
+        return f"it has more than {_MAX_HEREDOCS:,} here-documents"
     if size > MAX_CHARACTERS:
         return f"it has more than {MAX_CHARACTERS // 1024} KiB of code"
     return "its lines are as long as a program's output" if size > _MAX_LINE * (len(lines) + 4) else ""

@@ -1,0 +1,33 @@
+"""Takes records of streams into the corpus: batches that Lambda reads from Kinesis, SQS or Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from opx.bootstrap import bootstrap
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
+from opx.services import Services
+from opx.streams.consuming import consume_batch
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    return bootstrap(function_settings())
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, list[Any]]]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> dict[str, list[Any]]:  # noqa: ARG001
+        services = started()
+        return consume_batch(event, services.streams.all(), services.manager, report)
+
+    return handler
+
+
+handler = make_handler()

@@ -1,0 +1,146 @@
+"""Redis streams, read by a consumer group, so that several processes share a stream and none loses a record."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import redis
+
+from opx.domain.streams import StreamDefinition
+from opx.errors import StoreUnavailableError
+from opx.streams.taking import StreamRecord, StreamTaker
+
+GROUP = "opx-knowledge"
+BATCH = 100
+ATTEMPTS = 3
+"""How often a record is delivered before it is set aside, in a stream named like its own with `:failed` behind."""
+
+ABANDONED_MS = 60_000
+"""A record that was delivered this long ago and isn't done belongs to a process that is gone, or comes again."""
+
+_BODIES = ("body", "data", "value", "message")
+SECONDS = 5.0
+
+
+class RedisStreamFeed:
+    """A `Feed` of one stream. Records are acknowledged when their documents are in the corpus store."""
+
+    def __init__(
+        self, definition: StreamDefinition, take: StreamTaker, *, password: str = "", abandoned_ms: int = ABANDONED_MS
+    ) -> None:
+        self._name = definition.name
+        self._key = definition.topic
+        self._take = take
+        self._abandoned_ms = abandoned_ms
+        self._consumer = f"{socket.gethostname()}-{os.getpid()}"
+        self._redis: Any = redis.Redis.from_url(
+            definition.source,
+            password=password or None,
+            socket_timeout=SECONDS,
+            socket_connect_timeout=SECONDS,
+        )
+        self._ready = False
+        self._said = ""
+
+    def poll(self) -> Sequence[str]:
+        """Take in what has arrived; one line about it, and one where the stream can't be reached, said once."""
+        try:
+            lines = self._taken()
+        except redis.RedisError as exc:
+            line = f"stream {self._name}: {_told(exc)}"
+            self._ready = False
+            lines = [] if line == self._said else [line]
+            self._said = line
+            return lines
+        except StoreUnavailableError as exc:
+            return [f"stream {self._name}: records wait, as {exc}"]
+        self._said = ""
+        return lines
+
+    def close(self) -> None:
+        self._redis.close()
+
+    def _taken(self) -> list[str]:
+        if not self._ready:
+            self._join()
+        entries = [*self._abandoned(), *self._new()]
+        put = sum(map(self._handle, entries))
+        return [f"stream {self._name}: {put:,} of {len(entries):,} records put"] if entries else []
+
+    def _join(self) -> None:
+        """Make the group, which begins with what the stream has already."""
+        try:
+            self._redis.xgroup_create(self._key, GROUP, id="0", mkstream=True)
+        except redis.ResponseError as exc:
+            if not str(exc).startswith("BUSYGROUP"):
+                raise
+        self._ready = True
+
+    def _new(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        found = self._redis.xreadgroup(GROUP, self._consumer, {self._key: ">"}, count=BATCH)
+        entries = found.values() if isinstance(found, dict) else (entries for _, entries in found or ())
+        return [entry for some in entries for entry in _flat(some)]
+
+    def _abandoned(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        """Records that were delivered and never done; those that came too often are set aside."""
+        claimed = self._redis.xautoclaim(self._key, GROUP, self._consumer, self._abandoned_ms, count=BATCH)[1]
+        entries = [(key, fields) for key, fields in claimed if fields is not None]
+        if not entries:
+            return []
+        counts = {
+            one["message_id"]: one["times_delivered"]
+            for key, _ in entries
+            for one in self._redis.xpending_range(self._key, GROUP, key, key, 1)
+        }
+        again = []
+        for key, fields in entries:
+            if counts.get(key, 0) > ATTEMPTS:
+                self._set_aside(key, fields)
+            else:
+                again.append((key, fields))
+        return again
+
+    def _set_aside(self, key: bytes, fields: dict[bytes, bytes]) -> None:
+        with self._redis.pipeline(transaction=True) as both:
+            both.xadd(f"{self._key}:failed", {**fields, b"opx-id": key})
+            both.xack(self._key, GROUP, key)
+            both.execute()
+
+    def _handle(self, entry: tuple[bytes, dict[bytes, bytes]]) -> bool:
+        key, fields = entry
+        object_key = self._take.take(StreamRecord(key.decode(), _body(fields)))
+        self._redis.xack(self._key, GROUP, key)
+        return bool(object_key)
+
+
+def _flat(entries: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """Entries as pairs: newer protocols of Redis put them into one list more."""
+    if entries and isinstance(entries[0], list) and entries[0] and isinstance(entries[0][0], tuple | list):
+        return [(key, fields) for some in entries for key, fields in some]
+    return [(key, fields) for key, fields in entries]
+
+
+def _body(fields: dict[bytes, bytes]) -> bytes:
+    """The only field that is a body, or all fields as an object."""
+    named = {name.decode("utf-8", "replace"): value for name, value in fields.items()}
+    for name in _BODIES:
+        if name in named:
+            return named[name]
+    return json.dumps({name: value.decode("utf-8", "replace") for name, value in named.items()}).encode()
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, redis.AuthenticationError):
+        return "Redis refuses the password: set password_secret"
+    return f"Redis can't be read ({type(error).__name__}); it is tried again"
+
+
+def feed_of(
+    definition: StreamDefinition, take: StreamTaker, password: Callable[[], str] = lambda: ""
+) -> RedisStreamFeed:
+    """The feed of a stream; its password is asked for only if it has one."""
+    return RedisStreamFeed(definition, take, password=password() if definition.password_secret else "")

@@ -1,0 +1,62 @@
+"""Batches as Lambda's event source mappings hand them to a function, and which of their records failed.
+
+Shapes: AWS Lambda Developer Guide, "Using Lambda with Kinesis", "... with Amazon SQS", "... with Amazon MSK" and
+"... with self-managed Apache Kafka".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opx.errors import InvalidInputError
+from opx.streams.taking import StreamRecord
+
+_KINESIS, _SQS = "aws:kinesis", "aws:sqs"
+_KAFKA = ("aws:kafka", "SelfManagedKafka")
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredRecord:
+    """A record, the stream it is of (an ARN, or brokers), Kafka's topic, and what a report of its failure names."""
+
+    record: StreamRecord
+    source: str
+    topic: str
+    failure: Any
+
+
+def delivered_records(event: Mapping[str, Any]) -> list[DeliveredRecord]:
+    """All records of a batch, in order. Raises `InvalidInputError` for what no stream sends."""
+    try:
+        if event.get("eventSource") in _KAFKA:
+            return list(_of_kafka(event))
+        return [_of_record(record) for record in event["Records"]]
+    except (KeyError, TypeError, AttributeError, binascii.Error, ValueError) as exc:
+        raise InvalidInputError(f"the event is no batch of a stream: {type(exc).__name__}") from exc
+
+
+def _of_record(record: Mapping[str, Any]) -> DeliveredRecord:
+    source = record["eventSourceARN"]
+    if record["eventSource"] == _KINESIS:
+        number = record["kinesis"]["sequenceNumber"]
+        body = base64.b64decode(record["kinesis"]["data"], validate=True)
+        return DeliveredRecord(StreamRecord(number, body), source, "", {"itemIdentifier": number})
+    if record["eventSource"] == _SQS:
+        message = record["messageId"]
+        body = record["body"].encode("utf-8", "surrogatepass")
+        return DeliveredRecord(StreamRecord(message, body), source, "", {"itemIdentifier": message})
+    raise InvalidInputError(f"records of {str(record['eventSource'])[:50]!r} are not taken")
+
+
+def _of_kafka(event: Mapping[str, Any]) -> Iterator[DeliveredRecord]:
+    source = event.get("eventSourceArn") or "kafka://" + event["bootstrapServers"]
+    for partition, records in event["records"].items():
+        for record in records:
+            position = f"{record['topic']}-{record['partition']}-{record['offset']}"
+            body = base64.b64decode(record.get("value") or "", validate=True)
+            failure = {"itemIdentifier": {"partition": partition, "offset": record["offset"]}}
+            yield DeliveredRecord(StreamRecord(position, body), source, record["topic"], failure)

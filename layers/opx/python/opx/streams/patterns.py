@@ -1,0 +1,134 @@
+"""Which records of a stream are wanted, in the form of filters that Lambda's event source mappings take.
+
+A pattern is an object whose leaves are lists of what a field may be: values as they are, or one of the tests
+`{"prefix": "a"}`, `{"suffix": "z"}`, `{"anything-but": [...]}`, `{"exists": true}`, `{"numeric": [">", 5, "<=", 9]}`,
+`{"equals-ignore-case": "x"}`. All fields must fit, any of a list's entries does. A field that is a list fits if one of
+its values does. Source: AWS Lambda Developer Guide, "Filter rule syntax".
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opx.errors import InvalidInputError
+
+MAX_PATTERN_BYTES = 4096
+"""Of a pattern as Lambda takes it."""
+
+_ABSENT = object()
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_TESTS = ("prefix", "suffix", "anything-but", "exists", "numeric", "equals-ignore-case")
+
+
+def checked_pattern(pattern: Any) -> dict[str, Any]:
+    """The pattern, if it is one. Raises `InvalidInputError` that says where it is wrong."""
+    if not isinstance(pattern, Mapping) or not pattern:
+        raise InvalidInputError('a filter is an object such as {"severity": ["critical"]}')
+    _check(pattern, "")
+    if len(json.dumps(pattern).encode()) > MAX_PATTERN_BYTES - 100:
+        raise InvalidInputError(
+            f"the filter is longer than the {MAX_PATTERN_BYTES:,} bytes that there may be; shorten it"
+        )
+    return dict(pattern)
+
+
+def matches(pattern: Mapping[str, Any], record: Any) -> bool:
+    """Whether a record (as read from JSON) fits a checked pattern; one that is no object fits none."""
+    if not isinstance(record, Mapping):
+        return False
+    return all(
+        matches(wanted, record.get(name)) if isinstance(wanted, Mapping) else _fits(wanted, record.get(name, _ABSENT))
+        for name, wanted in pattern.items()
+    )
+
+
+def _fits(wanted: list[Any], value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return any(_is(one, each) for one in wanted for each in values or [_ABSENT])
+
+
+def _is(wanted: Any, value: Any) -> bool:
+    if not isinstance(wanted, Mapping):
+        return (type(wanted) is type(value) and bool(wanted == value)) or _same_number(wanted, value)
+    ((test, argument),) = wanted.items()
+    if test == "exists":
+        return bool((value is not _ABSENT) == argument)
+    if value is _ABSENT:
+        return False
+    return _TEST[test](argument, value)
+
+
+def _same_number(wanted: Any, value: Any) -> bool:
+    return _is_number(wanted) and _is_number(value) and bool(wanted == value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _numeric(argument: list[Any], value: Any) -> bool:
+    pairs = zip(argument[::2], argument[1::2], strict=True)
+    return _is_number(value) and all(_COMPARE[sign](value, number) for sign, number in pairs)
+
+
+def _anything_but(argument: Any, value: Any) -> bool:
+    if isinstance(argument, Mapping):
+        return not _is(argument, value)
+    return not any(_is(one, value) for one in (argument if isinstance(argument, list) else [argument]))
+
+
+_TEST: dict[str, Callable[[Any, Any], bool]] = {
+    "prefix": lambda argument, value: isinstance(value, str) and value.startswith(argument),
+    "suffix": lambda argument, value: isinstance(value, str) and value.endswith(argument),
+    "equals-ignore-case": lambda argument, value: isinstance(value, str) and value.casefold() == argument.casefold(),
+    "numeric": _numeric,
+    "anything-but": _anything_but,
+}
+
+
+def _check(pattern: Mapping[str, Any], path: str) -> None:
+    for name, wanted in pattern.items():
+        here = f"{path}.{name}".lstrip(".")
+        if isinstance(wanted, Mapping):
+            _check(wanted, here)
+        elif isinstance(wanted, list) and wanted:
+            for one in wanted:
+                _check_leaf(one, here)
+        else:
+            raise InvalidInputError(f"filter field {here!r} must be a list of what it may be, or an object of fields")
+
+
+def _check_leaf(wanted: Any, path: str) -> None:
+    if not isinstance(wanted, Mapping):
+        if isinstance(wanted, list):
+            raise InvalidInputError(f"filter field {path!r}: a list within a list is no test")
+        return
+    if len(wanted) != 1 or next(iter(wanted)) not in _TESTS:
+        raise InvalidInputError(f"filter field {path!r}: unknown test {list(wanted)}; allowed: {', '.join(_TESTS)}")
+    ((test, argument),) = wanted.items()
+    if not _is_argument(test, argument):
+        raise InvalidInputError(f"filter field {path!r}: {argument!r} is nothing that {test} can be of")
+
+
+def _is_argument(test: str, argument: Any) -> bool:
+    if test == "exists":
+        return isinstance(argument, bool)
+    if test == "anything-but":
+        return argument not in (None, [], {})
+    if test == "numeric":
+        return (
+            isinstance(argument, list)
+            and len(argument) in (2, 4)
+            and all(sign in _COMPARE for sign in argument[::2])
+            and all(map(_is_number, argument[1::2]))
+        )
+    return isinstance(argument, str)

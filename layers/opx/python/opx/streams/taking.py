@@ -1,0 +1,84 @@
+"""Records of streams into the corpus.
+
+Nothing of a stream is lost: what can't be read as a document is put all the same, so that the pipeline notes it as a
+failed item with its reason, where it can be seen, corrected and tried again. A record that is delivered twice overwrites
+itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from opx.domain.ids import stable_hash
+from opx.domain.streams import StreamDefinition
+from opx.ingestion.corpus_writer import Content, CorpusWriter
+from opx.ingestion.parsing.json_paths import compile_paths
+from opx.sources.pulling import object_name
+from opx.streams.patterns import matches
+
+MAX_IDENTITY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """`position` tells the record from all others of its stream, and is the same when it comes again."""
+
+    position: str
+    body: bytes
+
+
+class StreamTaker:
+    """Puts the records of one stream."""
+
+    def __init__(self, definition: StreamDefinition, writer: CorpusWriter) -> None:
+        self._definition = definition
+        self._writer = writer
+
+    def take(self, record: StreamRecord) -> str:
+        """Put a record's document. Returns its object key, "" for one that isn't wanted. Raises
+        `StoreUnavailableError`."""
+        definition = self._definition
+        found = _read(record.body)
+        if definition.pattern and not matches(definition.pattern, found.value):
+            return ""
+        name = self._identity(found.value) or record.position
+        metadata: dict[str, Any] = {"source": f"streams/{definition.name}/{object_name(name)}{found.suffix}"}
+        if definition.tags:
+            metadata["tags"] = list(definition.tags)
+        return self._writer.put_document(definition.category, found.content, metadata)
+
+    def _identity(self, value: Any) -> str:
+        if not self._definition.identity or not isinstance(value, dict):
+            return ""
+        for path in compile_paths(self._definition.identity):
+            for one in path.values(value):
+                text = one if isinstance(one, str) else json.dumps(one, sort_keys=True)
+                return text if len(text) <= MAX_IDENTITY else stable_hash("identity", text)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A body as a document, and as what filters and identities look at."""
+
+    content: Content
+    value: Any
+    suffix: str = ""
+
+
+def _read(body: bytes) -> _Read:
+    """An object is a record of the category, other text is Markdown; what is neither is stored as it is."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        return _Read(body, None, ".txt")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        looks_like_json = text.lstrip().startswith(("{", "["))
+        return _Read(body, None, ".json") if looks_like_json else _Read(text, None)
+    if isinstance(value, dict):
+        return _Read(value, value)
+    return _Read(body, value, ".json") if isinstance(value, list) else _Read(text, value)
