@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from opx.domain.sources import SourceDocument
 from tests.benchmarks import community, feeds, web, workplace
 
-Documents = Callable[[], Iterable[SourceDocument | str]]
+Documents = Callable[[], Iterable[SourceDocument]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,6 @@ BENCHMARKS: dict[str, Documents] = {
     "attack": feeds.attack_documents,
     "confluence": workplace.page_documents,
     "crawl": web.crawled_documents,
-    "crawl_again": web.unchanged_pages,
     "crawl_sitemap": web.listed_documents,
     "discourse": community.topic_documents,
     "feed": web.feed_documents,

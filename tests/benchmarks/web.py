@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from opx.domain.sources import PullRequest, SourceDocument
+from opx.domain.sources import SourceDocument
 from opx.sources.web.client import HttpWeb, open_web
 from tests.doubles.misbehaving_site import MemoryValidators, MisbehavingSite
 from tests.unit.web_support import a_source, html, rss, rss_item, sitemap
 
-PAGES = 1_000
+PAGES = 300
 ENTRIES = 10_000
 MENU = "".join(f"<li><a href='/pages/{number}'>Page {number}</a></li>" for number in range(100))
 STEP = (
@@ -24,20 +24,9 @@ PACE = 1_000_000.0
 
 
 def crawled_documents() -> Iterator[SourceDocument]:
-    """1,000 pages of 15 KB, each with a menu of 100 links, found by links."""
+    """300 pages of 10 KB, each with a menu of 100 links, found by links."""
     with _served() as site, closing(_client(site)) as web:
-        yield from _crawl(site, web)
-
-
-def unchanged_pages() -> Iterator[str]:
-    """The same pages, once they are known: keys of those that are not modified."""
-    with _served() as site, closing(_client(site)) as web:
-        for _ in _crawl(site, web):
-            pass
-        web.commit_validators()
-        source = a_source("crawl", web, start=(site + "/",), requests_per_second=PACE)
-        for page in source.pull(PullRequest()):
-            yield from page.unchanged
+        yield from a_source("crawl", web, start=(site + "/",), requests_per_second=PACE).fetch()
 
 
 def listed_documents() -> Iterator[SourceDocument]:
@@ -50,10 +39,6 @@ def feed_documents() -> Iterator[SourceDocument]:
     """10,000 entries of a feed, with HTML and without dates."""
     with _served() as site, closing(_client(site)) as web:
         yield from a_source("feed", web, urls=(site + "/feed",), requests_per_second=PACE).fetch()
-
-
-def _crawl(site: str, web: HttpWeb) -> Iterator[SourceDocument]:
-    yield from a_source("crawl", web, start=(site + "/",), requests_per_second=PACE).fetch()
 
 
 def _client(site: str) -> HttpWeb:
@@ -74,11 +59,11 @@ def _serve() -> None:
     """Serve until the other end of the input is closed."""
     with MisbehavingSite() as site:
         places = [f"/pages/{number}" for number in range(PAGES - 1)]
-        site.page("/", html("Home", *places[:500]), etag='"home"')
+        site.page("/", html("Home", *places[:150]), etag='"home"')
         for number, place in enumerate(places):
             steps = "".join(STEP.format(step) for step in range(number, number + 20))
             body = f"<nav><ul>{MENU}</ul></nav>{steps}"
-            site.page(place, html(f"Page {number}", f"/pages/{number + 500}", body=body), etag=f'"{number}"')
+            site.page(place, html(f"Page {number}", f"/pages/{number + 150}", body=body), etag=f'"{number}"')
         site.page("/sitemap.xml", sitemap(*map(site.url, places)))
         text = "&lt;p&gt;Text of &lt;b&gt;an entry&lt;/b&gt;.&lt;/p&gt;&lt;pre&gt;code&lt;/pre&gt;"
         site.page("/feed", rss([rss_item(number, text=text) for number in range(ENTRIES)]))

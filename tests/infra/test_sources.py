@@ -53,7 +53,7 @@ def test_a_source_that_is_enabled_is_pulled(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "knowledge.yaml"
     path.write_text(
         f"{text}\nsources:\n  blog: {{kind: feed, category: web/blogs, schedule: '30 6 * * *', "
-        "time_zone: Europe/Vienna, options: {url: 'https://example.org/feed'}}\n",
+        "time_zone: Europe/Vienna, options: {urls: 'https://example.org/feed'}}\n",
         encoding="utf-8",
     )
     monkeypatch.setattr("infra.sources.declared_sources", lambda knowledge: declared_sources(knowledge, path))

@@ -24,7 +24,7 @@ from tests.unit.cli_support import word_services
 ADMIN = a_token(scopes="opx/admin")
 CLIENTS_ADMIN = a_token("acme", scopes="opx/admin")
 WRITER = a_token("acme", scopes="opx/write")
-FEED = {"kind": "feed", "category": "web/blogs", "options": {"url": "https://example.org/feed.xml"}}
+FEED = {"kind": "feed", "category": "web/blogs", "options": {"urls": ["https://example.org/feed.xml"]}}
 
 
 class Pulls:

@@ -159,6 +159,8 @@ LEFT_ALONE = [
     "secret: arn:aws:iam::123456789012:role/deploy-prod-1",
     "secretName: db-credentials-2",
     "secret: my-database-secret-v2",
+    "secret: orders-db-eu-west-1",
+    "token: registry-pull-2",
     "password_file: /etc/app/pw1",
     "password = get_secret('orders-db-1')",
     "token = request.headers['X-Auth-Token-2']",
@@ -169,6 +171,7 @@ LEFT_ALONE = [
     "Rotate the secret in Vault: secret/data/payments/api-v2",
     "-----BEGIN CERTIFICATE-----\n" + KEY_BODY + "\n-----END CERTIFICATE-----",
     "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n",
+    "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\n-----END PRIVATE KEY-----\n",
     "Look for `-----BEGIN RSA PRIVATE KEY-----` in the file.\nThen stop.\n",
 ]
 

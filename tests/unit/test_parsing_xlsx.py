@@ -76,7 +76,9 @@ def test_bars_and_line_ends_do_not_break_the_table() -> None:
 
 def test_a_long_table_repeats_its_header() -> None:
     text = text_of(["Host", "Role"], *([f"db{number}", "replica"] for number in range(450)))
-    assert text.count("| Host | Role |") == 3
+    tables = text.split("\n\n")[1:]
+    assert len(tables) > 5
+    assert all(table.startswith("| Host | Role |\n| --- | --- |\n") and len(table) < 1300 for table in tables)
     assert text.count("replica") == 450
 
 

@@ -24,7 +24,12 @@ from tests.fakes import WordsEmbedder
 
 KNOWLEDGE = load_knowledge()
 DECLARED = declared_sources(KNOWLEDGE)
-BLOG = {"kind": "feed", "category": "web/blogs", "schedule": "0 6 * * *", "options": {"url": "https://example.org/f"}}
+BLOG = {
+    "kind": "feed",
+    "category": "web/blogs",
+    "schedule": "0 6 * * *",
+    "options": {"urls": ["https://example.org/f"]},
+}
 
 
 def a_file(folder: Path, sources: str) -> Path:

@@ -73,7 +73,13 @@ class TestGitHub:
         assert change.key == f"acme/shop/pushes/{part('fix/leak')}/{'c' * 40}"
 
     def test_a_branch_that_is_removed_changes_nothing(self) -> None:
-        payload: dict[str, Any] = {"ref": "refs/heads/x", "after": "0" * 40, "commits": [], "head_commit": None, "deleted": True}
+        payload: dict[str, Any] = {
+            "ref": "refs/heads/x",
+            "after": "0" * 40,
+            "commits": [],
+            "head_commit": None,
+            "deleted": True,
+        }
         assert github.changes_of("push", {**payload, "repository": REPOSITORY}) == []
 
     def test_a_release(self) -> None:

@@ -70,7 +70,7 @@ class Settings:
     parse_seconds: float = 60.0
     parse_memory_bytes: int = 512 * 1024 * 1024
     parse_unpacked_bytes: int = 256 * 1024 * 1024
-    parse_pages: int = 5000
+    parse_pages: int = 2000
     parse_images: int = 100
     ocr: str = "auto"
     ocr_languages: str = "eng"

@@ -60,7 +60,7 @@ class SourceOperations:
 
     def crawl(self, call: Call) -> Json:
         body = call.body
-        names = {"urls": "urls", "sitemaps": "sitemaps", "depth": "depth", "maxPages": "max_pages"}
+        names = {"urls": "start", "sitemaps": "sitemaps", "depth": "depth", "maxPages": "max_pages"}
         names |= {"include": "include", "exclude": "exclude"}
         options = {option: body[name] for name, option in names.items() if name in body}
         return {"sourceId": self._control.crawl(body["category"], options)}

@@ -24,7 +24,7 @@ def source_command() -> None:
 
     \b
     opx source kinds                       what can be pulled, and its options
-    opx source add blog --kind feed --category web/blogs --option url=https://example.org/feed.xml
+    opx source add blog --kind feed --category web/blogs --option urls=https://example.org/feed.xml
     opx source list                        how pulls stand
     opx source health blog                 ask whether it can be pulled
     opx source pull blog                   pull now

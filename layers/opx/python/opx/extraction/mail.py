@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email import message_from_binary_file
 from email.errors import MessageError
 from email.message import Message
-from email.policy import default
+from email.policy import compat32, default
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from opx.errors import UnparsableDocumentError
 from opx.extraction.mail_text import body_markdown
@@ -29,6 +29,10 @@ _EXTENSIONS = {
     "application/json": ".json",
     "text/plain": ".txt",
 }
+T = TypeVar("T")
+
+_BROKEN_HEADER = (ValueError, LookupError, MessageError, AttributeError, TypeError)
+"""What the standard library raises for some of them."""
 _NO_DOCUMENTS = (
     "application/pgp-signature",
     "application/pkcs7-signature",
@@ -39,9 +43,8 @@ _NO_DOCUMENTS = (
 
 def read_email(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so
     """The plain text, or else the HTML, then the attachments; headers as title and metadata."""
-    with path.open("rb") as file:
-        message = message_from_binary_file(file, policy=default)
-    if not any(message.get(name) is not None for name in _HEADERS):
+    message = _opened(path)
+    if not any(name in message for name in _HEADERS):
         raise UnparsableDocumentError("it is no e-mail message: it has none of its headers; save it again as .eml")
     bodies, attachments = _parts(message, output)
     subject = _header(message, "subject")
@@ -58,6 +61,24 @@ def read_email(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - 
     output.finish(subject, _metadata(message))
 
 
+def _opened(path: Path) -> Message:
+    """The message; read by the library's older rules if the newer ones trip over its headers."""
+    with path.open("rb") as file:
+        try:
+            return message_from_binary_file(file, policy=default)
+        except _BROKEN_HEADER:
+            file.seek(0)
+            return message_from_binary_file(file, policy=compat32)
+
+
+def _asked(question: Callable[[], T], otherwise: T) -> T:
+    """What the library says of a part, or something else where it trips over a broken header."""
+    try:
+        return question()
+    except _BROKEN_HEADER:
+        return otherwise
+
+
 def _parts(message: Message, output: Output) -> tuple[list[Message], list[Message]]:
     """Parts to read as what was written, and those that are attached."""
     bodies: list[Message] = []
@@ -66,8 +87,8 @@ def _parts(message: Message, output: Output) -> tuple[list[Message], list[Messag
         if count >= MAX_PARTS:
             output.unread(f"only the first {MAX_PARTS} parts of the message are read")
             break
-        kind = part.get_content_type()
-        named = part.get_content_disposition() == "attachment" or bool(_file_name(part))
+        kind = _kind(part)
+        named = _asked(part.get_content_disposition, None) == "attachment" or bool(_file_name(part))
         if kind.startswith("multipart/"):  # it has none of the parts that it speaks of
             bodies += [part] if str(part.get_payload()).strip() else []
         elif kind in ("text/plain", "text/html") and not named:
@@ -82,7 +103,7 @@ def _leaves(message: Message) -> Iterator[Message]:
     waiting = [message]
     while waiting:
         part = waiting.pop()
-        whole = part is not message and part.get_content_type() == "message/rfc822"
+        whole = part is not message and _kind(part) == "message/rfc822"
         content = part.get_payload()
         if isinstance(content, list) and not whole:
             waiting += [each for each in reversed(content) if isinstance(each, Message)]
@@ -92,16 +113,16 @@ def _leaves(message: Message) -> Iterator[Message]:
 
 def _body(bodies: list[Message]) -> str:
     """Plain text where there is some, as every alternative says the same."""
-    texts = [_decoded(part) for part in bodies if part.get_content_type() != "text/html"]
-    html = [_decoded(part) for part in bodies if part.get_content_type() == "text/html"]
+    texts = [_decoded(part) for part in bodies if _kind(part) != "text/html"]
+    html = [_decoded(part) for part in bodies if _kind(part) == "text/html"]
     return body_markdown("\n\n".join(text for text in texts if text.strip()), "\n".join(html))
 
 
 def _decoded(part: Message) -> str:
-    data = part.get_payload(decode=True)
+    data = _asked(lambda: part.get_payload(decode=True), b"")
     if not isinstance(data, bytes):
         return str(part.get_payload())
-    charset = str(part.get_content_charset("utf-8"))
+    charset = str(_asked(part.get_content_charset, None) or "utf-8")
     for encoding in (charset, "utf-8", "cp1252"):
         try:
             return data.decode(encoding)
@@ -113,15 +134,15 @@ def _decoded(part: Message) -> str:
 def _write_attachment(part: Message, number: int, output: Output) -> bool:
     """Whether there was anything in it."""
     name = _file_name(part)
-    if part.get_content_type() == "message/rfc822":
+    if _kind(part) == "message/rfc822":
         inner = part.get_payload()
         message = inner[0] if isinstance(inner, list) and inner else None
         subject = _header(message, "subject") if isinstance(message, Message) else ""
-        data: Any = message.as_bytes() if isinstance(message, Message) else b""
+        data: Any = _bytes(message) if isinstance(message, Message) else b""
         name = (name or subject or f"message {number}").removesuffix(".eml") + ".eml"
     else:
-        data = part.get_payload(decode=True)
-        name = name or f"attachment {number}{_EXTENSIONS.get(part.get_content_type(), '')}"
+        data = _asked(lambda: part.get_payload(decode=True), b"")
+        name = name or f"attachment {number}{_EXTENSIONS.get(_kind(part), '')}"
     if not isinstance(data, bytes) or not data:
         output.unread(f"{name} is empty, or can't be decoded")
         return False
@@ -129,11 +150,19 @@ def _write_attachment(part: Message, number: int, output: Output) -> bool:
     return True
 
 
-def _file_name(part: Message) -> str:
+def _bytes(message: Message) -> bytes:
     try:
-        name = part.get_filename() or ""
-    except (ValueError, LookupError, MessageError, AttributeError, IndexError):
-        return ""
+        return message.as_bytes(policy=compat32)
+    except _BROKEN_HEADER:
+        return _asked(lambda: message.as_string(policy=compat32), "").encode("utf-8", "replace")
+
+
+def _kind(part: Message) -> str:
+    return _asked(part.get_content_type, "text/plain")
+
+
+def _file_name(part: Message) -> str:
+    name = _asked(part.get_filename, None) or ""
     return str(name).replace("\\", "/").rpartition("/")[2].strip()
 
 
@@ -141,10 +170,7 @@ def _header(message: Message | None, name: str) -> str:
     """The header's text, "" if it isn't there or can't be read."""
     if message is None:
         return ""
-    try:
-        return str(message.get(name) or "").strip()
-    except (ValueError, LookupError, MessageError, AttributeError, IndexError, TypeError):
-        return ""  # the standard library trips over some broken headers
+    return _asked(lambda: str(message.get(name) or ""), "").strip()
 
 
 def _metadata(message: Message) -> dict[str, Any]:

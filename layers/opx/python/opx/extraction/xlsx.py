@@ -20,8 +20,9 @@ from opx.extraction.packages import checked_package, core_metadata
 MAX_ROWS = 10_000
 """Of a sheet. More are data for a database, not knowledge to search in words."""
 MAX_COLUMNS = 100
-_ROWS_OF_TABLE = 200
-"""A longer table is written as several with the same header, so that cells keep their meaning wherever it is cut."""
+_TABLE_CHARACTERS = 1200
+"""A longer table is written as several with the same header: about what is searched in one piece, so that cells keep
+their meaning wherever the text is cut."""
 _SHEET_LEVEL = 2
 _EMPTY_ROWS_AT_END = 1000
 
@@ -109,8 +110,22 @@ def _tables(region: list[list[str]]) -> Iterator[str]:
         return
     has_header = len(region) > 1 and _is_header(region[0])
     header, body = (region[:1], region[1:]) if has_header else ([], region)
-    for start in range(0, len(body), _ROWS_OF_TABLE):
-        yield table([*header, *body[start : start + _ROWS_OF_TABLE]], header=has_header)
+    for rows in _pieces(body):
+        yield table([*header, *rows], header=has_header)
+
+
+def _pieces(rows: list[list[str]]) -> Iterator[list[list[str]]]:
+    piece: list[list[str]] = []
+    size = 0
+    for row in rows:
+        length = sum(map(len, row)) + 3 * len(row)
+        if piece and size + length > _TABLE_CHARACTERS:
+            yield piece
+            piece, size = [], 0
+        piece.append(row)
+        size += length
+    if piece:
+        yield piece
 
 
 def _width(row: Sequence[str]) -> int:

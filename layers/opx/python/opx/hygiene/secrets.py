@@ -128,10 +128,8 @@ def find(text: str, hints: Iterable[str] | None = None) -> list[Found]:
 def _matches(form: SecretFormat, text: str) -> Iterator[Found]:
     for match in form.pattern.finditer(text):
         start, end = _span(match)
-        value = text[start:end]
-        if "[masked " in text[max(0, start - 1) : end + 1] or not _is_secret(form, match, value, text):
-            continue
-        yield Found(form, match.start(), start, end)
+        if _is_secret(form, match, text[start:end], text):
+            yield Found(form, match.start(), start, end)
 
 
 def _span(match: re.Match[str]) -> tuple[int, int]:

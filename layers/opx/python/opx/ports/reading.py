@@ -34,7 +34,7 @@ class ParsingLimits:
     seconds: float = 60.0
     memory_bytes: int = 512 * 1024 * 1024
     unpacked_bytes: int = 256 * 1024 * 1024
-    pages: int = 5000
+    pages: int = 2000
     images: int = 100
     attachments: int = 3
 

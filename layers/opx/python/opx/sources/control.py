@@ -82,7 +82,7 @@ class SourceControl:
     def crawl(self, category: str, options: Mapping[str, Any]) -> str:
         """Register a site as a source that is pulled by hand, under an id that follows from its address, and pull it
         now. Returns the id. Raises `InvalidInputError`."""
-        starts = options.get("urls") or options.get("sitemaps") or ()
+        starts = options.get("start") or options.get("sitemaps") or ()
         source_id = f"crawl-{stable_hash('crawl', sorted(starts))[:12]}"
         self.register(source_id, {"kind": "crawl", "category": category, "schedule": "", "options": options})
         self.pull(source_id)

@@ -40,8 +40,8 @@ def take_out(soup: BeautifulSoup) -> None:
     for tag in soup.find_all(["button", "dialog", "select", "input"]):
         tag.decompose()
     _unwrap_code_tables(soup)
-    for tag in soup.find_all(True):
-        if not tag.decomposed and _is_beside(tag):
+    for tag in [tag for tag in soup.find_all(True) if _is_beside(tag)]:
+        if not tag.decomposed and tag.find(["h1", "main", "article"]) is None:
             tag.decompose()
     for heading in soup.find_all(re.compile(r"h[1-6]\Z")):
         for mark in heading.find_all("a"):
@@ -55,8 +55,7 @@ def _is_beside(tag: Tag) -> bool:
     if tag.name in ("html", "body", "main", "article"):
         return False
     names = [*_classes(tag), str(tag.get("id") or "")]
-    beside = tag.get("role") in _BESIDE_ROLES or any(_BESIDE.match(name) for name in names if 0 < len(name) <= MAX_NAME)
-    return beside and tag.find(["h1", "main", "article"]) is None
+    return tag.get("role") in _BESIDE_ROLES or any(_BESIDE.match(name) for name in names if 0 < len(name) <= MAX_NAME)
 
 
 def _classes(tag: Tag) -> list[str]:

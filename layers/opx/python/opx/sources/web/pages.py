@@ -124,22 +124,19 @@ def _title(soup: BeautifulSoup) -> dict[str, str]:
 
 
 def _dates(soup: BeautifulSoup) -> dict[str, str]:
-    structured = _structured(soup)
+    known = {**_meta(soup), **_structured(soup)}
     found = {}
     for name, keys in (("last_updated", _CHANGED), ("created_at", _CREATED)):
-        said = (iso_date(structured.get(key) or _meta(soup, key)) for key in keys)
+        said = (iso_date(known.get(key)) for key in keys)
         value = next(filter(None, said), "")
         if value:
             found[name] = value
     return found
 
 
-def _meta(soup: BeautifulSoup, key: str) -> str:
-    for name in ("property", "name", "itemprop"):
-        value = _named(soup, "meta", name, key, "content")
-        if value:
-            return value
-    return ""
+def _meta(soup: BeautifulSoup) -> dict[str, Any]:
+    tags = [tag for tag in soup.find_all("meta") if _text(tag, "content")]
+    return {_text(tag, name): _text(tag, "content") for name in ("itemprop", "name", "property") for tag in tags}
 
 
 def _structured(soup: BeautifulSoup) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,26 @@ class CheckedImap(imaplib.IMAP4_SSL):
     ) -> None:
         self._addresses = addresses
         self._limit = limit
-        super().__init__(host, port, ssl_context=context, timeout=seconds)
+        self._seconds = seconds
+        self._connection: socket.socket | None = None
+        with self.in_time():
+            super().__init__(host, port, ssl_context=context, timeout=seconds)
+
+    @contextmanager
+    def in_time(self) -> Iterator[None]:
+        """End the connection if this takes too long: a time-out of the socket is one for each byte."""
+        timer = threading.Timer(self._seconds, self._end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _end(self) -> None:
+        with suppress(OSError):
+            if self._connection is not None:
+                self._connection.shutdown(socket.SHUT_RDWR)
 
     def _create_socket(self, timeout: float | None) -> socket.socket:
         for address in self._addresses[:-1]:
@@ -48,11 +67,15 @@ class CheckedImap(imaplib.IMAP4_SSL):
 
     def _secured(self, sock: socket.socket) -> socket.socket:
         context: ssl.SSLContext = self.ssl_context
+        with closing(sock):  # which does nothing to one that was wrapped
+            secured = context.wrap_socket(sock, server_hostname=self.host, do_handshake_on_connect=False)
+        self._connection = secured
         try:
-            return context.wrap_socket(sock, server_hostname=self.host)
+            secured.do_handshake()
         except BaseException:
-            sock.close()
+            secured.close()
             raise
+        return secured
 
     def read(self, size: int) -> bytes:
         if size > self._limit + LINE_MARGIN:
@@ -64,10 +87,9 @@ class ImapSession:
     """Reads folders. Raises `SourceUnavailableError` for what may pass, `SourceRefusedError` for what the server doesn't
     allow, and `SourceShapeError` for replies that are none of IMAP."""
 
-    def __init__(self, imap: CheckedImap, *, of: str, seconds: float) -> None:
+    def __init__(self, imap: CheckedImap, *, of: str) -> None:
         self._imap = imap
         self._of = of
-        self._seconds = seconds
 
     def login(self, user: str, password: str) -> None:
         with self._translated():
@@ -143,24 +165,16 @@ class ImapSession:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """One command, ended when it takes too long: a time-out of the socket is one for each byte."""
-        timer = threading.Timer(self._seconds, self._end)
-        timer.daemon = True
-        timer.start()
+        """One command."""
         try:
-            yield
+            with self._imap.in_time():
+                yield
         except imaplib.IMAP4.abort as exc:
             raise SourceUnavailableError(f"{self._of}: the connection broke off: {_said(exc)}") from exc
         except imaplib.IMAP4.error as exc:
             raise SourceShapeError(f"{self._of}: {_said(exc)}") from exc
         except OSError as exc:
             raise SourceUnavailableError(f"{self._of}: the connection broke off: {exc}") from exc
-        finally:
-            timer.cancel()
-
-    def _end(self) -> None:
-        with suppress(OSError):
-            self._imap.sock.shutdown(socket.SHUT_RDWR)
 
 
 def open_session(
@@ -177,7 +191,7 @@ def open_session(
         raise SourceRefusedError(f"{of}: there is no file {ca_file} with certificates") from exc
     except (imaplib.IMAP4.error, OSError) as exc:
         raise SourceUnavailableError(f"{of}: no connection: {exc}") from exc
-    return ImapSession(imap, of=of, seconds=seconds)
+    return ImapSession(imap, of=of)
 
 
 def quoted_folder(name: str) -> str:

@@ -18,8 +18,10 @@ MAX_CHARACTERS = 512 * 1024
 _MAX_LINE = 400
 """Characters of a line, on average, above which code was written by a program for a program."""
 
-_MAX_HEREDOCS = 2_000
-"""The grammar of shell scripts compares each with all that are open, within a step that can't be stopped."""
+_MAX_OPENINGS = 2_000
+_OPENINGS = {"bash": "<<", "rust": 'r#"'}
+"""What begins a here-document or a raw text: the grammars look for the end of each in all that follows, within a step
+that can't be stopped."""
 
 
 def parse_code(source: Source) -> ParsedSource:
@@ -58,8 +60,9 @@ def _outlined(text: str, language: Language) -> Iterable[str] | None:
 
 
 def _problem(lines: list[str], size: int, language: Language) -> str:
-    if language.name == "bash" and sum(line.count("<<") for line in lines) > _MAX_HEREDOCS:
-        return f"it has more than {_MAX_HEREDOCS:,} here-documents"
+    opening = _OPENINGS.get(language.name)
+    if opening and sum(line.count(opening) for line in lines) > _MAX_OPENINGS:
+        return f"it has more than {_MAX_OPENINGS:,} of {opening}"
     if size > MAX_CHARACTERS:
         return f"it has more than {MAX_CHARACTERS // 1024} KiB of code"
     return "its lines are as long as a program's output" if size > _MAX_LINE * (len(lines) + 4) else ""
