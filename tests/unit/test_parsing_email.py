@@ -83,6 +83,7 @@ def test_a_message_with_nothing_but_a_subject_is_its_subject() -> None:
         b"Subject: a\nContent-Type: multipart/mixed; boundary=x\n\n--x\nContent-Type: text/plain\n\nthe text\n",
         b"Subject: a\nContent-Type: text/plain\nContent-Transfer-Encoding: nonsense\n\nthe text\n",
         b"From: a\nTo: b\nContent-Type: nonsense\n\nthe text\xff\n",
+        b"Subject: a\nMessage-ID: <\xe6[a@b>\nTo: (((\nFrom: a@[\nContent-Disposition: =\xff;\n\nthe text\n",
     ],
 )
 def test_malformed_messages_are_read_as_far_as_they_go(raw: bytes) -> None:
@@ -112,3 +113,11 @@ def test_quotations_between_answers_stay() -> None:
 def test_a_signature_is_left_out_and_a_long_text_after_dashes_is_not() -> None:
     assert body_markdown("Restart it.\n-- \nAda\nOps\n", "") == "Restart it."
     assert "line 39" in body_markdown("Text.\n-- \n" + "".join(f"line {n}\n" for n in range(40)), "")
+
+
+def test_a_broken_message_within_a_message_does_not_keep_the_rest_from_being_read() -> None:
+    inner = b"Subject: \xe6nner\n\ninner text\n"
+    raw = b"Subject: a\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\nthe text\n--x\n"
+    found = read(raw + b"Content-Type: message/rfc822\n\n" + inner + b"--x--\n", "a.eml")
+    assert "the text" in found.text
+    assert "inner text" in found.text

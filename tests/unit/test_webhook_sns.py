@@ -247,14 +247,14 @@ class TestForged:
 
 
 @pytest.mark.parametrize("hours", [-2, 2])
-def test_an_old_or_future_message_is_refused(refusing: Webhooks, hours: int) -> None:
+def test_an_old_or_future_message_is_refused(webhooks: Webhooks, hours: int) -> None:
     stamp = (WHEN + timedelta(hours=hours)).isoformat()
-    assert refusing.send(a_notification(Timestamp=stamp)) == (401, "expired")
+    assert webhooks.send(a_notification(Timestamp=stamp)) == (401, "expired")
 
 
-def test_sns_may_try_again_for_an_hour(refusing: Webhooks) -> None:
+def test_sns_may_try_again_for_an_hour(webhooks: Webhooks) -> None:
     stamp = (WHEN - timedelta(hours=1)).isoformat()
-    assert refusing.send(a_notification(Timestamp=stamp)) == (202, "accepted")
+    assert webhooks.send(a_notification(Timestamp=stamp)) == (202, "accepted")
 
 
 class TestUnavailable:

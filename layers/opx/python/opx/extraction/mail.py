@@ -119,7 +119,7 @@ def _body(bodies: list[Message]) -> str:
 
 
 def _decoded(part: Message) -> str:
-    data = _asked(lambda: part.get_payload(decode=True), b"")
+    data = _payload(part)
     if not isinstance(data, bytes):
         return str(part.get_payload())
     charset = str(_asked(part.get_content_charset, None) or "utf-8")
@@ -141,7 +141,7 @@ def _write_attachment(part: Message, number: int, output: Output) -> bool:
         data: Any = _bytes(message) if isinstance(message, Message) else b""
         name = (name or subject or f"message {number}").removesuffix(".eml") + ".eml"
     else:
-        data = _asked(lambda: part.get_payload(decode=True), b"")
+        data = _payload(part)
         name = name or f"attachment {number}{_EXTENSIONS.get(_kind(part), '')}"
     if not isinstance(data, bytes) or not data:
         output.unread(f"{name} is empty, or can't be decoded")
@@ -155,6 +155,12 @@ def _bytes(message: Message) -> bytes:
         return message.as_bytes(policy=compat32)
     except _BROKEN_HEADER:
         return _asked(lambda: message.as_string(policy=compat32), "").encode("utf-8", "replace")
+
+
+def _payload(part: Message) -> Any:
+    """Bytes, decoded; anything else if it can't be."""
+    decoded: Callable[[], Any] = lambda: part.get_payload(decode=True)  # noqa: E731
+    return _asked(decoded, b"")
 
 
 def _kind(part: Message) -> str:

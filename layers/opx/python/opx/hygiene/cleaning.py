@@ -33,7 +33,7 @@ _LONGEST_TAIL = 300
 _MOST_NOTED = 1000
 _MOST_TOLD = 15
 """Remarks of a kind; a document has few in all."""
-_MOST_SPANS = 10_000
+_MOST_SPANS = 2000
 _UNSEEN = re.compile(
     "[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\ufe00-\ufe0f]{3}"
 )

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from opx.domain.remarks import RemarkKind
 from opx.hygiene import invisible
 from opx.hygiene.instruction_formats import (
     ENCODED,
@@ -21,7 +22,7 @@ from opx.hygiene.instruction_formats import (
     instruction_formats,
 )
 
-FLAG = "suspected_instruction"
+FLAG = RemarkKind.SUSPECTED_INSTRUCTION.value
 """Of chunks and results."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,20000}={0,2}")

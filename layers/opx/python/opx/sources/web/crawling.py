@@ -204,7 +204,7 @@ class Crawl:
             return False
         if visit.depth < self._limits.depth:
             for link in notes.links:
-                if self._scope.has(link) and may_be_document(link):
+                if not self._frontier.knows(link) and self._scope.has(link) and may_be_document(link):
                     self._frontier.add(Visit(link, visit.depth + 1))
         address = notes.url or visit.url
         if self._is_elsewhere(address, notes.canonical):

@@ -45,6 +45,10 @@ class Frontier:
         self._digest.update(f"{visit.url} {visit.depth}\n".encode())
         self.add(visit)
 
+    def knows(self, url: str) -> bool:
+        """Whether the address was added or claimed before."""
+        return hash(identity(url)) in self._seen
+
     def claim(self, url: str) -> bool:
         """Whether nobody added or claimed the address before; from now on somebody has. Beyond the size, it isn't kept:
         a site may have no end."""

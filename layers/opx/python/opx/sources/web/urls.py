@@ -86,7 +86,11 @@ def _bounded(key: str, extension: str) -> str:
 
 def may_be_document(url: str) -> bool:
     """Whether the address's extension lets expect a page or a file that is read, not a picture or an archive."""
-    suffix = PurePosixPath(urlsplit(url).path).suffix.lower()
+    return _is_read(PurePosixPath(urlsplit(url).path).suffix.lower())
+
+
+@lru_cache(maxsize=256)
+def _is_read(suffix: str) -> bool:
     kind = (mimetypes.guess_type(f"page{suffix}")[0] or "").partition("/")[0]
     if kind in _NEVER_PAGES or suffix in _NO_PAGES:
         return False
