@@ -181,6 +181,8 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
         )
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_usage(x509), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
     secret = key.private_bytes(
@@ -190,3 +192,10 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     files[1].write_bytes(secret)
     return files
+
+
+def _usage(x509: Any) -> Any:
+    """What strict clients want a certificate to say that vouches for itself."""
+    names = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign")
+    rest = dict.fromkeys((*names, "encipher_only", "decipher_only"), False)
+    return x509.KeyUsage(digital_signature=True, key_cert_sign=True, **rest)

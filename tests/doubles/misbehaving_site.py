@@ -51,6 +51,7 @@ class MisbehavingSite:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.dripped = 0
         self._places: dict[str, Callable[[Request], Answer]] = {}
         self._once: dict[str, list[Answer]] = {}
         self._lock = threading.Lock()
@@ -268,3 +269,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.site.pause(seconds)
             self.wfile.write(data[position : position + 1])
             self.wfile.flush()
+            self.server.site.dripped += 1

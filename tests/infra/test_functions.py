@@ -101,6 +101,8 @@ def allowed(assembly: Assembly) -> list[Resource]:
     return [statement for statement in statements if set(listed(statement["Action"])) != SEND_TRACES]
 
 
-@pytest.mark.parametrize("use_case", ["ingest_documents", "retrieve_knowledge", "manage_knowledge", "pull_sources"])
+@pytest.mark.parametrize(
+    "use_case", ["ingest_documents", "retrieve_knowledge", "manage_knowledge", "pull_sources", "receive_webhook"]
+)
 def test_the_handler_that_is_deployed_exists(use_case: str) -> None:
     assert (ROOT / "lambdas" / use_case / "handler.py").is_file()

@@ -29,7 +29,11 @@ FUNCTIONS = {
     "ingest_documents": ("ingest", ("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer")),
     "manage_knowledge": (
         "ingest",
-        ("opx.adapters.aws.opensearch", "opx.adapters.aws.upload_signer", "opx.text.tokenizer"),
+        ("opx.adapters.aws.opensearch", "opx.adapters.aws.upload_signer", "opx.text.tokenizer", "python_multipart"),
+    ),
+    "receive_webhook": (
+        "ingest",
+        ("opx.adapters.aws.secrets", "opx.ingestion.manager", "opx.ingestion.parsing.json_paths", "cryptography.x509"),
     ),
     "report_coverage": ("ingest", ("opx.adapters.aws.services", "opx.adapters.aws.table")),
     "sync_knowledge_base": ("api", ("opx.adapters.aws.services", "opx.adapters.aws.knowledge_base_sync")),

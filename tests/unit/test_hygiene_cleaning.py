@@ -85,6 +85,14 @@ class TestLongLines:
         out, _ = cleaned(in_pieces(text))
         assert RANDOM not in out
 
+    @pytest.mark.parametrize("offset", range(4080, 4140, 6))
+    def test_private_key_whose_first_line_is_at_the_end_of_a_piece_is_masked(self, offset: int) -> None:
+        key = pem(KEY_BODY).replace("\n", "\\n")
+        text = "a " * ((PIECE - offset) // 2) + key + " b" * 40_000
+        out, _ = cleaned(in_pieces(text))
+        assert KEY_BODY[:40] not in out
+        assert out.count("[masked private-key ") == 1
+
     def test_clean_long_line_comes_back_as_it_was(self) -> None:
         text = "word " * 60_000
         assert cleaned(in_pieces(text))[0] == text
@@ -149,6 +157,10 @@ class TestSuspicions:
         told = texts(cleaner, RemarkKind.MASKED_SECRET)
         assert told[-1] == "and 386 more"
         assert len(cleaner.remarks) == 30
+
+    def test_more_secrets_than_are_kept_are_counted(self) -> None:
+        _, cleaner = cleaned([f"{TOKEN}\n"] * 3000)
+        assert texts(cleaner, RemarkKind.MASKED_SECRET)[-1] == "and 2,986 more"
 
     def test_more_places_than_are_kept_are_joined_to_one(self) -> None:
         out, cleaner = cleaned([f"{ORDER}\n"] * 2100)

@@ -207,6 +207,10 @@ class TestPrivateKeys:
         masked, _ = mask(f"-----BEGIN PRIVATE KEY-----\n{KEY_BODY}")
         assert KEY_BODY[:64] not in masked
 
+    def test_what_begins_like_a_key_hides_no_other_secret(self) -> None:
+        masked, findings = mask(f"-----BEGIN PRIVATE KEY-----\n{ISSUED['aws-access-key']}\n")
+        assert masked == f"-----BEGIN PRIVATE KEY-----\n{findings[0].mask}\n"
+
     def test_headers_within_a_key_go_with_it(self) -> None:
         body = f"Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,8A3F\n\n{KEY_BODY}"
         masked, findings = mask(pem(body))

@@ -190,6 +190,14 @@ def test_a_token_that_expired_begins_anew(cloud: Jira) -> None:
     assert len(documents_of(pages)) == 150
 
 
+def test_a_token_of_the_listing_that_expired_begins_it_anew(cloud: Jira) -> None:
+    cloud.issues = [an_issue(number) for number in range(3)]
+    cloud.site.fail(CLOUD, status=400)
+    cursor = {"phase": "keys", "token": "token-2"}
+    pages = pulled(cloud.connector(list_all=True), since="2024-02-01T00:00:00Z", cursor=cursor)
+    assert named(pages) == {"OPS-0", "OPS-1", "OPS-2"}
+
+
 def test_a_token_is_not_forgotten_because_of_something_else(cloud: Jira) -> None:
     cloud.site.fail(CLOUD, status=403)
     with pytest.raises(SourceRefusedError, match="403"):
@@ -383,6 +391,11 @@ def test_a_site_that_is_no_jira_shows_in_the_health(cloud: Jira) -> None:
 
 def test_a_jira_that_answers_is_well(jira: Jira) -> None:
     assert jira.connector().health_check()
+
+
+def test_a_since_that_is_no_time_is_refused(cloud: Jira) -> None:
+    with pytest.raises(InvalidInputError, match="since must be"):
+        pulled(cloud.connector(), since="yesterday")
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,8 @@ def markdown(*content: Any) -> str:
         (node("codeBlock", text("a\n```\nb"), language="sh"), "````sh\na\n```\nb\n````"),
         (node("bulletList", node("listItem", paragraph("a"), node("bulletList", node("listItem", paragraph("b")))))
         , "- a\n  - b"),
+        (node("bulletList", node("listItem", paragraph("a"), node("codeBlock", text("x\n\ny")))),
+         "- a\n  \n  ```\n  x\n  \n  y\n  ```"),
         (node("orderedList", node("listItem", paragraph("a")), node("listItem", paragraph("b")), order=3), "3. a\n4. b"),
         (node("taskList", node("taskItem", text("a"), state="DONE"), node("taskItem", text("b"), state="TODO")),
          "- [x] a\n- [ ] b"),

@@ -128,3 +128,18 @@ def test_a_path_that_is_not_there_shows_in_the_health(tmp_path: Path) -> None:
 def test_a_path_must_be_absolute() -> None:
     with pytest.raises(InvalidInputError, match="absolute"):
         a_connector("mailbox", path="mail")
+
+
+@pytest.mark.parametrize(
+    ("subject", "title"),
+    [
+        ("Größe".encode(), "Größe"),
+        (b"Gr\xf6\xdfe", "Gr\ufffd\ufffde"),
+        (b"=?utf-8?b?R3LDtsOfZQ==?=", "Größe"),
+        (b"=?no-such?q?x?=", "=?no-such?q?x?="),
+        (b"", "(no subject)"),
+    ],
+)
+def test_subjects_are_decoded_as_far_as_they_can_be(tmp_path: Path, subject: bytes, title: str) -> None:
+    (tmp_path / "a.eml").write_bytes(MESSAGE % subject)
+    assert documents_of(pulled(a_connector("mailbox", path=str(tmp_path))))["a.eml"].metadata["title"] == title

@@ -64,6 +64,11 @@ def test_a_search_is_posted_as_json(web: HttpWeb, site: MisbehavingSite) -> None
     assert site.requests[-1].headers["content-type"] == "application/json"
 
 
+def test_headers_of_one_name_are_joined(web: HttpWeb, site: MisbehavingSite) -> None:
+    site.on("/twice", Answer(200, b"", {"X-Robots-Tag": "noindex", "x-robots-tag": "nofollow"}))
+    assert web.get(site.url("/twice")).headers["x-robots-tag"] == "noindex, nofollow"
+
+
 @pytest.mark.parametrize("status", [404, 410])
 def test_nothing_at_an_address_is_a_reply(web: HttpWeb, site: MisbehavingSite, status: int) -> None:
     site.page("/gone", "", status=status)
@@ -320,10 +325,10 @@ def test_unconditional_requests_are_answered_whole_and_commit_nothing(
 def test_a_page_that_was_gone_is_sent_whole_when_it_comes_back(web: HttpWeb, site: MisbehavingSite) -> None:
     web.get(site.url("/x"), conditional=True)
     web.commit_validators()
-    site.remove("/x")
+    site.page("/x", "not here", etag='"error page"', status=404)
     assert web.get(site.url("/x"), conditional=True).gone
     web.commit_validators()
-    site.page("/x", {"a": 1}, etag='"1"')
+    site.page("/x", {"a": 1}, headers={"ETag": '"error page"'}, etag='"error page"')
     assert web.get(site.url("/x"), conditional=True).status == 200
 
 

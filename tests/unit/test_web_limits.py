@@ -96,6 +96,7 @@ def test_a_reply_that_drips_ends_at_the_deadline(site: MisbehavingSite, answer: 
     with closing(a_web(site, timeout=0.2)) as web, pytest.raises(SourceUnavailableError, match=r"longer than 0\.2"):
         web.get(site.url("/x"))
     assert site.asked("/x") == 1
+    assert site.dripped < 500
 
 
 def test_the_next_request_after_a_deadline_works(site: MisbehavingSite) -> None:

@@ -85,7 +85,7 @@ class TestAccepted:
 
     def test_tags_of_the_webhook_come_first(self, webhooks: Webhooks) -> None:
         webhooks.send(github(an_issue()))
-        assert webhooks.metadata(ISSUE)["tags"] == ["code", "bug", "open"]
+        assert webhooks.metadata(ISSUE)["tags"] == ["code", "bug"]
 
     def test_the_address_may_leave_the_name_out_where_there_is_one_webhook_only(self, webhooks: Webhooks) -> None:
         body = {"webhookEvent": "jira:issue_created", "issue": {"id": "1", "key": "A-1", "fields": {"summary": "S"}}}
@@ -353,7 +353,7 @@ class TestUnavailable:
         webhooks = webhooks_in(tmp_path)
         (tmp_path / "knowledge.yaml").write_text(KNOWLEDGE.replace("format: jira", "format: yira"))
         with webhooks.services:
-            from opx.webhooks.receiving import answer
+            from opx.webhooks.answers import answer
 
             found = answer(lambda: receiver_of(webhooks.services), github(an_issue()))
         assert (found.status, found.payload["error"]["code"]) == (500, "internal")

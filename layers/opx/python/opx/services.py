@@ -303,6 +303,8 @@ class Services:
             clock=self.clock,
             lease_seconds=self.pull_lease_seconds,
             exclusive=self.exclusive_pull,
+            unit_of_work=self.unit_of_work,
+            threads=self.read_threads,
             report=report,
         )
 

@@ -10,7 +10,10 @@ from typing import Any
 
 from opx.domain.knowledge import Tier
 
-QUEUE_OR_STREAM = re.compile(r"arn:[a-z0-9-]+:(?P<service>kinesis|sqs|kafka):[a-z0-9-]+:\d{12}:(?P<rest>\S+)\Z")
+QUEUE_OR_STREAM = re.compile(
+    r"arn:[a-z0-9-]+:(kinesis:[a-z0-9-]+:\d{12}:stream/|sqs:[a-z0-9-]+:\d{12}:|kafka:[a-z0-9-]+:\d{12}:cluster/[^/\s]+/)"
+    r"[A-Za-z0-9_.-]+\Z"
+)
 BROKERS = re.compile(r"kafka://[A-Za-z0-9.-]+:\d+(,[A-Za-z0-9.-]+:\d+)*\Z")
 REDIS = re.compile(r"rediss?://\S+\Z")
 
@@ -30,7 +33,8 @@ class StreamDefinition:
     is Kafka's, or the key of a Redis stream. `pattern` chooses records, empty: all. `identity` is the JSONPath of what
     names a record's document, so that later ones about the same are its versions; without it every record is a document.
 
-    `password_secret` names Redis' password, `credentials_arn` is a secret of Secrets Manager with Kafka's user.
+    `password_secret` names Redis' password, `credentials_arn` is a secret of Secrets Manager with Kafka's user, and
+    `network` has the ids of subnets and security groups from which Kafka outside of MSK is reached.
     """
 
     name: str
@@ -43,10 +47,28 @@ class StreamDefinition:
     tags: tuple[str, ...] = ()
     password_secret: str = ""
     credentials_arn: str = ""
+    network: tuple[str, ...] = ()
 
     @property
     def kind(self) -> StreamKind:
-        arn = QUEUE_OR_STREAM.match(self.source)
-        if arn:
-            return StreamKind(arn["service"])
+        if self.source.startswith("arn:"):
+            return StreamKind(self.source.split(":")[2])
         return StreamKind.REDIS if REDIS.match(self.source) else StreamKind.KAFKA
+
+    @property
+    def is_fifo(self) -> bool:
+        """A queue that keeps the order of its messages."""
+        return self.kind is StreamKind.SQS and self.source.endswith(".fifo")
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """Hosts and ports of Kafka outside of MSK; empty for all else."""
+        return brokers_of(self.source)
+
+    def is_of(self, source: str, topic: str) -> bool:
+        """Whether these are its records. Brokers may be listed in any order, and some may be missing."""
+        return self.topic == topic and (self.source == source or bool(self.brokers & brokers_of(source)))
+
+
+def brokers_of(source: str) -> frozenset[str]:
+    return frozenset(source.removeprefix("kafka://").split(",")) if BROKERS.match(source) else frozenset()

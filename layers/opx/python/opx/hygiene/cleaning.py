@@ -7,7 +7,8 @@ there, and only lines of a block that has some are looked at with patterns.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
@@ -30,6 +31,8 @@ _KEPT_BACK = 4096
 """Characters at the end of a piece of a long line that are looked at again with the next piece."""
 _MOST_KEPT_BACK = 49_152
 _LONGEST_TAIL = 300
+_LONGEST_MARK = 100
+"""Characters of the line that a private key begins with."""
 _MOST_NOTED = 1000
 _MOST_TOLD = 15
 """Remarks of a kind; a document has few in all."""
@@ -45,6 +48,7 @@ class Cleaner:
     def __init__(self) -> None:
         self._masker = Masker()
         self._remarks: list[Remark] = []
+        self._unnoted: Counter[RemarkKind] = Counter()
         self._spans: list[Span] = []
         self._position = 0
         self._line = 1
@@ -59,7 +63,8 @@ class Cleaner:
         ]
         every = (*masked, *self._remarks)
         kinds = (RemarkKind.MASKED_SECRET, RemarkKind.SUSPECTED_INSTRUCTION)
-        return tuple(told for kind in kinds for told in _told(kind, [each for each in every if each.kind is kind]))
+        found = {kind: [each for each in every if each.kind is kind] for kind in kinds}
+        return tuple(told for kind in kinds for told in _told(kind, found[kind], self._unnoted[kind]))
 
     @property
     def suspected(self) -> tuple[Span, ...]:
@@ -80,13 +85,17 @@ class Cleaner:
             wanted = _lines_to_examine(block, text, hints)
             at = 0
             while at < len(block):
-                until = at if self._masker.is_within_key else next((n for n in wanted if n >= at), len(block))
+                following = bisect_left(wanted, at)
+                until = wanted[following] if following < len(wanted) else len(block)
+                until = at if self._masker.is_within_key else until
                 if until > at:
                     yield from self._passed(block[at:until])
                 if until < len(block):
                     yield from self._piece(block[until], hints)
                 at = until + 1
+            self._forget()
         for piece in self._masker.rest():
+            self._examine(piece, self._line, None)
             self._position += len(piece)
             yield piece
 
@@ -124,17 +133,25 @@ class Cleaner:
             if cleaned:
                 yield cleaned
 
-    def _examine(self, text: str, line: int, hints: frozenset[str]) -> None:
+    def _forget(self) -> None:
+        """Keep no more findings than are told, and the number of the others."""
+        findings = self._masker.findings
+        self._unnoted[RemarkKind.MASKED_SECRET] += max(0, len(findings) - _MOST_NOTED)
+        del findings[_MOST_NOTED:]
+
+    def _examine(self, text: str, line: int, hints: frozenset[str] | None) -> None:
         for found in suspicions(text, hints):
             self._suspect(line, found.reason, (found.start, found.end))
         tail = self._tail if len(self._tail) <= _LONGEST_TAIL and self._tail.strip() else ""
-        if tail and hints and text.strip():
+        if tail and hints != frozenset() and text.strip():
             for found in _across(tail, text, hints):
                 self._suspect(line, found.reason, (found.start - len(tail), found.end - len(tail)))
 
     def _suspect(self, line: int, reason: str, place: Span) -> None:
         if len(self._remarks) < _MOST_NOTED:
             self._remarks.append(Remark(RemarkKind.SUSPECTED_INSTRUCTION, f"line {line}: {reason}"))
+        else:
+            self._unnoted[RemarkKind.SUSPECTED_INSTRUCTION] += 1
         start, end = self._position + place[0], self._position + max(place[1], place[0] + 1)
         if len(self._spans) < _MOST_SPANS:
             self._spans.append((start, end))
@@ -170,13 +187,14 @@ def _places(text: str, literal: str) -> Iterator[int]:
         at = text.find(literal, at + len(literal))
 
 
-def _told(kind: RemarkKind, remarks: Sequence[Remark]) -> Sequence[Remark]:
-    if len(remarks) <= _MOST_TOLD:
+def _told(kind: RemarkKind, remarks: Sequence[Remark], unnoted: int) -> Sequence[Remark]:
+    if len(remarks) <= _MOST_TOLD and not unnoted:
         return remarks
-    return [*remarks[: _MOST_TOLD - 1], Remark(kind, f"and {len(remarks) - _MOST_TOLD + 1:,} more")]
+    told = remarks[: _MOST_TOLD - 1]
+    return [*told, Remark(kind, f"and {len(remarks) + unnoted - len(told):,} more")]
 
 
-def _across(tail: str, text: str, hints: frozenset[str]) -> list[Suspicion]:
+def _across(tail: str, text: str, hints: frozenset[str] | None) -> list[Suspicion]:
     """What begins in the line before and ends in this one: lines of a paragraph may be wrapped anywhere."""
     joined = tail.replace("\n", " ") + text
     return [found for found in suspicions(joined, hints) if 0 < found.start < len(tail) < found.end]
@@ -209,6 +227,8 @@ def _cut(text: str) -> int:
     """Where to cut a text that goes on, so that what may be a secret at its end stays whole."""
     latest = max(0, len(text) - _KEPT_BACK)
     at = min((each.since for each in _found(text) if each.end > latest), default=latest)
+    begin = text.rfind("-----BEGIN", max(0, latest - _LONGEST_MARK), latest + _LONGEST_MARK)
+    at = min(at, begin) if begin >= 0 else at
     return at if len(text) - at <= _MOST_KEPT_BACK else latest
 
 

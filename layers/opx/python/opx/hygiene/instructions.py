@@ -10,6 +10,7 @@ import binascii
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 
 from opx.domain.remarks import RemarkKind
 from opx.hygiene import invisible
@@ -53,21 +54,26 @@ def suspicions(text: str, hints: Iterable[str] | None = None) -> list[Suspicion]
 
 def _readable(text: str, hints: Iterable[str] | None) -> list[Suspicion]:
     lowered = text.lower()
+    present = frozenset([hint for hint in (_all_hints() if hints is None else hints) if hint in lowered])
     found = []
-    for form in _worth_trying(lowered, hints):
+    for form in _formats_with(present):
         match = form.pattern.search(text)
         if match:
             found.append(Suspicion(form.reason, match.start(), match.end()))
-    if any(hint in lowered for hint in encoded_hints()):
+    if not present.isdisjoint(encoded_hints()):
         found.extend(_encoded(text))
     return found
 
 
-def _worth_trying(lowered: str, hints: Iterable[str] | None) -> list[InstructionFormat]:
-    if hints is None:
-        return [form for form in instruction_formats() if any(hint in lowered for hint in form.hints)]
-    present = {hint for hint in hints if hint in lowered}
-    return [form for form in instruction_formats() if present.intersection(form.hints)]
+@cache
+def _all_hints() -> tuple[str, ...]:
+    return tuple({*encoded_hints(), *(hint for form in instruction_formats() for hint in form.hints)})
+
+
+@lru_cache(maxsize=1024)
+def _formats_with(hints: frozenset[str]) -> tuple[InstructionFormat, ...]:
+    """Those that may match a text with these hints, in their order."""
+    return tuple(form for form in instruction_formats() if not hints.isdisjoint(form.hints))
 
 
 def _disguises(text: str) -> list[Suspicion]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from struct import unpack
 
@@ -69,35 +69,59 @@ def distance(one: str, other: str) -> int:
     return (int(one, 16) ^ int(other, 16)).bit_count() if one and other else BITS
 
 
+class Comparable:
+    """A chunk to be compared with many others: what that takes is worked out once, when it is needed first."""
+
+    def __init__(self, chunk: DocumentChunk) -> None:
+        self._chunk = chunk
+
+    @cached_property
+    def text(self) -> list[str]:
+        return self._chunk.content.lower().split()
+
+    @cached_property
+    def headings(self) -> list[str]:
+        """The title and the last heading, letters and digits alone: `NodeDown` is `Node down`."""
+        named = (self._chunk.title, *self._chunk.section[-1:])
+        return [re.sub(r"[\W_]+", "", heading).casefold() for heading in named]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        return Counter(words(self._chunk.content))
+
+    @cached_property
+    def telling(self) -> frozenset[tuple[str, int]]:
+        """What tells of the content."""
+        return _telling(self._chunk.content)
+
+    @cached_property
+    def subject(self) -> frozenset[tuple[str, int]]:
+        """What tells of all of the headings."""
+        return _telling(" ".join((self._chunk.title, *self._chunk.section)))
+
+    def is_copy_of(self, other: Comparable) -> bool:
+        """Whether two chunks say the same: under the same headings in nearly the same words, or under others in the same.
+
+        All identifiers have to be equal, and so do negations and comparisons. Identifiers are what has a digit, an inner
+        capital or an inner mark: hosts, versions, CVE ids, error codes, commands.
+        """
+        alike, equal = self.headings == other.headings, self.text == other.text
+        if alike and equal:
+            return True
+        if min(len(self.text), len(other.text)) < MIN_WORDS:
+            return False
+        if alike:
+            return self.telling == other.telling and self._is_similar_to(other)
+        return equal and self.subject == other.subject
+
+    def _is_similar_to(self, other: Comparable) -> bool:
+        common = (self.counts & other.counts).total()
+        return common >= MIN_SIMILARITY * max(self.counts.total(), other.counts.total())
+
+
 def are_near_duplicates(one: DocumentChunk, other: DocumentChunk) -> bool:
-    """Whether two chunks say the same: under the same headings in nearly the same words, or under others in the same.
-
-    All identifiers have to be equal, and so do negations and comparisons. Identifiers are what has a digit, an inner
-    capital or an inner mark: hosts, versions, CVE ids, error codes, commands.
-    """
-    first, second = one.content.lower().split(), other.content.lower().split()
-    alike = _headings(one) == _headings(other)
-    if first == second and alike:
-        return True
-    if min(len(first), len(second)) < MIN_WORDS:
-        return False
-    if alike:
-        return _are_similar(one, other) and _telling(one.content) == _telling(other.content)
-    return first == second and _telling(_path(one)) == _telling(_path(other))
-
-
-def _path(chunk: DocumentChunk) -> str:
-    return " ".join((chunk.title, *chunk.section))
-
-
-def _headings(chunk: DocumentChunk) -> list[str]:
-    """The title and the last heading, letters and digits alone: `NodeDown` is `Node down`."""
-    return [re.sub(r"[\W_]+", "", heading).casefold() for heading in (chunk.title, *chunk.section[-1:])]
-
-
-def _are_similar(one: DocumentChunk, other: DocumentChunk) -> bool:
-    first, second = Counter(words(one.content)), Counter(words(other.content))
-    return (first & second).total() >= MIN_SIMILARITY * max(first.total(), second.total())
+    """Whether two chunks say the same, see `Comparable.is_copy_of`."""
+    return Comparable(one).is_copy_of(Comparable(other))
 
 
 def words(text: str) -> list[str]:
@@ -105,13 +129,13 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _telling(text: str) -> Counter[str]:
+def _telling(text: str) -> frozenset[tuple[str, int]]:
     """Identifiers, each once, and negations and comparisons, each as often as it occurs."""
     found = _WORD.findall(text)
     telling = Counter(set(filter(_is_identifier, found)))
     telling.update(word for word in map(str.lower, found) if word in _NEGATIONS)
     telling.update(_COMPARISON.findall(text))
-    return telling
+    return frozenset(telling.items())
 
 
 def _is_identifier(word: str) -> bool:

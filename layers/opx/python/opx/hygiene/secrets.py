@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 from opx.hygiene.private_keys import PrivateKeys
 from opx.hygiene.randomness import is_obvious_placeholder, is_placeholder, looks_random
@@ -63,6 +64,7 @@ class Masker:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self._keys = PrivateKeys()
+        self._line = 1
 
     @property
     def is_within_key(self) -> bool:
@@ -71,6 +73,7 @@ class Masker:
 
     def feed(self, text: str, line: int, hints: Iterable[str] | None = None) -> Iterator[str]:
         """What there is of the text up to this line, masked, in lines. `hints` as in `find`."""
+        self._line = line
         if not self._keys.is_open and "PRIVATE KEY" not in text:
             yield mask_line(text, line, self.findings, hints)
             return
@@ -80,7 +83,8 @@ class Masker:
 
     def rest(self) -> Iterator[str]:
         """What was held because a private key seemed to begin in it."""
-        yield from _lines("".join(self._keys.rest()))
+        for piece in _lines("".join(self._keys.rest())):
+            yield mask_line(piece, self._line, self.findings)
         self._note_keys()
 
     def _note_keys(self) -> None:
@@ -113,16 +117,26 @@ def mask_line(text: str, line: int, findings: list[Finding], hints: Iterable[str
 def find(text: str, hints: Iterable[str] | None = None) -> list[Found]:
     """The secrets of a text other than private keys, in order, none within another."""
     lowered = text.lower()
-    present = {hint for hint in hints if hint in lowered} if hints is not None else None
     found: list[Found] = []
-    for form in secret_formats():
-        if present.intersection(form.hints) if present is not None else any(hint in lowered for hint in form.hints):
-            found.extend(_matches(form, text))
+    present = frozenset([hint for hint in (_all_hints() if hints is None else hints) if hint in lowered])
+    for form in _formats_with(present):
+        found.extend(_matches(form, text))
     kept: list[Found] = []
     for each in found:  # the most telling first
         if not any(each.start < other.end and other.start < each.end for other in kept):
             kept.append(each)
     return sorted(kept, key=lambda each: each.start)
+
+
+@cache
+def _all_hints() -> tuple[str, ...]:
+    return tuple({hint for form in secret_formats() for hint in form.hints})
+
+
+@lru_cache(maxsize=1024)
+def _formats_with(hints: frozenset[str]) -> tuple[SecretFormat, ...]:
+    """Those that may match a text with these hints, in their order."""
+    return tuple(form for form in secret_formats() if not hints.isdisjoint(form.hints))
 
 
 def _matches(form: SecretFormat, text: str) -> Iterator[Found]:

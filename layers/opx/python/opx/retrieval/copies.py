@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opx.domain.results import IndexedChunk
-from opx.hygiene.near_duplicates import MAX_DISTANCE, are_near_duplicates
+from opx.hygiene.near_duplicates import MAX_DISTANCE, Comparable
 
 
 def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
@@ -16,29 +16,28 @@ def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
     """
     groups: list[list[int]] = []
     by_chunk: dict[str, int] = {}
-    firsts: list[IndexedChunk] = []
+    firsts: list[Comparable] = []
     marks: list[int | None] = []
     for position, indexed in enumerate(chunks):
+        chunk = Comparable(indexed.chunk)
         mark = int(indexed.fingerprint, 16) if indexed.fingerprint else None
         at = by_chunk.get(indexed.chunk.chunk_id)
         if at is None and mark is not None:
-            at = _copy_of(indexed, mark, marks, firsts)
+            at = _copy_of(chunk, mark, marks, firsts)
         if at is None:
             at = len(groups)
             groups.append([])
-            firsts.append(indexed)
+            firsts.append(chunk)
             marks.append(mark)
         by_chunk.setdefault(indexed.chunk.chunk_id, at)
         groups[at].append(position)
     return groups
 
 
-def _copy_of(
-    indexed: IndexedChunk, mark: int, marks: Sequence[int | None], firsts: Sequence[IndexedChunk]
-) -> int | None:
+def _copy_of(chunk: Comparable, mark: int, marks: Sequence[int | None], firsts: Sequence[Comparable]) -> int | None:
     """The group that a chunk belongs to: only those whose fingerprint is close are compared."""
     for at, known in enumerate(marks):
         close = known is not None and (known ^ mark).bit_count() <= MAX_DISTANCE
-        if close and are_near_duplicates(firsts[at].chunk, indexed.chunk):
+        if close and chunk.is_copy_of(firsts[at]):
             return at
     return None

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,8 @@ OVERLAP = timedelta(hours=1)
 SEEN_OVERLAP = timedelta(minutes=5)
 """And one that says up to when it gave changes, from this long before: it may note a change later than it dates it."""
 
+PUT_AT_ONCE = 100
+_NEVER_SEEN = "the source calls it unchanged, but it was never taken in: pull with --everything"
 _UNSAFE = re.compile(r"(^|/)\.+(/|$)|//")
 _FAILURES = (
     StoreUnavailableError,
@@ -108,6 +111,8 @@ class SourcePuller:
         clock: Clock,
         lease_seconds: float = LEASE_SECONDS,
         exclusive: Callable[[str], AbstractContextManager[Any]] = nullcontext,
+        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        threads: int = 1,
         report: Report = unreported,
     ) -> None:
         self._sources = sources
@@ -116,6 +121,8 @@ class SourcePuller:
         self._clock = clock
         self._lease = lease_seconds
         self._exclusive = exclusive
+        self._unit_of_work = unit_of_work
+        self._threads = threads
         self._report = report
 
     def pull(
@@ -215,18 +222,18 @@ class SourcePuller:
         known = run.connected.items.get_many([*latest, *page.unchanged, *page.withdrawn])
         remembered: dict[str, SourceItem] = {}
         refused = list(page.refused)
-        changed = 0
-        for document in latest.values():
-            try:
-                item, new = self._put(run, document, known.get(document.key))
-            except InvalidInputError as exc:
-                refused.append(Refused(document.key, str(exc)))
-                continue
-            remembered[item.key] = item
-            changed += new
+        before = len(run.put)
+        for item in self._put_all(run, list(latest.values()), known):
+            if isinstance(item, Refused):
+                refused.append(item)
+            else:
+                remembered[item.key] = item
+        changed = len(run.put) - before
         for key in page.unchanged:
-            if key in known and key not in remembered:
-                remembered[key] = replace(known[key], run=run.state.run)
+            if key in known:
+                remembered.setdefault(key, replace(known[key], run=run.state.run))
+            elif key not in remembered:
+                refused.append(Refused(key, _NEVER_SEEN))
         for one in refused:  # still listed: what is known of it stays
             if one.key in known and one.key not in remembered:
                 remembered[one.key] = replace(known[one.key], run=run.state.run)
@@ -236,7 +243,28 @@ class SourcePuller:
         run.connected.commit()
         self._advance(run, page, changed, len(remembered) - changed, refused)
 
-    def _put(self, run: _Run, document: SourceDocument, known: SourceItem | None) -> tuple[SourceItem, bool]:
+    def _put_all(
+        self, run: _Run, documents: Sequence[SourceDocument], known: Mapping[str, SourceItem]
+    ) -> Iterator[SourceItem | Refused]:
+        """Several at a time where that means waiting for a network, and in one commit where it means waiting for a disk."""
+
+        def put(document: SourceDocument) -> SourceItem | Refused:
+            try:
+                return self._put(run, document, known.get(document.key))
+            except InvalidInputError as exc:
+                return Refused(document.key, str(exc))
+
+        for at in range(0, len(documents), PUT_AT_ONCE):
+            some = documents[at : at + PUT_AT_ONCE]
+            if self._threads > 1 and len(some) > 1:
+                with ThreadPoolExecutor(self._threads) as pool:
+                    yield from pool.map(put, some)
+            else:
+                with self._unit_of_work():
+                    found = [put(document) for document in some]
+                yield from found
+
+    def _put(self, run: _Run, document: SourceDocument, known: SourceItem | None) -> SourceItem:
         definition = run.definition
         metadata = {**document.metadata, "source": f"sources/{definition.source_id}/{object_name(document.key)}"}
         if definition.tags:
@@ -244,13 +272,13 @@ class SourcePuller:
         content = hashlib.sha256(stored_bytes(document.content)).hexdigest()
         digest = stable_hash("source document", definition.category, content, metadata)
         if known and known.digest == digest:
-            return replace(known, run=run.state.run), False
+            return replace(known, run=run.state.run)
         key = self._manager.put_document(definition.category, document.content, metadata)
         if known and known.object_key != key:  # of another category before
             self._manager.delete_object(known.object_key)
         run.put.append(key)
         self._report(Metric.DOCUMENTS_PULLED)
-        return SourceItem(document.key, digest, key, run.state.run), True
+        return SourceItem(document.key, digest, key, run.state.run)
 
     def _withdraw(self, run: _Run, items: list[SourceItem]) -> None:
         for item in items:

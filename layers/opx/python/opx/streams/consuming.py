@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opx.domain.streams import StreamDefinition, StreamKind
+from opx.domain.streams import StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.corpus_writer import CorpusWriter
 from opx.operations.metrics import Metric, Report
@@ -18,31 +18,32 @@ log = logging.getLogger(__name__)
 
 def consume_batch(
     event: Mapping[str, Any], streams: Sequence[StreamDefinition], writer: CorpusWriter, report: Report
-) -> dict[str, list[Any]]:
-    """Put a batch's records. Returns Lambda's report of those that are to be delivered again.
+) -> dict[str, list[dict[str, Any]]]:
+    """Put a batch's records. Returns Lambda's report of those that are to be delivered again, as the store was away.
 
-    Records of Kinesis and Kafka are in order: after one that fails, the rest of the batch comes again, too. Raises
-    `InvalidInputError` for what is no batch, and for a stream that nobody declared.
+    After one that fails, those behind it in its shard, partition or message group come again, too, and keep their order.
+    Raises `InvalidInputError` for what is no batch, and for a stream that nobody declared: Lambda then halves the batch
+    until the record that is to blame is alone.
     """
-    delivered = delivered_records(event)
     takers: dict[str, StreamTaker] = {}
-    failed: list[Any] = []
-    for one in delivered:
+    held: set[str] = set()
+    again: list[dict[str, Any]] = []
+    for one in delivered_records(event):
         definition = _definition_of(one, streams)
         taker = takers.setdefault(definition.name, StreamTaker(definition, writer))
-        if not _taken(taker, one, report):
-            failed.append(one.failure)
-            if definition.kind is not StreamKind.SQS:
-                break
-    return {"batchItemFailures": failed}
+        if one.lane in held or not _taken(taker, one, report):
+            report(Metric.STREAM_RETRIES)
+            again.append({"itemIdentifier": one.failure})
+            if one.lane:
+                held.add(one.lane)
+    return {"batchItemFailures": again}
 
 
 def _taken(taker: StreamTaker, one: DeliveredRecord, report: Report) -> bool:
     try:
         key = taker.take(one.record)
-    except (StoreUnavailableError, InvalidInputError) as exc:
+    except StoreUnavailableError as exc:
         log.warning("record %s is to come again: %s", one.record.position, type(exc).__name__)
-        report(Metric.STREAM_RETRIES)
         return False
     report(Metric.STREAM_RECORDS if key else Metric.STREAM_RECORDS_UNWANTED)
     return True
@@ -50,6 +51,6 @@ def _taken(taker: StreamTaker, one: DeliveredRecord, report: Report) -> bool:
 
 def _definition_of(one: DeliveredRecord, streams: Sequence[StreamDefinition]) -> StreamDefinition:
     for definition in streams:
-        if definition.source == one.source and (not one.topic or definition.topic == one.topic):
+        if definition.is_of(one.source, one.topic):
             return definition
     raise InvalidInputError(f"no stream is declared for {one.source} {one.topic}".strip())

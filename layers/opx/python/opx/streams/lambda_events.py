@@ -16,16 +16,20 @@ from opx.errors import InvalidInputError
 from opx.streams.taking import StreamRecord
 
 _KINESIS, _SQS = "aws:kinesis", "aws:sqs"
-_KAFKA = ("aws:kafka", "SelfManagedKafka")
+_KAFKA = ("aws:kafka", "aws:SelfManagedKafka", "SelfManagedKafka")
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveredRecord:
-    """A record, the stream it is of (an ARN, or brokers), Kafka's topic, and what a report of its failure names."""
+    """A record, the stream it is of (an ARN, or brokers), Kafka's topic, and what a report of its failure names.
+
+    Records of one `lane` are in order: none may be done after one that failed. "" is for those that are in none.
+    """
 
     record: StreamRecord
     source: str
     topic: str
+    lane: str
     failure: Any
 
 
@@ -35,28 +39,33 @@ def delivered_records(event: Mapping[str, Any]) -> list[DeliveredRecord]:
         if event.get("eventSource") in _KAFKA:
             return list(_of_kafka(event))
         return [_of_record(record) for record in event["Records"]]
-    except (KeyError, TypeError, AttributeError, binascii.Error, ValueError) as exc:
+    except (KeyError, TypeError, AttributeError, binascii.Error) as exc:
         raise InvalidInputError(f"the event is no batch of a stream: {type(exc).__name__}") from exc
 
 
 def _of_record(record: Mapping[str, Any]) -> DeliveredRecord:
+    """A number of Kinesis is unique in its shard alone, hence the event's id, which begins with the shard's."""
     source = record["eventSourceARN"]
     if record["eventSource"] == _KINESIS:
         number = record["kinesis"]["sequenceNumber"]
         body = base64.b64decode(record["kinesis"]["data"], validate=True)
-        return DeliveredRecord(StreamRecord(number, body), source, "", {"itemIdentifier": number})
+        shard = record["eventID"].partition(":")[0]
+        return DeliveredRecord(StreamRecord(f"{shard}/{number}", body), source, "", shard, number)
     if record["eventSource"] == _SQS:
         message = record["messageId"]
         body = record["body"].encode("utf-8", "surrogatepass")
-        return DeliveredRecord(StreamRecord(message, body), source, "", {"itemIdentifier": message})
+        group = record.get("attributes", {}).get("MessageGroupId", "") if source.endswith(".fifo") else ""
+        return DeliveredRecord(StreamRecord(message, body), source, "", group, message)
     raise InvalidInputError(f"records of {str(record['eventSource'])[:50]!r} are not taken")
 
 
 def _of_kafka(event: Mapping[str, Any]) -> Iterator[DeliveredRecord]:
+    """A record without a value says that its key is gone, which says nothing about documents: it has no body."""
     source = event.get("eventSourceArn") or "kafka://" + event["bootstrapServers"]
     for partition, records in event["records"].items():
         for record in records:
             position = f"{record['topic']}-{record['partition']}-{record['offset']}"
-            body = base64.b64decode(record.get("value") or "", validate=True)
-            failure = {"itemIdentifier": {"partition": partition, "offset": record["offset"]}}
-            yield DeliveredRecord(StreamRecord(position, body), source, record["topic"], failure)
+            value = record.get("value")
+            body = None if value is None else base64.b64decode(value, validate=True)
+            failure = {"partition": partition, "offset": record["offset"]}
+            yield DeliveredRecord(StreamRecord(position, body), source, record["topic"], partition, failure)

@@ -2,8 +2,11 @@
 
 A pattern is an object whose leaves are lists of what a field may be: values as they are, or one of the tests
 `{"prefix": "a"}`, `{"suffix": "z"}`, `{"anything-but": [...]}`, `{"exists": true}`, `{"numeric": [">", 5, "<=", 9]}`,
-`{"equals-ignore-case": "x"}`. All fields must fit, any of a list's entries does. A field that is a list fits if one of
-its values does. Source: AWS Lambda Developer Guide, "Filter rule syntax".
+`{"equals-ignore-case": "x"}`. All fields must fit, any of a list's entries does; of the objects of `"$or"` one must. A
+field that is a list fits if one of its values does. Source: AWS Lambda Developer Guide, "Filter rule syntax".
+
+Lambda compares numbers as they are written (`300` is not `300.0`). Here they are compared by value: whatever Lambda lets
+through fits here, too.
 """
 
 from __future__ import annotations
@@ -18,6 +21,10 @@ from opx.errors import InvalidInputError
 MAX_PATTERN_BYTES = 4096
 """Of a pattern as Lambda takes it."""
 
+MAX_DEPTH = 20
+"""Of objects within objects, in a pattern."""
+
+_OR = "$or"
 _ABSENT = object()
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -34,7 +41,11 @@ def checked_pattern(pattern: Any) -> dict[str, Any]:
     if not isinstance(pattern, Mapping) or not pattern:
         raise InvalidInputError('a filter is an object such as {"severity": ["critical"]}')
     _check(pattern, "")
-    if len(json.dumps(pattern).encode()) > MAX_PATTERN_BYTES - 100:
+    try:
+        size = len(json.dumps(pattern, allow_nan=False).encode())
+    except (TypeError, ValueError) as exc:
+        raise InvalidInputError(f"the filter can't be written as JSON: {exc}") from exc
+    if size > MAX_PATTERN_BYTES - 100:
         raise InvalidInputError(
             f"the filter is longer than the {MAX_PATTERN_BYTES:,} bytes that there may be; shorten it"
         )
@@ -43,12 +54,24 @@ def checked_pattern(pattern: Any) -> dict[str, Any]:
 
 def matches(pattern: Mapping[str, Any], record: Any) -> bool:
     """Whether a record (as read from JSON) fits a checked pattern; one that is no object fits none."""
-    if not isinstance(record, Mapping):
-        return False
+    return isinstance(record, Mapping) and _fields_fit(pattern, record)
+
+
+def _fields_fit(pattern: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
     return all(
-        matches(wanted, record.get(name)) if isinstance(wanted, Mapping) else _fits(wanted, record.get(name, _ABSENT))
+        any(_fields_fit(one, fields) for one in wanted)
+        if name == _OR
+        else _within(wanted, fields.get(name))
+        if isinstance(wanted, Mapping)
+        else _fits(wanted, fields.get(name, _ABSENT))
         for name, wanted in pattern.items()
     )
+
+
+def _within(wanted: Mapping[str, Any], value: Any) -> bool:
+    """Whether the object that a field is, or one of those in its list, fits. One that is missing has no fields."""
+    values = value if isinstance(value, list) and value else [value]
+    return any(_fields_fit(wanted, each if isinstance(each, Mapping) else {}) for each in values)
 
 
 def _fits(wanted: list[Any], value: Any) -> bool:
@@ -81,8 +104,6 @@ def _numeric(argument: list[Any], value: Any) -> bool:
 
 
 def _anything_but(argument: Any, value: Any) -> bool:
-    if isinstance(argument, Mapping):
-        return not _is(argument, value)
     return not any(_is(one, value) for one in (argument if isinstance(argument, list) else [argument]))
 
 
@@ -95,16 +116,29 @@ _TEST: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _check(pattern: Mapping[str, Any], path: str) -> None:
+def _check(pattern: Mapping[str, Any], path: str, depth: int = 0) -> None:
     for name, wanted in pattern.items():
         here = f"{path}.{name}".lstrip(".")
-        if isinstance(wanted, Mapping):
-            _check(wanted, here)
+        if depth > MAX_DEPTH:
+            raise InvalidInputError(f"the filter has objects within objects more than {MAX_DEPTH} deep")
+        if name == _OR:
+            _check_alternatives(wanted, here, depth)
+        elif isinstance(wanted, Mapping):
+            if not wanted:
+                raise InvalidInputError(f"filter field {here!r} is an object without fields")
+            _check(wanted, here, depth + 1)
         elif isinstance(wanted, list) and wanted:
             for one in wanted:
                 _check_leaf(one, here)
         else:
             raise InvalidInputError(f"filter field {here!r} must be a list of what it may be, or an object of fields")
+
+
+def _check_alternatives(wanted: Any, path: str, depth: int) -> None:
+    if not isinstance(wanted, list) or len(wanted) < 2 or not all(isinstance(one, Mapping) and one for one in wanted):
+        raise InvalidInputError(f"filter field {path!r} must be a list of two or more objects of fields")
+    for one in wanted:
+        _check(one, path, depth + 1)
 
 
 def _check_leaf(wanted: Any, path: str) -> None:
@@ -123,7 +157,8 @@ def _is_argument(test: str, argument: Any) -> bool:
     if test == "exists":
         return isinstance(argument, bool)
     if test == "anything-but":
-        return argument not in (None, [], {})
+        listed = argument if isinstance(argument, list) else [argument]
+        return bool(listed) and all(isinstance(one, str) or _is_number(one) for one in listed)
     if test == "numeric":
         return (
             isinstance(argument, list)

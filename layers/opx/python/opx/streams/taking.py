@@ -13,6 +13,7 @@ from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.streams import StreamDefinition
+from opx.errors import InvalidInputError
 from opx.ingestion.corpus_writer import Content, CorpusWriter
 from opx.ingestion.parsing.json_paths import compile_paths
 from opx.sources.pulling import object_name
@@ -23,10 +24,11 @@ MAX_IDENTITY = 200
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """`position` tells the record from all others of its stream, and is the same when it comes again."""
+    """`position` tells the record from all others of its stream, and is the same when it comes again. One without a body
+    is no document."""
 
     position: str
-    body: bytes
+    body: bytes | None
 
 
 class StreamTaker:
@@ -39,15 +41,21 @@ class StreamTaker:
     def take(self, record: StreamRecord) -> str:
         """Put a record's document. Returns its object key, "" for one that isn't wanted. Raises
         `StoreUnavailableError`."""
-        definition = self._definition
-        found = _read(record.body)
-        if definition.pattern and not matches(definition.pattern, found.value):
+        if record.body is None:
             return ""
-        name = self._identity(found.value) or record.position
-        metadata: dict[str, Any] = {"source": f"streams/{definition.name}/{object_name(name)}{found.suffix}"}
-        if definition.tags:
-            metadata["tags"] = list(definition.tags)
-        return self._writer.put_document(definition.category, found.content, metadata)
+        found = _read(record.body)
+        if self._definition.pattern and not matches(self._definition.pattern, found.value):
+            return ""
+        try:
+            return self._put(self._identity(found.value) or record.position, found.content, found.suffix)
+        except InvalidInputError:  # half of a character in a text, or a name that no object can have
+            return self._put(stable_hash("record", record.position), record.body, ".json")
+
+    def _put(self, name: str, content: Content, suffix: str) -> str:
+        metadata: dict[str, Any] = {"source": f"streams/{self._definition.name}/{object_name(name)}{suffix}"}
+        if self._definition.tags:
+            metadata["tags"] = list(self._definition.tags)
+        return self._writer.put_document(self._definition.category, content, metadata)
 
     def _identity(self, value: Any) -> str:
         if not self._definition.identity or not isinstance(value, dict):

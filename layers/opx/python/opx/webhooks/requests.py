@@ -9,8 +9,9 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from opx.api.http_events import reply
+from opx.webhooks.answers import Answer, answer, failed, too_large
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
-from opx.webhooks.receiving import Answer, WebhookReceiver, answer, failed, too_large
+from opx.webhooks.receiving import WebhookReceiver
 
 ROUTE = "POST /ingest/{tier}/{category+}"
 """The only one that there is."""

@@ -10,8 +10,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+from opx.webhooks.answers import Answer, answer, failed, too_large
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
-from opx.webhooks.receiving import Answer, WebhookReceiver, answer, failed, receiver_of, too_large
+from opx.webhooks.receiving import WebhookReceiver, receiver_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -193,20 +193,23 @@ def _markdown(soup: BeautifulSoup, main: Tag | None = None) -> str:
 
 def _main_part(soup: BeautifulSoup) -> Tag:
     """The first of the usual containers that has text: main, its role, an only article, an id; or else all of it."""
-    articles = soup.find_all("article")
-    candidates = [
-        soup.find("main"),
-        soup.find(True, attrs={"role": "main"}),
-        articles[0] if len(articles) == 1 else None,
-        *(soup.find(id=known) for known in _MAIN_IDS),
-        soup.find("body"),
-    ]
-    for candidate in candidates:
+    for candidate in _candidates(soup):
         if isinstance(candidate, Tag) and candidate.get_text().strip():
             return candidate
     for tag in soup.find_all(["head", "title"]):
         tag.decompose()
     return soup
+
+
+def _candidates(soup: BeautifulSoup) -> Iterator[Any]:
+    """Looked for one after the other: each search goes through the whole page."""
+    yield soup.find("main")
+    yield soup.find(True, attrs={"role": "main"})
+    articles = soup.find_all("article")
+    yield articles[0] if len(articles) == 1 else None
+    for known in _MAIN_IDS:
+        yield soup.find(id=known)
+    yield soup.find("body")
 
 
 def _number_items(main: Tag) -> None:

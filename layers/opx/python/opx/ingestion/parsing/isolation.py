@@ -112,7 +112,6 @@ def _environment(folder: Path) -> Mapping[str, str]:
     paths = [library, *(path for path in sys.path if path and path != library)]
     return {
         "PYTHONPATH": pathsep.join(paths),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or ""),
         "TMPDIR": str(folder),
     }

@@ -15,15 +15,15 @@ from opx.errors import UnparsableDocumentError
 from opx.ingestion.parsing.front_matter import read_front_matter
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)\Z")
-_ALERT = re.compile(r"(\s*>\s*)\[!(NOTE|TIP|IMPORTANT|CAUTION|WARNING)\]\s*", re.IGNORECASE)
+_ALERT = re.compile(r"\A([ \t]{0,20}>[ \t]{0,20})\[!(NOTE|TIP|IMPORTANT|CAUTION|WARNING)\]\s*", re.IGNORECASE)
 _DIV = re.compile(r"\s*>?\s*\[!div\b[^\]]*\]\s*\Z", re.IGNORECASE)
 _VIDEO = re.compile(r"\[!VIDEO\s+(\S+)\s*\]", re.IGNORECASE)
-_INCLUDE = re.compile(r"\[!INCLUDE\s*\[([^\]]*)\]\([^)]*\)\]", re.IGNORECASE)
+_INCLUDE = re.compile(r"\[!INCLUDE[ \t]{0,9}\[([^\]\[]{0,300})\]\([^)(\s]{0,500}\)\]", re.IGNORECASE)
 _IMAGE = re.compile(r":::\s*image\b([^\n]*?):::")
 _CODE = re.compile(r":::\s*code\b([^\n]*?):::")
 _OTHER_EXTENSION = re.compile(r"\s*:::\s*[a-z][^\n]*\Z")
 _ATTRIBUTE = re.compile(r"([a-z-]+)=\"([^\"]*)\"")
-_TAB = re.compile(r" {0,3}#{1,6}[ \t]+\[([^\]]+)\]\(#tab/[^)]*\)\s*\Z")
+_TAB = re.compile(r"\A {0,3}#{1,6}[ \t]{1,9}\[([^\]\[]+)\]\(#tab/[^)]*\)\s*\Z")
 _XREF = re.compile(r"<xref:([^>?]+)[^>]*>")
 _ANCHOR = re.compile(r"<a\s+(?:name|id)=\"[^\"]*\"\s*/?>(?:</a>)?", re.IGNORECASE)
 _SHORTCODE = re.compile(r"\{\{[<%][^{}]*[%>]\}\}")
@@ -31,6 +31,8 @@ _LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(\s*<?([^()\s<>]*)>?(?:\s+\"[^\"]*\")?\s
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _AMERICAN_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})\Z")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_LONGEST = 20_000
+"""Characters of a line that is looked at; longer ones are no prose."""
 _LENIENT = re.compile(r"(title|description|ms\.date|ms\.topic|date|author):[ \t]*(.*?)[ \t]*\Z")
 
 
@@ -143,7 +145,7 @@ def _without_comments(line: str, hidden: bool) -> tuple[str | None, bool]:
 
 def _cleaned_line(line: str) -> str | None:
     """A line outside of code, None if nothing is left of it."""
-    if not line.strip():
+    if len(line) > _LONGEST or not line.strip():
         return line
     cleaned: str = line
     for pattern, replacement in _REPLACED:

@@ -102,7 +102,8 @@ class Exchanges:
             body = _body(response, message)
         if time.monotonic() >= deadline:  # a reply without a length looks whole when its connection is ended
             raise self._too_slow(target)
-        return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
+        joined = {name.lower(): response.headers[name] for name in response.headers}
+        return Reply(response.status, joined, body)
 
     def _too_slow(self, target: Target) -> TooSlowError:
         return TooSlowError(f"{target.shown} took longer than {self._seconds:g} seconds")

@@ -5,6 +5,7 @@ Nodes and marks as in Atlassian's page "Atlassian Document Format". What isn't k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,7 @@ from opx.sources.workplace.shapes import OddRecordError, maybe_text, member
 MAX_DEPTH = 60
 """Levels of nodes; documents have up to about 20."""
 
+_LIST_BELOW = re.compile(r"\n\n(?=- |\d+\. )")
 _MARKS = {"strong": "**", "em": "*", "strike": "~~"}
 
 
@@ -98,7 +100,7 @@ def _task(node: Any, depth: int) -> str:
 
 def _item(bullet: str, node: Any, depth: int) -> str:
     indent = " " * (2 if bullet.startswith("- ") else len(bullet))
-    return bullet + _blocks(node, depth + 1).replace("\n\n", "\n").replace("\n", "\n" + indent)
+    return bullet + _LIST_BELOW.sub("\n", _blocks(node, depth + 1)).replace("\n", "\n" + indent)
 
 
 def _quote(node: Any, depth: int) -> str:

@@ -28,7 +28,7 @@ from opx.sources.workplace.confluence_api import (
 )
 from opx.sources.workplace.markdown import facts, joined, nested, one_line
 from opx.sources.workplace.relationships import block, reference, relation
-from opx.sources.workplace.shapes import OddRecordError
+from opx.sources.workplace.shapes import OddRecordError, since_of
 from opx.sources.workplace.storage_format import storage_markdown
 
 STEP_PAGES = 25
@@ -98,6 +98,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
         api, confluence = self._login()
+        since = since_of(request.since)
         position = dict(request.cursor)
         before: set[str] = set()  # what the listing before had, of which some comes twice
         while True:
@@ -105,14 +106,14 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
             found = [each for each in listed if each.id not in before]
             before = {each.id for each in listed}
             step = _Step(seen=max((each.changed for each in found), default=""))
-            known = set(self._known([each.id for each in found])) if request.since else set()
+            known = set(self._known([each.id for each in found])) if since else set()
             for each in found:
-                if each.id in known and each.changed < request.since:
+                if each.id in known and each.changed < since:
                     step.unchanged.append(each.id)
                 else:
                     self._read_page(confluence, each, step)
                 if self.options.attachments:
-                    self._read_attachments(api, confluence, each, request.since, step)
+                    self._read_attachments(api, confluence, each, since, step)
                 if len(step.documents) >= STEP_PAGES:
                     yield step.page(position)
                     step = _Step()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
@@ -20,7 +20,7 @@ from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.sources.connector import Connector, SourceTools
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.jira_documents import FIELDS, issue_document
-from opx.sources.workplace.shapes import OddRecordError, listed, maybe_text, member, moment, read_each, text
+from opx.sources.workplace.shapes import OddRecordError, listed, maybe_text, member, moment, read_each, since_of, text
 
 PAGE_ISSUES = 100
 PAGE_KEYS = {"cloud": 5_000, "server": 1_000}
@@ -95,16 +95,17 @@ class JiraConnector(Connector[JiraOptions]):
     # -- what changed
 
     def _changes(self, server: _Server, request: PullRequest) -> Iterator[Page]:
-        whole = not request.since
+        since = since_of(request.since)
+        whole = not since
         ending = {"phase": "keys"} if self.options.list_all and not whole else {}
         position: Mapping[str, Any] = request.cursor
         while True:
             try:
-                issues, following = self._step(server, request.since, position)
+                issues, following = self._step(server, since, position)
             except SourceRefusedError as exc:
-                if not (position and position is request.cursor and exc.status == 400):
+                if not _expired(exc, position, request.cursor):
                     raise
-                position = {}  # the token has expired, which a week does
+                position = {}
                 continue
             documents, refused = read_each(issues, lambda issue: self._document(server, issue), _key, self.name)
             yield Page(
@@ -144,20 +145,30 @@ class JiraConnector(Connector[JiraOptions]):
 
     # -- which there are
 
-    def _keys(self, server: _Server, position: Mapping[str, Any]) -> Iterator[Page]:
+    def _keys(self, server: _Server, cursor: Mapping[str, Any]) -> Iterator[Page]:
+        position = cursor
         while True:
             token, start = str(position.get("token", "")), int(position.get("start", 0))
-            size = PAGE_KEYS[server.kind]
-            reply = self._search(server, self._jql(), _KEYS, size=size, fields=["key"], token=token, start=start)
-            issues = listed(reply, "issues", self.name)
             try:
-                keys = tuple(text(issue, "key") for issue in issues)
-            except OddRecordError as exc:
-                raise SourceShapeError(f"{self.name}: {exc}") from exc
+                reply = self._search(
+                    server, self._jql(), _KEYS, size=PAGE_KEYS[server.kind], fields=["key"], token=token, start=start
+                )
+            except SourceRefusedError as exc:
+                if not _expired(exc, position, cursor):
+                    raise
+                position = {"phase": "keys"}
+                continue
+            keys = self._listed_keys(reply)
             position = self._after_keys(server, reply, token, start, len(keys))
             yield Page(unchanged=keys, cursor=position, complete=not position)
             if not position:
                 return
+
+    def _listed_keys(self, reply: Any) -> tuple[str, ...]:
+        try:
+            return tuple(text(issue, "key") for issue in listed(reply, "issues", self.name))
+        except OddRecordError as exc:
+            raise SourceShapeError(f"{self.name}: {exc}") from exc
 
     def _after_keys(self, server: _Server, reply: Any, token: str, start: int, count: int) -> dict[str, Any]:
         if server.kind == "cloud":
@@ -234,6 +245,11 @@ class _Server:
     kind: str
 
 
+def _expired(refusal: SourceRefusedError, position: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
+    """Whether it is the token of an earlier pull that was refused: it is good for a week."""
+    return refusal.status == 400 and position is cursor and bool(position.get("token"))
+
+
 def _last_change(issues: list[Any], of: str) -> str:
     try:
         return max(moment(issue, "fields.updated") for issue in issues)
@@ -250,5 +266,4 @@ def _key(issue: Any) -> str:
 
 
 def _milliseconds(since: str) -> int:
-    found = datetime.fromisoformat(since)
-    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()) * 1000
+    return int(datetime.fromisoformat(since).timestamp()) * 1000

@@ -26,6 +26,7 @@ from opx.errors import (
 from opx.ingestion.parsing.registry import EXTENSIONS
 from opx.ports.objects import ObjectInfo, ObjectStore
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.workplace.shapes import since_of
 
 LISTED = 1_000
 PAGE_BYTES = 16 * 1024 * 1024
@@ -62,7 +63,8 @@ class S3PrefixConnector(Connector[S3PrefixOptions]):
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
         store = self._store()
-        before = iso_time((datetime.fromisoformat(request.since) - SLOW_UPLOAD).timestamp()) if request.since else ""
+        since = since_of(request.since)
+        before = iso_time((datetime.fromisoformat(since) - SLOW_UPLOAD).timestamp()) if since else ""
         objects = self._listed(store, str(request.cursor.get("after", "")))
         while batch := list(islice(objects, LISTED)):
             yield from self._pages(store, batch, before)

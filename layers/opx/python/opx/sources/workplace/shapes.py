@@ -8,7 +8,7 @@ from typing import Any
 
 from opx.domain.sources import Refused, SourceDocument
 from opx.domain.times import iso_time
-from opx.errors import SourceShapeError
+from opx.errors import InvalidInputError, SourceShapeError
 
 
 class OddRecordError(Exception):
@@ -64,6 +64,14 @@ def utc(told: str, of: str = "time") -> str:
         return iso_time((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError) as exc:
         raise OddRecordError(f"expected a time at {of!r}, not {told[:40]!r}") from exc
+
+
+def since_of(told: str) -> str:
+    """From when changes are asked for, as ISO 8601 in UTC, "" for everything. Raises `InvalidInputError`."""
+    try:
+        return utc(told) if told else ""
+    except OddRecordError as exc:
+        raise InvalidInputError(f"since must be a time as in 2024-01-31T12:00:00Z, not {told[:40]!r}") from exc
 
 
 def listed(reply: Any, path: str, of: str) -> list[Any]:

@@ -10,10 +10,11 @@ from typing import Any
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.errors import KnowledgeConfigError, UnparsableDocumentError
+from opx.sources.community.threads import nested
 from opx.webhooks.definitions import WebhookDefinition
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.errors import PayloadError, WebhookSetupError
-from opx.webhooks.payloads.shape import Change, demoted, metadata, moment, one_line, part
+from opx.webhooks.payloads.shape import Change, metadata, moment, one_line, part
 
 EVENT_HEADER = "x-opx-event"
 
@@ -50,7 +51,7 @@ def changes_of(definition: WebhookDefinition, category: Category, delivery: Deli
         Change(
             key=part(identity) if identity else stable_hash("record", record),
             time=_time(own, record),
-            text=f"# {one_line(found.title or '')}\n\n{demoted(text, 1)}\n",
+            text=f"# {one_line(found.title or '')}\n\n{nested(text)}\n",
             metadata=metadata(
                 tags=lists["tags"],
                 services=lists["services"],

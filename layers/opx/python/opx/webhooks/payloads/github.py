@@ -8,8 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from opx.sources.community.threads import thread
 from opx.webhooks.errors import PayloadError
-from opx.webhooks.payloads.shape import Change, document, metadata, moment, needed, part, rows_at, text_at, value_at
+from opx.webhooks.payloads.shape import (
+    Change,
+    document,
+    metadata,
+    moment,
+    needed,
+    one_line,
+    part,
+    rows_at,
+    text_at,
+    value_at,
+)
 
 EVENT_HEADER = "x-github-event"
 MAX_COMMITS = 50
@@ -43,34 +55,35 @@ def changes_of(event: str, payload: Mapping[str, Any]) -> list[Change]:
 
 
 def _discussed(field: str, folder: str) -> Callable[[Mapping[str, Any], str, str], list[Change]]:
-    def read(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Change]:
+    def read(payload: Mapping[str, Any], _repository: str, prefix: str) -> list[Change]:
         found = payload[field]
         key = f"{prefix}/{folder}/{part(needed(found, 'number'))}"
         time = moment(needed(found, "updated_at"), f"{field}.updated_at")
         if text_at(payload, "action") in _GONE:
             return [Change(key=key, time=time, deleted=True)]
         labels = [text_at(label, "name") for label in rows_at(found, "labels")]
-        reason, closed = text_at(found, "state_reason"), text_at(found, "closed_at")
-        facts = [
-            ("Repository", repository),
-            ("Number", text_at(found, "number")),
-            ("State", " ".join(filter(None, (text_at(found, "state"), f"({reason})" if reason else "")))),
-            ("Labels", ", ".join(labels)),
-            ("Category", text_at(found, "category", "name")),
-            ("Closed", closed),
-        ]
         author, created = text_at(found, "user", "login"), moment(value_at(found, "created_at"), f"{field}.created_at")
         known = metadata(
-            tags=[*labels, text_at(found, "state")],
+            tags=labels,
             source_uri=text_at(found, "html_url"),
             created=created,
             updated=time,
             author=author,
         )
-        text = document(needed(found, "title"), facts, [("Description", text_at(found, "body"))])
+        text = thread(needed(found, "title"), _state(found), text_at(found, "body"), ())
         return [Change(key=key, time=time, text=text, metadata=known)]
 
     return read
+
+
+def _state(found: Mapping[str, Any]) -> str:
+    """As the connector that pulls issues says it, so that a document looks the same whichever way it came."""
+    state, category = text_at(found, "state"), text_at(found, "category", "name")
+    reason, closed = text_at(found, "state_reason").replace("_", " "), text_at(found, "closed_at")[:10]
+    if state == "closed":
+        state += (f" as {reason}" if reason else "") + (f" on {closed}" if closed else "")
+    facts = (f"State: {state}" if state else "", f"Category: {category}" if category else "")
+    return one_line(", ".join(filter(None, facts)))
 
 
 def _release(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Change]:

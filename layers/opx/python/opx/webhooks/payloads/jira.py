@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from opx.sources.workplace.adf import adf_markdown
+from opx.sources.workplace.shapes import OddRecordError
+from opx.webhooks.errors import PayloadError
 from opx.webhooks.payloads.shape import Change, document, metadata, moment, needed, part, rows_at, text_at, value_at
-
-_BLOCKS = ("paragraph", "heading", "listItem", "codeBlock", "blockquote", "tableRow")
 
 
 def event_of(payload: Mapping[str, Any]) -> str:
@@ -74,18 +75,11 @@ def _browse(api: str, name: str) -> str:
 
 
 def _prose(fields: Any, name: str) -> str:
-    """A text, or a document in Atlassian's format, of which the text is kept."""
+    """A text, or a document in Atlassian's format. Raises `PayloadError` for anything else."""
     found = value_at(fields, name)
-    if isinstance(found, Mapping):
-        return "\n\n".join(filter(None, (block.strip() for block in _plain(found).split("\n\n"))))
-    return text_at(fields, name)
-
-
-def _plain(node: Mapping[str, Any]) -> str:
-    if isinstance(node.get("text"), str):
-        return str(node["text"])
-    if node.get("type") == "hardBreak":
-        return "\n"
-    inner = node.get("content")
-    text = "".join(_plain(each) for each in inner if isinstance(each, Mapping)) if isinstance(inner, list) else ""
-    return text + ("\n\n" if node.get("type") in _BLOCKS else "")
+    if not isinstance(found, Mapping):
+        return text_at(fields, name)
+    try:
+        return adf_markdown(found)
+    except OddRecordError as exc:
+        raise PayloadError(f"{name}: {exc}") from exc

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from opx.domain.ids import stable_hash
+from opx.sources.community.threads import nested
 from opx.webhooks.errors import PayloadError
 
 MAX_TITLE = 300
@@ -18,8 +19,6 @@ MAX_URI = 400
 """The metadata of an object have 1,400 bytes in all."""
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
-_HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +114,8 @@ def document(title: str, facts: Iterable[tuple[str, str]], sections: Iterable[tu
     listed = [f"- {name}: {one_line(value)}" for name, value in facts if value]
     if listed:
         parts.append("\n".join(listed) + "\n")
-    parts += [f"## {name}\n\n{demoted(text)}\n" for name, text in sections if text.strip()]
+    parts += [f"## {one_line(name)}\n\n{nested(text)}\n" for name, text in sections if text.strip()]
     return "\n".join(parts)
-
-
-def demoted(text: str, levels: int = 2) -> str:
-    """The text with its headings so many levels deeper; what stands in code stays as it is."""
-    return "\n".join(_demoted(_well_formed(text).strip("\n").splitlines(), levels))
-
-
-def _demoted(lines: list[str], levels: int) -> Iterator[str]:
-    fence = ""
-    for line in lines:
-        mark = _FENCE.match(line)
-        if mark and not fence:
-            fence = mark[1]
-        elif mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
-            fence = ""
-        found = None if fence else _HEADING.match(line)
-        yield "#" * min(6, len(found[1]) + levels) + line[found.end() :] if found else line
-    if fence:  # what would else take in all that follows
-        yield fence
 
 
 def metadata(
@@ -166,5 +146,5 @@ def _short(texts: Iterable[str]) -> list[str]:
 
 
 def _well_formed(text: str) -> str:
-    """JSON can escape halves of surrogate pairs, which no UTF-8 has."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    """JSON can escape halves of surrogate pairs, which no UTF-8 has, and NUL, which makes a text look like none."""
+    return text.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
