@@ -110,14 +110,20 @@ def test_wrong_definitions_are_refused_and_not_kept(
     assert "blog" not in [source.source_id for source in services.sources.all()]
 
 
-def test_a_deployed_system_reads_no_files_of_its_functions(services: Services) -> None:
-    definition = SourceDefinition(
-        "files",
-        "directory",
-        "runbooks/procedures",
-        services.knowledge.category("runbooks/procedures").tier,
-        options={"path": "/proc/self", "pattern": "environ"},
-    )
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("directory", {"path": "/proc/self", "pattern": "environ"}),
+        ("mailbox", {"path": "/proc/self/environ"}),
+        ("slack_export", {"path": "/var/task"}),
+        ("git_history", {"path": "/var/task"}),
+    ],
+)
+def test_a_deployed_system_reads_no_files_of_its_functions(
+    services: Services, kind: str, options: dict[str, Any]
+) -> None:
+    tier = services.knowledge.category("runbooks/procedures").tier
+    definition = SourceDefinition("files", kind, "runbooks/procedures", tier, options=options)
     services.settings = replace(services.settings, backend="aws")
     with pytest.raises(InvalidInputError, match="reads files of a machine"):
         connected(definition, services)

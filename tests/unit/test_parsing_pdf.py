@@ -93,6 +93,14 @@ def test_columns_drawn_line_by_line_across_the_page_are_read_one_after_the_other
     assert text.index("left line 11") < text.index("right line 0")
 
 
+def test_a_page_that_is_drawn_from_the_bottom_up_is_read_from_the_top_down() -> None:
+    pdf = PdfWriter()
+    for row in range(12):
+        pdf.line(50, 300 + 30 * row, f"line {12 - row}.")
+    text = read(pdf.data(), "a.pdf").text
+    assert text.split() == [word for row in range(1, 13) for word in ("line", f"{row}.")]
+
+
 def test_wide_spaces_of_justified_text_make_no_table() -> None:
     pdf = PdfWriter()
     words = SENTENCE.split()
@@ -102,6 +110,13 @@ def test_wide_spaces_of_justified_text_make_no_table() -> None:
             pdf.line(x, 700 - 12 * row, word)
             x += 5 * len(word) + (16 if (number + row) % 3 == 0 else 4)
     assert "|" not in read(pdf.data(), "a.pdf").text
+
+
+def test_every_line_of_a_header_is_left_out() -> None:
+    pdf = PdfWriter()
+    for page in range(3):
+        pdf.line(60, 815, "ACME", size=8).line(60, 805, "Operations", size=8).line(60, 700, f"Leaf {page} is about the replica.").next_page()
+    assert read(pdf.data(), "a.pdf").text == "".join(f"Leaf {n} is about the replica.\n\n" for n in range(3))[:-1]
 
 
 def test_the_outline_gives_the_headings() -> None:
@@ -198,6 +213,11 @@ def test_without_ocr_a_scanned_page_is_named_and_the_rest_is_taken() -> None:
     found = read(a_mixed_pdf(), "a.pdf")
     assert found.text == "First page.\n\nThird page.\n"
     assert [text.partition(",")[0] for text in found.unread] == ["page 2 has no text"]
+
+
+def test_a_scanned_page_in_which_no_text_is_found_is_named() -> None:
+    found = read(a_mixed_pdf(), "a.pdf", ParsingTools(ocr=FakeOcr("")))
+    assert found.unread == ["page 2 has no text, and OCR found none in its picture"]
 
 
 def test_a_document_of_scanned_pages_alone_is_refused_with_what_to_install() -> None:

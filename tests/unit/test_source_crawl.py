@@ -296,6 +296,12 @@ def test_what_is_no_sitemap_is_of_a_wrong_shape(site: MisbehavingSite, body: byt
         Pulls(site, "crawl", sitemaps=(site.url("/sitemap.xml"),)).pull()
 
 
+def test_an_odd_entry_of_a_sitemap_is_left_out(site: MisbehavingSite) -> None:
+    site.page("/map.xml", sitemap("http://[bad/", "mailto:a@e.org", "", site.url("/a")))
+    site.page("/a", html("A"))
+    assert [*documents(Pulls(site, "crawl", sitemaps=(site.url("/map.xml"),)).pull())] == ["/a"]
+
+
 def test_a_packed_sitemap_that_is_cut_is_of_a_wrong_shape(site: MisbehavingSite) -> None:
     site.page("/sitemap.xml", gzip.compress(sitemap(site.url("/a")))[:-12])
     with pytest.raises(SourceShapeError, match="unpacked"):

@@ -259,6 +259,12 @@ def test_a_redirect_away_from_the_web_is_refused(web: HttpWeb, site: Misbehaving
         web.get(site.url("/a"))
 
 
+def test_a_redirect_to_what_is_no_address_is_refused(web: HttpWeb, site: MisbehavingSite) -> None:
+    site.redirect("/a", "http://[bad/")
+    with pytest.raises(SourceRefusedError, match="no address"):
+        web.get(site.url("/a"))
+
+
 def test_credentials_are_not_taken_to_another_host(web: HttpWeb, site: MisbehavingSite, other: MisbehavingSite) -> None:
     site.redirect("/a", other.url("/y"))
     secrets = {"Authorization": "Bearer t", "Cookie": "c", "X-Api-Key": "k", "PRIVATE-TOKEN": "p", "Accept": "text/x"}
@@ -372,4 +378,5 @@ def test_a_charset_that_nobody_knows_is_read_as_utf_8(site: MisbehavingSite, web
         return WebReply("u", 200, {"content-type": kind}, body).text()
 
     assert reply("text/html; charset=ISO-8859-1", b"\xe9") == "é"
-    assert reply("text/html; charset=nonsense", "é".encode()) == "é"
+    for charset in ("nonsense", "idna", "base64", "undefined"):
+        assert reply(f"text/html; charset={charset}", "é".encode()) == "é"

@@ -37,7 +37,7 @@ class WebReply:
         charset = kind.partition("charset=")[2].partition(";")[0].strip(" \"'") or "utf-8"
         try:
             return self.body.decode(charset, errors="replace")
-        except LookupError:
+        except (LookupError, UnicodeError):  # no charset, or one that is none of texts
             return self.body.decode("utf-8", errors="replace")
 
     def json(self) -> Any:

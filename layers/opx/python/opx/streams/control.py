@@ -27,22 +27,28 @@ class StreamControl:
         chosen = name or subscription_id(source, topic, category)
         given = {"source": source, "category": category, "filter": dict(pattern or {}), **more}
         definition = stream_of(chosen, given, self._services.knowledge)
-        subscriptions = self._services.stream_subscriptions
-        if subscriptions is None and definition.kind is not StreamKind.REDIS:
-            raise InvalidInputError(
-                f"stream {chosen}: {definition.kind} is read by a function of a deployed system; `opx run` reads Redis"
-            )
-        self._services.streams.put(definition)
+        self._check_reader(definition)
+        streams, subscriptions = self._services.streams, self._services.stream_subscriptions
+        streams.put(definition)
         if subscriptions is not None:
             subscriptions.put(definition)
         return chosen
 
-    def end(self, name: str) -> None:
-        """End a subscription; its documents stay. Raises `InvalidInputError`."""
-        definition = next((found for found in self._services.streams.all() if found.name == name), None)
-        self._services.streams.remove(name)
-        if definition is not None and self._services.stream_subscriptions is not None:
-            self._services.stream_subscriptions.delete(definition)
+    def _check_reader(self, definition: StreamDefinition) -> None:
+        """Redis is read by this machine's process, all else by a function of a deployed system."""
+        deployed = self._services.stream_subscriptions is not None
+        if deployed and definition.kind is StreamKind.REDIS:
+            raise InvalidInputError(f"stream {definition.name}: functions don't read Redis; `opx run` on a machine does")
+        if not deployed and definition.kind is not StreamKind.REDIS:
+            raise InvalidInputError(
+                f"stream {definition.name}: {definition.kind} is read by a function of a deployed system "
+                "(OPX_BACKEND=aws, OPX_STREAM_FUNCTION); `opx run` reads Redis"
+            )
 
-    def all(self) -> list[StreamDefinition]:
-        return self._services.streams.all()
+    def end(self, name: str) -> None:
+        """End a subscription; its documents stay. Raises `InvalidInputError` for a declared stream, and for one that
+        isn't there."""
+        definition = self._services.streams.subscribed(name)
+        if self._services.stream_subscriptions is not None:
+            self._services.stream_subscriptions.delete(definition)
+        self._services.streams.remove(name)

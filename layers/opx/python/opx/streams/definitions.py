@@ -3,71 +3,123 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.streams import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
 from opx.errors import InvalidInputError
 from opx.knowledge_file import read_section
-from opx.marked_yaml import Marked
 from opx.streams.patterns import checked_pattern
 
-_FIELDS = ("topic", "filter", "identity", "tags", "password_secret", "credentials_arn")
+_FIELDS = ("topic", "filter", "identity", "tags", "password_secret", "credentials_arn", "network")
+_LISTS = ("tags", "network")
+_ONLY_OF = {
+    "topic": (StreamKind.KAFKA, StreamKind.REDIS),
+    "password_secret": (StreamKind.REDIS,),
+    "credentials_arn": (StreamKind.KAFKA,),
+    "network": (StreamKind.KAFKA,),
+}
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}\Z")
+_SECRET_ARN = re.compile(r"arn:[a-z0-9-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+\Z")
+_NETWORK_ID = re.compile(r"(subnet|sg)-[0-9a-f]+\Z")
 
 
 def declared_streams(knowledge: KnowledgeModel, path: Path | None = None) -> dict[str, StreamDefinition]:
     """The streams of the file by name. Raises `KnowledgeConfigError` with file and line."""
     section = read_section("streams", path)
-    if section is None:
-        return {}
-    return {name: _declared(name, entry, knowledge) for name, entry in section.entries().items()}
+    found: dict[str, StreamDefinition] = {}
+    for name, entry in section.entries().items() if section else ():
+        fields = entry.fields(required=("source", "category"), optional=_FIELDS)
+        try:
+            definition = stream_of(name, {key: value.plain() for key, value in fields.items()}, knowledge)
+            refuse_shared(definition, found.values())
+        except InvalidInputError as exc:
+            raise entry.error(str(exc)) from exc
+        found[name] = definition
+    return found
 
 
-def _declared(name: str, entry: Marked, knowledge: KnowledgeModel) -> StreamDefinition:
-    fields = entry.fields(required=("source", "category"), optional=_FIELDS)
-    try:
-        return stream_of(name, {key: value.plain() for key, value in fields.items()}, knowledge)
-    except InvalidInputError as exc:
-        raise entry.error(str(exc)) from exc
+def refuse_shared(definition: StreamDefinition, others: Iterable[StreamDefinition]) -> None:
+    """Raise `InvalidInputError` if another reads the same stream: each of the two would get a part of it."""
+    for other in others:
+        if other.name != definition.name and other.is_of(definition.source, definition.topic):
+            raise InvalidInputError(
+                f"stream {definition.name}: {other.name} reads {definition.source} already; a stream is read once"
+            )
 
 
 def stream_of(name: str, given: Mapping[str, Any], knowledge: KnowledgeModel) -> StreamDefinition:
     """A definition from its fields, as knowledge.yaml has them. Raises `InvalidInputError` that names the field."""
-    if not re.match(r"[a-z0-9][a-z0-9_-]{0,47}\Z", name):
+    if not _NAME.match(name):
         raise InvalidInputError(f"stream {name!r}: names are up to 48 of a-z, 0-9, - and _")
     for key in given:
         if key not in ("source", "category", *_FIELDS):
-            raise InvalidInputError(
-                f"stream {name}: unknown field {key!r}; allowed: source, category, {', '.join(_FIELDS)}"
-            )
-    category = knowledge.category(str(given.get("category", "")))
-    texts = {key: _text(given.get(key, ""), key, name) for key in _FIELDS if key not in ("filter", "tags")}
-    source = _text(given.get("source", ""), "source", name)
+            allowed = ", ".join(("source", "category", *_FIELDS))
+            raise InvalidInputError(f"stream {name}: unknown field {key!r}; allowed: {allowed}")
+    category = knowledge.category(_text(given.get("category", ""), "category", name))
+    texts = {key: _text(given.get(key, ""), key, name) for key in _FIELDS if key not in ("filter", *_LISTS)}
+    lists = {key: _texts(given.get(key, ()), key, name) for key in _LISTS}
+    if texts["identity"]:
+        from opx.ingestion.parsing.json_paths import compile_paths
+
+        compile_paths(texts["identity"])
+    found = StreamDefinition(
+        name=name,
+        source=_source(given.get("source", ""), name),
+        category=category.path,
+        tier=category.tier,
+        pattern=checked_pattern(given["filter"]) if given.get("filter") else {},
+        **texts,
+        **lists,
+    )
+    _check_kind(found)
+    return found
+
+
+def _check_kind(found: StreamDefinition) -> None:
+    """Refuse what this kind of stream doesn't have, or has to have."""
+    for key, kinds in _ONLY_OF.items():
+        if getattr(found, key) and found.kind not in kinds:
+            raise InvalidInputError(f"stream {found.name}: {found.kind} has no {key}")
+    if found.kind in _ONLY_OF["topic"] and not found.topic:
+        raise InvalidInputError(f"stream {found.name}: {found.kind} needs a topic")
+    if found.credentials_arn and not _SECRET_ARN.match(found.credentials_arn):
+        raise InvalidInputError(f"stream {found.name}: credentials_arn must be the ARN of a secret of Secrets Manager")
+    if not all(_NETWORK_ID.match(one) for one in found.network):
+        raise InvalidInputError(f"stream {found.name}: network lists ids of subnets (subnet-...) and groups (sg-...)")
+    if found.network and not found.brokers:
+        raise InvalidInputError(f"stream {found.name}: the network of an MSK cluster is known; leave network out")
+
+
+def _source(given: Any, name: str) -> str:
+    source = _text(given, "source", name)
     if not (QUEUE_OR_STREAM.match(source) or REDIS.match(source) or BROKERS.match(source)):
         raise InvalidInputError(
             f"stream {name}: source {source!r} is none; allowed: the ARN of a Kinesis stream, SQS queue or MSK cluster, "
             "kafka://host:port, redis://host:port/0"
         )
-    identity = texts["identity"]
-    if identity:
-        from opx.ingestion.parsing.json_paths import compile_paths
+    if REDIS.match(source):
+        _check_address(source, name)
+    return source
 
-        compile_paths(identity)
-    found = StreamDefinition(
-        name=name,
-        source=source,
-        category=category.path,
-        tier=category.tier,
-        pattern=checked_pattern(given["filter"]) if given.get("filter") else {},
-        tags=tuple(_text(tag, "tags", name) for tag in given.get("tags") or ()),
-        **texts,
-    )
-    if found.kind in (StreamKind.KAFKA, StreamKind.REDIS) and not found.topic:
-        raise InvalidInputError(f"stream {name}: {found.kind} needs a topic")
-    return found
+
+def _check_address(source: str, name: str) -> None:
+    """Refuse what is no address of Redis, without saying the password that may be in it."""
+    try:
+        parts = urlsplit(source)
+        complete = bool(parts.hostname) and parts.port is not None
+    except ValueError:
+        complete = False
+    if not complete:
+        raise InvalidInputError(f"stream {name}: the address must be redis://host:port/0")
+    if parts.password:
+        raise InvalidInputError(
+            f"stream {name}: leave the password out of the address: `opx secret set` stores it, password_secret names it"
+        )
 
 
 def stream_fields(definition: StreamDefinition) -> dict[str, Any]:
@@ -81,6 +133,7 @@ def stream_fields(definition: StreamDefinition) -> dict[str, Any]:
         "tags": list(definition.tags),
         "password_secret": definition.password_secret,
         "credentials_arn": definition.credentials_arn,
+        "network": list(definition.network),
     }
 
 
@@ -89,7 +142,16 @@ def subscription_id(source: str, topic: str, category: str) -> str:
     return f"stream-{stable_hash('stream', source, topic, category)[:12]}"
 
 
-def _text(value: Any, field_name: str, name: str) -> str:
+def _text(value: Any, key: str, name: str) -> str:
     if not isinstance(value, str):
-        raise InvalidInputError(f"stream {name}: {field_name} must be a text")
+        raise InvalidInputError(f"stream {name}: {key} must be a text")
     return value.strip()
+
+
+def _texts(value: Any, key: str, name: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise InvalidInputError(f"stream {name}: {key} must be a list of texts")
+    found = tuple(_text(one, key, name) for one in value)
+    if "" in found:
+        raise InvalidInputError(f"stream {name}: {key} has an empty text")
+    return found

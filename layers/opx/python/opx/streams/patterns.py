@@ -58,14 +58,15 @@ def matches(pattern: Mapping[str, Any], record: Any) -> bool:
 
 
 def _fields_fit(pattern: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
-    return all(
-        any(_fields_fit(one, fields) for one in wanted)
-        if name == _OR
-        else _within(wanted, fields.get(name))
-        if isinstance(wanted, Mapping)
-        else _fits(wanted, fields.get(name, _ABSENT))
-        for name, wanted in pattern.items()
-    )
+    return all(_field_fits(name, wanted, fields) for name, wanted in pattern.items())
+
+
+def _field_fits(name: str, wanted: Any, fields: Mapping[str, Any]) -> bool:
+    if name == _OR:
+        return any(_fields_fit(one, fields) for one in wanted)
+    if isinstance(wanted, Mapping):
+        return _within(wanted, fields.get(name))
+    return _fits(wanted, fields.get(name, _ABSENT))
 
 
 def _within(wanted: Mapping[str, Any], value: Any) -> bool:

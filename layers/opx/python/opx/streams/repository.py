@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.streams import StreamDefinition
 from opx.errors import InvalidInputError
 from opx.ports.tables import Table
-from opx.streams.definitions import stream_fields, stream_of
+from opx.streams.definitions import refuse_shared, stream_fields, stream_of
+
+log = logging.getLogger(__name__)
 
 _STREAMS = "#streams"
 
@@ -22,27 +25,35 @@ class StreamRepository:
         self._knowledge = knowledge
 
     def all(self) -> list[StreamDefinition]:
-        """Every stream, by name."""
-        found = {
-            item["entry"]: stream_of(item["entry"], item["definition"], self._knowledge)
-            for item in self._table.query(_STREAMS)
-        }
+        """Every stream, by name. A subscription that has become wrong, as its category is gone, is logged and left out."""
+        found = {definition.name: definition for definition in self._subscribed()}
         return sorted({**found, **self._declared}.values(), key=lambda definition: definition.name)
 
-    def is_declared(self, name: str) -> bool:
-        return name in self._declared
+    def _subscribed(self) -> Iterator[StreamDefinition]:
+        for item in self._table.query(_STREAMS):
+            try:
+                yield stream_of(item["entry"], item["definition"], self._knowledge)
+            except InvalidInputError as exc:
+                log.error("a stream isn't read: %s", exc)  # noqa: TRY400 - the message says it all
 
     def put(self, definition: StreamDefinition) -> None:
-        """Keep a subscription, replacing the one of its name. Raises `InvalidInputError` for a declared name."""
+        """Keep a subscription, replacing the one of its name. Raises `InvalidInputError` for a declared name, and for a
+        stream that is read under another."""
         if definition.name in self._declared:
             raise InvalidInputError(f"stream {definition.name} is declared in knowledge.yaml; change it there")
+        refuse_shared(definition, self.all())
         self._table.put({"sourceId": _STREAMS, "entry": definition.name, "definition": stream_fields(definition)})
 
-    def remove(self, name: str) -> None:
-        """Forget a subscription; its documents stay. Raises `InvalidInputError` for one that isn't there."""
+    def subscribed(self, name: str) -> StreamDefinition:
+        """A subscription. Raises `InvalidInputError` for a declared stream, and for one that isn't there."""
         if name in self._declared:
             raise InvalidInputError(f"stream {name} is declared in knowledge.yaml; remove it there")
-        if self._table.get({"sourceId": _STREAMS, "entry": name}) is None:
+        item = self._table.get({"sourceId": _STREAMS, "entry": name}) if name else None
+        if item is None:
             known = ", ".join(definition.name for definition in self.all()) or "none yet"
             raise InvalidInputError(f"no stream {name!r}; there are: {known}")
+        return stream_of(name, item["definition"], self._knowledge)
+
+    def remove(self, name: str) -> None:
+        """Forget a subscription; its documents stay. Nothing happens if it isn't there."""
         self._table.delete({"sourceId": _STREAMS, "entry": name})

@@ -221,7 +221,10 @@ def _accepted(target: Target, reply: Reply) -> WebReply:
 def _redirected(message: Message, reply: Reply) -> Message:
     """The request that a redirect asks for. To another host go only headers that can't be credentials."""
     here = message.target
-    there = target_of(urljoin(here.url, reply.headers["location"]))
+    try:
+        there = target_of(urljoin(here.url, reply.headers["location"]))
+    except ValueError as exc:
+        raise SourceRefusedError(f"{here.shown}: redirected to what is no address: {exc}", reply.status) from exc
     if message.method == "POST" and reply.status not in (307, 308):
         raise SourceRefusedError(f"{here.shown}: redirected to {there.shown}; set that address", reply.status)
     if _same_party(here, there):

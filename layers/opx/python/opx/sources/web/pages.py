@@ -67,8 +67,8 @@ def html_text(reply: WebReply) -> str:
     declared = re.search(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w-]{1,40})""", reply.body[:4096], re.IGNORECASE)
     try:
         return reply.body.decode(declared[1].decode("ascii") if declared else "utf-8", errors="replace")
-    except LookupError:
-        return reply.text()
+    except (LookupError, UnicodeError):  # no charset, or one that is none of texts
+        return reply.body.decode("utf-8", errors="replace")
 
 
 def iso_date(value: object) -> str:

@@ -82,13 +82,22 @@ def _entries(body: bytes, url: str) -> Iterator[tuple[str, ListedPage]]:
                     raise SourceShapeError(f"{url}: a sitemap was expected, not <{tag[:50]}>")
             elif event == "end" and tag in ("url", "sitemap"):
                 found = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in element}
-                if found.get("loc"):
-                    yield tag, ListedPage(urljoin(url, found["loc"]), found.get("lastmod", ""))
+                address = _joined(url, found.get("loc", ""))
+                if address:
+                    yield tag, ListedPage(address, found.get("lastmod", ""))
                 root.clear()
     except (ParseError, DefusedXmlException, ValueError) as exc:
         raise SourceShapeError(f"{url}: not a readable sitemap: {exc}") from exc
     if root is None:
         raise SourceShapeError(f"{url}: the sitemap is empty")
+
+
+def _joined(url: str, reference: str) -> str:
+    """"" for what is no address: one odd entry makes no odd sitemap."""
+    try:
+        return urljoin(url, reference) if reference else ""
+    except ValueError:
+        return ""
 
 
 def _lines(body: bytes, url: str) -> Iterator[tuple[str, ListedPage]]:

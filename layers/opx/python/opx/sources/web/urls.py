@@ -132,8 +132,11 @@ def crawl_scope(
 
 
 def host_of(url: str) -> str:
-    """Host and port; with and without `www.` it is the same site."""
-    return urlsplit(url).netloc.lower().removeprefix("www.")
+    """Host and port; with and without `www.` it is the same site. "" for what is no address."""
+    try:
+        return urlsplit(url).netloc.lower().removeprefix("www.")
+    except ValueError:
+        return ""
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -55,6 +55,10 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
 
     options_type = GitHistoryOptions
 
+    @classmethod
+    def reads_files(cls, options: GitHistoryOptions) -> bool:
+        return bool(options.path)
+
     def __init__(self, definition: SourceDefinition, options: GitHistoryOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         if bool(options.path) == bool(options.url):

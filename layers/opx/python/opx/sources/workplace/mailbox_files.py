@@ -43,6 +43,10 @@ class MailboxConnector(Connector[MailboxOptions]):
 
     options_type = MailboxOptions
 
+    @classmethod
+    def reads_files(cls, options: MailboxOptions) -> bool:  # noqa: ARG003
+        return True
+
     def __init__(self, definition: SourceDefinition, options: MailboxOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._path = Path(options.path).expanduser()

@@ -69,6 +69,10 @@ class SlackExportConnector(Connector[SlackExportOptions]):
 
     options_type = SlackExportOptions
 
+    @classmethod
+    def reads_files(cls, options: SlackExportOptions) -> bool:  # noqa: ARG003
+        return True
+
     def __init__(self, definition: SourceDefinition, options: SlackExportOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._path = Path(options.path).expanduser()
