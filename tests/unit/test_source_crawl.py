@@ -269,6 +269,7 @@ def test_a_sitemap_that_lists_itself_ends(site: MisbehavingSite) -> None:
     site.page("/1.xml", sitemap(site.url("/a")))
     site.page("/a", html("A"))
     assert [*documents(Pulls(site, "crawl", sitemaps=(site.url("/index.xml"),)).pull())] == ["/a"]
+    assert site.asked("/index.xml") == 1
 
 
 def test_pages_of_other_sites_and_paths_in_a_sitemap_are_left_out(site: MisbehavingSite) -> None:
@@ -286,9 +287,10 @@ def test_pages_of_other_sites_and_paths_in_a_sitemap_are_left_out(site: Misbehav
         b"<urlset><url><loc>http://e.org/",
         b"",
         b"some words",
+        b"<?xml version='1.0' encoding='U-8'?><urlset/>",
         b"<!DOCTYPE x [<!ENTITY a 'b'>]><urlset><url><loc>&a;</loc></url></urlset>",
     ],
-    ids=["a page", "cut", "empty", "text", "entities"],
+    ids=["a page", "cut", "empty", "text", "encoding", "entities"],
 )
 def test_what_is_no_sitemap_is_of_a_wrong_shape(site: MisbehavingSite, body: bytes) -> None:
     site.page("/sitemap.xml", body, kind="application/xml")
@@ -583,6 +585,21 @@ def test_a_crawl_whose_sitemap_changed_meanwhile_begins_again(site: MisbehavingS
     site.page("/map.xml", sitemap(site.url("/40"), *addresses))
     rest = pulls.pull(PullRequest(cursor=first[-1].cursor))
     assert len(documents(rest)) + len(unchanged(rest)) == 41
+    assert rest[-1].complete
+
+
+def test_pages_that_another_order_moves_behind_the_place_are_not_missed(site: MisbehavingSite) -> None:
+    """All are known from a pull before, so that nothing else would show that the place means other pages now."""
+    addresses = [site.url(f"/{number}") for number in range(40)]
+    for number in range(40):
+        site.page(f"/{number}", html(f"Page {number}"), etag=f'"{number}"')
+    site.page("/map.xml", sitemap(*addresses))
+    pulls = Pulls(site, "crawl", sitemaps=(site.url("/map.xml"),))
+    pulls.pull()
+    first = pulls.pull(stop_after=1)
+    site.page("/map.xml", sitemap(*reversed(addresses)))
+    rest = pulls.pull(PullRequest(cursor=first[-1].cursor))
+    assert len({*unchanged(first), *unchanged(rest)}) == 40
     assert rest[-1].complete
 
 

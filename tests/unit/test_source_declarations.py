@@ -131,7 +131,11 @@ class TestKinds:
         assert {str(each.type) for each in fields(connector_type(kind).options_type)} <= allowed
 
     def test_each_is_described(self) -> None:
-        assert not [kind for kind, about, _ in described_kinds() if not about]
+        assert {kind for kind, _, _ in described_kinds()} == {*CONNECTORS, *PRESETS}
+
+    @pytest.mark.parametrize("kind", sorted({*CONNECTORS, *PRESETS}))
+    def test_each_is_in_the_guide(self, kind: str) -> None:
+        assert f"`{kind}`" in Path("docs/sources.md").read_text(encoding="utf-8")
 
     def test_an_unknown_kind_is_refused_with_those_there_are(self) -> None:
         with pytest.raises(InvalidInputError, match=r"unknown kind of source 'x'; allowed: .*nvd"):

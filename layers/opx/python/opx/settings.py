@@ -33,7 +33,8 @@ class Settings:
     at `vision_url` that understands OpenAI's Chat Completions, with the key in the secret named by `vision_secret`.
 
     `allowed_hosts` lists, separated by commas, hosts (or host:port) that sources may be fetched from although their
-    addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them.
+    addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them;
+    `stream_function` is what reads streams there, and `stream_failed_arn` the queue for what it gives up.
     """
 
     backend: str = "embedded"
@@ -60,6 +61,7 @@ class Settings:
     allowed_hosts: str = ""
     webhook_url: str = ""
     stream_function: str = ""
+    stream_failed_arn: str = ""
     embedding_model: str = ""
     embedding_requests_per_minute: int = 600
     embedding_threads: int = 2

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from opx.domain.streams import StreamDefinition
 from opx.errors import StoreUnavailableError
@@ -22,7 +25,9 @@ ATTEMPTS = 3
 ABANDONED_MS = 60_000
 """A record that was delivered this long ago and isn't done belongs to a process that is gone, or comes again."""
 
-_BODIES = ("body", "data", "value", "message")
+Entry = tuple[bytes, dict[bytes, bytes]]
+
+_BODIES = ("body", "data", "event", "json", "message", "payload", "value")
 SECONDS = 5.0
 
 
@@ -42,34 +47,46 @@ class RedisStreamFeed:
             password=password or None,
             socket_timeout=SECONDS,
             socket_connect_timeout=SECONDS,
+            retry=Retry(NoBackoff(), 1),  # once, for a connection that Redis closed; others have their turn meanwhile
         )
+        self._waiting: deque[Entry] = deque()
+        self._set_aside = 0
         self._ready = False
         self._said = ""
 
     def poll(self) -> Sequence[str]:
-        """Take in what has arrived; one line about it, and one where the stream can't be reached, said once."""
+        """Take in what has arrived; a line about it, or about what is in the way, which is said once."""
         try:
-            lines = self._taken()
+            line = self._taken()
         except redis.RedisError as exc:
-            line = f"stream {self._name}: {_told(exc)}"
             self._ready = False
-            lines = [] if line == self._said else [line]
-            self._said = line
-            return lines
+            return self._once(_told(exc))
         except StoreUnavailableError as exc:
-            return [f"stream {self._name}: records wait, as {exc}"]
+            return self._once(f"records wait, as {exc}")
         self._said = ""
-        return lines
+        return [f"stream {self._name}: {line}"] if line else []
 
     def close(self) -> None:
         self._redis.close()
 
-    def _taken(self) -> list[str]:
+    def _once(self, line: str) -> list[str]:
+        said, self._said = self._said, line
+        return [] if line == said else [f"stream {self._name}: {line}"]
+
+    def _taken(self) -> str:
+        """Records that a store didn't take wait here: they are not to blame, and aren't counted as delivered again."""
         if not self._ready:
             self._join()
-        entries = [*self._abandoned(), *self._new()]
-        put = sum(map(self._handle, entries))
-        return [f"stream {self._name}: {put:,} of {len(entries):,} records put"] if entries else []
+        if not self._waiting:
+            self._waiting.extend(self._abandoned())
+            self._waiting.extend(self._new(BATCH - len(self._waiting)))
+        count, put = len(self._waiting), 0
+        while self._waiting:
+            put += self._handle(self._waiting[0])
+            self._waiting.popleft()
+        aside, self._set_aside = self._set_aside, 0
+        told = [f"{put:,} of {count:,} records put"] if count else []
+        return ", ".join(told + [f"{aside:,} set aside in {self._key}:failed"] if aside else told)
 
     def _join(self) -> None:
         """Make the group, which begins with what the stream has already."""
@@ -80,12 +97,14 @@ class RedisStreamFeed:
                 raise
         self._ready = True
 
-    def _new(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        found = self._redis.xreadgroup(GROUP, self._consumer, {self._key: ">"}, count=BATCH)
+    def _new(self, count: int) -> list[Entry]:
+        if count <= 0:
+            return []
+        found = self._redis.xreadgroup(GROUP, self._consumer, {self._key: ">"}, count=count)
         entries = found.values() if isinstance(found, dict) else (entries for _, entries in found or ())
         return [entry for some in entries for entry in _flat(some)]
 
-    def _abandoned(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    def _abandoned(self) -> list[Entry]:
         """Records that were delivered and never done; those that came too often are set aside."""
         claimed = self._redis.xautoclaim(self._key, GROUP, self._consumer, self._abandoned_ms, count=BATCH)[1]
         entries = [(key, fields) for key, fields in claimed if fields is not None]
@@ -99,25 +118,26 @@ class RedisStreamFeed:
         again = []
         for key, fields in entries:
             if counts.get(key, 0) > ATTEMPTS:
-                self._set_aside(key, fields)
+                self._give_up(key, fields)
             else:
                 again.append((key, fields))
         return again
 
-    def _set_aside(self, key: bytes, fields: dict[bytes, bytes]) -> None:
+    def _give_up(self, key: bytes, fields: dict[bytes, bytes]) -> None:
         with self._redis.pipeline(transaction=True) as both:
             both.xadd(f"{self._key}:failed", {**fields, b"opx-id": key})
             both.xack(self._key, GROUP, key)
             both.execute()
+        self._set_aside += 1
 
-    def _handle(self, entry: tuple[bytes, dict[bytes, bytes]]) -> bool:
+    def _handle(self, entry: Entry) -> bool:
         key, fields = entry
         object_key = self._take.take(StreamRecord(key.decode(), _body(fields)))
         self._redis.xack(self._key, GROUP, key)
         return bool(object_key)
 
 
-def _flat(entries: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+def _flat(entries: Any) -> list[Entry]:
     """Entries as pairs: newer protocols of Redis put them into one list more."""
     if entries and isinstance(entries[0], list) and entries[0] and isinstance(entries[0][0], tuple | list):
         return [(key, fields) for some in entries for key, fields in some]
@@ -125,17 +145,20 @@ def _flat(entries: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
 
 
 def _body(fields: dict[bytes, bytes]) -> bytes:
-    """The only field that is a body, or all fields as an object."""
+    """The field that is the whole record, if there is no other, or all fields as an object."""
     named = {name.decode("utf-8", "replace"): value for name, value in fields.items()}
-    for name in _BODIES:
-        if name in named:
-            return named[name]
+    if len(named) == 1:
+        ((name, value),) = named.items()
+        if name in _BODIES:
+            return value
     return json.dumps({name: value.decode("utf-8", "replace") for name, value in named.items()}).encode()
 
 
 def _told(error: Exception) -> str:
     if isinstance(error, redis.AuthenticationError):
-        return "Redis refuses the password: set password_secret"
+        return "Redis refuses the password: see password_secret"
+    if isinstance(error, redis.ResponseError):
+        return f"Redis refuses: {error}"
     return f"Redis can't be read ({type(error).__name__}); it is tried again"
 
 

@@ -16,7 +16,7 @@ from opx.errors import InvalidInputError
 @click.group("stream", no_args_is_help=True)
 def stream_command() -> None:
     """Streams whose records become documents: Redis streams here, read by `opx run`; Kinesis, SQS and Kafka are declared
-    in knowledge.yaml and read by a function of the deployed system.
+    in knowledge.yaml and read by a function of the deployed system (`docs/deploy.md`).
 
     \b
     opx stream add redis://127.0.0.1:6379/0 --topic incidents --category incidents --filter '{"severity": ["critical"]}'
@@ -28,7 +28,7 @@ def stream_command() -> None:
 @stream_command.command("add")
 @click.argument("source", metavar="ADDRESS")
 @click.option("--category", required=True, metavar="NAME", help="The category of its documents.")
-@click.option("--topic", required=True, metavar="KEY", help="The key of the Redis stream.")
+@click.option("--topic", default="", metavar="KEY", help="The key of a Redis stream, or Kafka's topic.")
 @click.option("--name", metavar="NAME", default="", help="What to call it.  [default: a hash of its address]")
 @click.option("--filter", "pattern", metavar="JSON", help="Which records are wanted, as Lambda's event filters say it.")
 @click.option(
@@ -40,12 +40,13 @@ def stream_command() -> None:
 def add_stream(
     session: Session, /, source: str, *, category: str, name: str, pattern: str | None, tags: Sequence[str], **more: str
 ) -> None:
-    """Have the records of a stream become documents while `opx run` runs."""
+    """Have the records of a stream become documents: of Redis while `opx run` runs, the others in the deployed system."""
     from opx.streams.control import StreamControl
 
     control = StreamControl(session.services)
     chosen = control.subscribe(source, category, _pattern(pattern), name=name, tags=list(tags), **more)
-    click.echo(f"added {chosen}: `opx run` reads it")
+    reader = "`opx run`" if session.services.stream_subscriptions is None else "the deployed system"
+    click.echo(f"added {chosen}: {reader} reads it")
 
 
 @stream_command.command("list")

@@ -9,6 +9,7 @@ from typing import Any
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.sources.connector import Connector, read_options
+from opx.sources.kinds import ABOUT
 from opx.sources.presets import PRESETS
 
 CONNECTORS: dict[str, str] = {
@@ -65,12 +66,13 @@ def checked_options(definition: SourceDefinition) -> Any:
 def described_kinds() -> list[tuple[str, str, list[str]]]:
     """Every kind with what it is and its options; those that must be given end with `*`."""
     found = []
-    for kind in sorted({*CONNECTORS, *PRESETS}):
-        connector = connector_type(kind)
-        preset = f"{PRESETS[kind].kind} with its options filled in" if kind in PRESETS else ""
-        about = preset or (connector.__doc__ or "").partition("\n")[0]
-        options = [f"{each.name}{'*' if _is_needed(each) else ''}" for each in fields(connector.options_type)]
-        found.append((kind, about, ["topics", *options] if kind in PRESETS else options))
+    for kind in sorted(ABOUT):
+        preset = PRESETS.get(kind)
+        options = [
+            f"{each.name}{'*' if _is_needed(each) and not (preset and each.name in preset.options) else ''}"
+            for each in fields(connector_type(kind).options_type)
+        ]
+        found.append((kind, ABOUT[kind], ["topics", *options] if preset and preset.topics else options))
     return found
 
 

@@ -29,8 +29,11 @@ class StreamControl:
         definition = stream_of(chosen, given, self._services.knowledge)
         self._check_reader(definition)
         streams, subscriptions = self._services.streams, self._services.stream_subscriptions
+        before = next((one for one in streams.all() if one.name == chosen), None)
         streams.put(definition)
         if subscriptions is not None:
+            if before is not None and not before.is_of(definition.source, definition.topic):
+                subscriptions.delete(before)
             subscriptions.put(definition)
         return chosen
 
@@ -38,7 +41,9 @@ class StreamControl:
         """Redis is read by this machine's process, all else by a function of a deployed system."""
         deployed = self._services.stream_subscriptions is not None
         if deployed and definition.kind is StreamKind.REDIS:
-            raise InvalidInputError(f"stream {definition.name}: functions don't read Redis; `opx run` on a machine does")
+            raise InvalidInputError(
+                f"stream {definition.name}: functions don't read Redis; `opx run` on a machine does"
+            )
         if not deployed and definition.kind is not StreamKind.REDIS:
             raise InvalidInputError(
                 f"stream {definition.name}: {definition.kind} is read by a function of a deployed system "

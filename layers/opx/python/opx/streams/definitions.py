@@ -61,20 +61,19 @@ def stream_of(name: str, given: Mapping[str, Any], knowledge: KnowledgeModel) ->
             allowed = ", ".join(("source", "category", *_FIELDS))
             raise InvalidInputError(f"stream {name}: unknown field {key!r}; allowed: {allowed}")
     category = knowledge.category(_text(given.get("category", ""), "category", name))
-    texts = {key: _text(given.get(key, ""), key, name) for key in _FIELDS if key not in ("filter", *_LISTS)}
-    lists = {key: _texts(given.get(key, ()), key, name) for key in _LISTS}
-    if texts["identity"]:
+    fields: dict[str, Any] = {key: _texts(given.get(key, ()), key, name) for key in _LISTS}
+    fields |= {key: _text(given.get(key, ""), key, name) for key in _FIELDS if key not in ("filter", *_LISTS)}
+    if fields["identity"]:
         from opx.ingestion.parsing.json_paths import compile_paths
 
-        compile_paths(texts["identity"])
+        compile_paths(fields["identity"])
     found = StreamDefinition(
         name=name,
         source=_source(given.get("source", ""), name),
         category=category.path,
         tier=category.tier,
         pattern=checked_pattern(given["filter"]) if given.get("filter") else {},
-        **texts,
-        **lists,
+        **fields,
     )
     _check_kind(found)
     return found

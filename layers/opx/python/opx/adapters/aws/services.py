@@ -184,8 +184,8 @@ class AwsServices(Services):
     def stream_subscriptions(self) -> StreamSubscriptions | None:  # type: ignore[override]
         from opx.adapters.aws.stream_subscriptions import EventSourceMappings
 
-        function = self.settings.stream_function
-        return EventSourceMappings(self._client("lambda"), function) if function else None
+        function, failed = self.settings.stream_function, self.settings.stream_failed_arn
+        return EventSourceMappings(self._client("lambda"), function, failed=failed) if function else None
 
     @property
     def index_identity(self) -> str:  # type: ignore[override]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from opx.adapters.aws.vendor_errors import translated_errors
+from botocore.exceptions import ClientError
+
+from opx.adapters.aws.vendor_errors import error_code, translated_errors
 from opx.domain.streams import StreamDefinition, StreamKind
 from opx.errors import InvalidInputError
 from opx.streams.mappings import mapping_of
@@ -13,31 +16,45 @@ from opx.streams.mappings import mapping_of
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
+_FIXED = (
+    "AmazonManagedKafkaEventSourceConfig",
+    "EventSourceArn",
+    "SelfManagedEventSource",
+    "SelfManagedKafkaEventSourceConfig",
+    "StartingPosition",
+    "Topics",
+)
+"""What a mapping can't be changed in."""
+
+_REFUSED = ("InvalidParameterValueException", "ResourceConflictException", "ResourceInUseException")
+
 
 class EventSourceMappings:
-    """Has Lambda read streams for `function`, whose role must be allowed to."""
+    """Has Lambda read streams for `function`, whose role must be allowed to. What is given up is noted in the queue with
+    the ARN `failed`."""
 
-    def __init__(self, client: LambdaClient, function: str) -> None:
+    def __init__(self, client: LambdaClient, function: str, *, failed: str = "") -> None:
         self._client = client
         self._function = function
+        self._failed = failed
 
     def put(self, definition: StreamDefinition) -> str:
         """Have the stream read, replacing how it was. Returns the mapping's id."""
         if definition.kind is StreamKind.REDIS:
             raise InvalidInputError(f"stream {definition.name}: Redis is read by `opx run`, not by a function")
-        wanted = mapping_of(definition)
-        with translated_errors(f"subscribe to {definition.source}"):
+        wanted = mapping_of(definition, self._function, failed=self._failed)
+        with _refusals(definition), translated_errors(f"subscribe to {definition.source}"):
             known = self._known(definition)
             if known is None:
-                made = self._client.create_event_source_mapping(FunctionName=self._function, **wanted)
-                return made["UUID"]
-            changeable = {name: value for name, value in wanted.items() if name not in _FIXED}
-            self._client.update_event_source_mapping(UUID=known["UUID"], **changeable)
+                return self._client.create_event_source_mapping(FunctionName=self._function, **wanted)["UUID"]
+            changes = {name: value for name, value in wanted.items() if name not in _FIXED}
+            changes.setdefault("FilterCriteria", {"Filters": []})  # what isn't named stays as it was
+            self._client.update_event_source_mapping(UUID=known["UUID"], **changes)
             return str(known["UUID"])
 
     def delete(self, definition: StreamDefinition) -> None:
         """Have it read no more. Nothing happens if it never was."""
-        with translated_errors(f"end the subscription to {definition.source}"):
+        with _refusals(definition), translated_errors(f"end the subscription to {definition.source}"):
             known = self._known(definition)
             if known:
                 self._client.delete_event_source_mapping(UUID=known["UUID"])
@@ -46,14 +63,19 @@ class EventSourceMappings:
         pages = self._client.get_paginator("list_event_source_mappings").paginate(FunctionName=self._function)
         for page in pages:
             for mapping in page["EventSourceMappings"]:
-                brokers = json.dumps(mapping.get("SelfManagedEventSource", {}))
-                same = mapping.get("EventSourceArn") == definition.source or (
-                    definition.source.startswith("kafka://") and definition.source.removeprefix("kafka://") in brokers
-                )
-                if same and definition.topic in ("", *mapping.get("Topics", [])):
+                brokers = mapping.get("SelfManagedEventSource", {}).get("Endpoints", {}).get("KAFKA_BOOTSTRAP_SERVERS")
+                source = "kafka://" + ",".join(brokers) if brokers else mapping.get("EventSourceArn", "")
+                if definition.is_of(source, "".join(mapping.get("Topics", []))):
                     return mapping
         return None
 
 
-_FIXED = ("EventSourceArn", "SelfManagedEventSource", "Topics", "StartingPosition")
-"""What a mapping can't be changed in."""
+@contextmanager
+def _refusals(definition: StreamDefinition) -> Iterator[None]:
+    """What Lambda says is wrong with a stream, such as that the function's role may not read it."""
+    try:
+        yield
+    except ClientError as exc:
+        if error_code(exc) in _REFUSED:
+            raise InvalidInputError(f"stream {definition.name}: {exc.response['Error']['Message']}") from exc
+        raise

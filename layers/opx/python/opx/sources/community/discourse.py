@@ -38,7 +38,9 @@ class DiscourseOptions:
 
 
 class Discourse(Connector[DiscourseOptions]):
-    """Topics from the one that was bumped last to the one where the last pull was: what is bumped meanwhile moves
+    """Topics of a forum that runs Discourse, the solution first.
+
+    They are read from the one that was bumped last to the one where the last pull was: what is bumped meanwhile moves
     others down, so that they come twice and none is missed. After a pull of everything the beginning is read again, for
     what was bumped before it was read: only then all topics were named.
 

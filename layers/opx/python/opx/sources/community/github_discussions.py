@@ -54,7 +54,9 @@ class GitHubDiscussionsOptions:
 
 
 class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
-    """Everything is read in the order of change: what changes meanwhile comes again at the end. Changes are read
+    """Discussions of a repository, the accepted answer first.
+
+    Everything is read in the order of change: what changes meanwhile comes again at the end. Changes are read
     backwards until where the last pull was, as the API can't begin at a time: what changes meanwhile is for the next
     pull. Hidden comments are left out; of comments the first 50 are taken, of replies the first 10.
 

@@ -39,7 +39,9 @@ class GitHubIssuesOptions:
 
 
 class GitHubIssues(Connector[GitHubIssuesOptions]):
-    """Issues in the order of their last change. GitHub has no accepted answers for issues: comments stay in the order
+    """Issues of a repository with their comments.
+
+    They come in the order of their last change. GitHub has no accepted answers for issues: comments stay in the order
     of time, those by the project's own people are marked.
 
     Each page asks for what changed since the last issue of the one before, so that issues which change meanwhile are

@@ -41,7 +41,7 @@ class MicrosoftLearnOptions(DocsOptions):
 
 
 class MicrosoftLearn(RepositoryDocs[MicrosoftLearnOptions]):
-    """Pages by topic."""
+    """Pages of Microsoft Learn, by topic."""
 
     options_type = MicrosoftLearnOptions
 

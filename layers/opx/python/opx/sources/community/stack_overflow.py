@@ -67,7 +67,9 @@ class StackOverflowOptions:
 
 
 class StackOverflow(Connector[StackOverflowOptions]):
-    """Questions tag by tag, in the order of their last activity. Each page asks for what was active since the last
+    """Questions of a Stack Exchange site with their answers.
+
+    They are read tag by tag, in the order of their last activity. Each page asks for what was active since the last
     question of the one before: pages beyond the 25th need a user's token, and questions that change meanwhile would
     move others past a page's end.
 

@@ -86,14 +86,14 @@ def _entries(body: bytes, url: str) -> Iterator[tuple[str, ListedPage]]:
                 if address:
                     yield tag, ListedPage(address, found.get("lastmod", ""))
                 root.clear()
-    except (ParseError, DefusedXmlException, ValueError) as exc:
+    except (ParseError, DefusedXmlException, ValueError, LookupError) as exc:  # LookupError: an unknown encoding
         raise SourceShapeError(f"{url}: not a readable sitemap: {exc}") from exc
     if root is None:
         raise SourceShapeError(f"{url}: the sitemap is empty")
 
 
 def _joined(url: str, reference: str) -> str:
-    """"" for what is no address: one odd entry makes no odd sitemap."""
+    """ "" for what is no address: one odd entry makes no odd sitemap."""
     try:
         return urljoin(url, reference) if reference else ""
     except ValueError:
