@@ -30,12 +30,21 @@ CHOICES = {
 """Allowed values. `api_auth` none: there is no HTTP API at all, not an open one. The runtime of Python 3.11 is missing
 since its C library is older than the wheels of some packages need."""
 
+_BUCKETS = re.compile(r"([a-z0-9.-]{3,63}( *, *[a-z0-9.-]{3,63})*)?\Z")
 DEFAULT_AGENT_MODEL = "amazon.nova-lite-v1:0"
 _MODEL_ID = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(:[a-z0-9-]+){0,2}\Z")
 DEFAULT_INDEX = Settings().search_index
 OWN_KEY = "own"
 _INDEX = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _KEY_ARN = re.compile(r"arn:[a-z0-9-]+:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+\Z")
+
+_FORMS = {
+    "environment": (_ENVIRONMENT, "1 to 10 lower-case letters and digits, a letter first"),
+    "agent_model": (_MODEL_ID, "the id of a model or of a cross-region inference profile"),
+    "search_index": (_INDEX, "1 to 32 lower-case letters, digits and -, a letter first"),
+    "source_buckets": (_BUCKETS, "names of buckets, separated by commas"),
+}
+"""What a value has to look like."""
 
 _FOREIGN = re.compile(r"[:/@]")
 """Context keys of CDK itself and of its look-ups all have one of these characters."""
@@ -58,7 +67,8 @@ class Deployment:
     `search_engine` is what answers questions where there is a managed knowledge base besides. `kms_key`: empty for keys of
     AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve
     nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas;
-    so may `allowed_hosts`, which sources may be fetched from although their addresses are private. `webhooks`: other
+    so may `allowed_hosts`, which sources may be fetched from although their addresses are private, and
+    `source_buckets`, which may be sources. `webhooks`: other
     services may deliver, at an address of their own.
     """
 
@@ -91,6 +101,7 @@ class Deployment:
     ingest_concurrency: int = 10
     query_concurrency: int = 50
     allowed_hosts: str = ""
+    source_buckets: str = ""
     vpc: bool = False
     webhooks: bool = False
     snapstart: bool = True
@@ -98,8 +109,9 @@ class Deployment:
     bundle: bool = False
 
     def __post_init__(self) -> None:
-        if not _ENVIRONMENT.match(self.environment):
-            raise _refusal("environment", self.environment, "1 to 10 lower-case letters and digits, a letter first")
+        for key, (form, words) in _FORMS.items():
+            if not form.match(getattr(self, key)):
+                raise _refusal(key, getattr(self, key), words)
         for key, allowed in CHOICES.items():
             if getattr(self, key) not in allowed:
                 raise _refusal(key, getattr(self, key), ", ".join(allowed))
@@ -107,12 +119,6 @@ class Deployment:
             embedding_model(self.embedding_model)
         except InvalidInputError as exc:
             raise ContextError(f"context embedding_model: {exc}") from exc
-        if not _MODEL_ID.match(self.agent_model):
-            raise _refusal("agent_model", self.agent_model, "the id of a model or of a cross-region inference profile")
-        if not _INDEX.match(self.search_index):
-            raise _refusal(
-                "search_index", self.search_index, "1 to 32 lower-case letters, digits and -, a letter first"
-            )
         if self.kms_key not in ("", OWN_KEY) and not _KEY_ARN.match(self.kms_key):
             raise _refusal("kms_key", self.kms_key, f"{OWN_KEY}, or the ARN of a key")
         for key in ("ingest_concurrency", "query_concurrency"):
@@ -129,7 +135,9 @@ class Deployment:
         if self.search_engine == MANAGED_ENGINE and self.knowledge_base != "bedrock":
             raise ContextError(f"context search_engine={MANAGED_ENGINE} needs knowledge_base=bedrock")
         if self.webhooks and self.vpc:
-            raise ContextError("context webhooks=true and vpc=true exclude each other: the network has no way to secrets")
+            raise ContextError(
+                "context webhooks=true and vpc=true exclude each other: the network has no way to secrets"
+            )
         if self.project_id and not self.client_id:
             raise ContextError("context project_id needs client_id: a project is a client's")
 

@@ -22,6 +22,7 @@ from infra.command_line import context_of
 from infra.configuration import ContextError, Deployment
 from infra.constructs.hybrid_index import index_schema
 from infra.names import Names
+from infra.webhooks import CONCURRENCY as WEBHOOK_CONCURRENCY
 from opx.adapters.aws.bedrock_models import embedding_model
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
@@ -94,6 +95,7 @@ def bucket(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
 def concurrency(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
     wanted = deployment.ingest_concurrency + deployment.query_concurrency
     wanted += MANAGE_CONCURRENCY if deployment.query_concurrency and deployment.api_auth != "none" else 0
+    wanted += WEBHOOK_CONCURRENCY if deployment.query_concurrency and deployment.webhooks else 0
     limits = clients("lambda").get_account_settings()["AccountLimit"]
     free = limits["UnreservedConcurrentExecutions"] - ALWAYS_FREE
     if wanted and free < wanted:

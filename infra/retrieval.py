@@ -13,7 +13,8 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
-from opx.tables import DOCUMENTS, PROJECTS
+from opx.knowledge_file import read_section
+from opx.tables import DOCUMENTS, PROJECTS, WEB_CACHE
 
 READ_TABLES = (DOCUMENTS, PROJECTS)
 
@@ -60,11 +61,14 @@ class RetrievalStack(Stack):
                 rights.embed(names.deployment.embedding_model),
                 *api_reading.reading_rights(names),
                 *managed_search.searching_rights(managed),
+                *_internet_rights(names),
             ],
             concurrency=names.deployment.query_concurrency,
         )
         rights.acknowledge_profile(self.retrieve.role, names.deployment.embedding_model)
         api_reading.acknowledge(self.retrieve.role, names)
+        if _searches_the_internet():
+            rights.acknowledge_secrets(self.retrieve.role, names)
         alias = f":{LIVE}" if isinstance(self.retrieve.target, lambda_.Alias) else ""
         self.target_arn = names.function_arn(RETRIEVE_KNOWLEDGE.use_case) + alias
         """What is to be called, by its name: stacks that call it import nothing from this one."""
@@ -84,6 +88,18 @@ class RetrievalStack(Stack):
             source_account=self.account,
             source_arn=self.format_arn(service="bedrock", resource="agent", resource_name="*"),
         )
+
+
+def _searches_the_internet() -> bool:
+    return read_section("internet") is not None
+
+
+def _internet_rights(names: Names) -> list[iam.PolicyStatement]:
+    """Only where knowledge.yaml names a search engine: its key, and answers that are kept for an hour."""
+    if not _searches_the_internet():
+        return []
+    answers = rights.on_tables(names, (WEB_CACHE,), ["dynamodb:GetItem", "dynamodb:PutItem"])
+    return [answers, rights.read_secrets(names)]
 
 
 def configured_identity(names: Names) -> dict[str, str]:

@@ -36,6 +36,7 @@ def test_without_context_a_retained_next_generation_dev_environment_is_made() ->
         ("kms_key", "1234", "own, or the ARN of a key"),
         ("ingest_concurrency", "1", "0 .nothing reserved., 2 to 1000"),
         ("ingest_concurrency", "many", "a whole number"),
+        ("source_buckets", "s3://x", "names of buckets"),
         ("query_concurrency", "-3", "0 .nothing reserved., 2 to 1000"),
     ],
 )

@@ -92,6 +92,13 @@ def test_an_account_that_has_all_is_told_nothing() -> None:
             "65 concurrent executions are to be reserved, and 0 can be .* -c ingest_concurrency=0",
             True,
         ),
+        (
+            "get_account_settings",
+            {"AccountLimit": {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}},
+            {"webhooks": "true"},
+            "70 concurrent executions are to be reserved",
+            True,
+        ),
         ("list_collection_groups", "UnknownOperationException", {}, "-c search_generation=classic", True),
         ("list_collection_groups", "AccessDeniedException", {}, "lacks them, or these credentials may not", False),
         (

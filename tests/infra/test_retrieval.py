@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from opx.tables import DOCUMENTS, FAILURES, PROJECTS
 from tests.infra.templates import Assembly
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
@@ -65,3 +67,16 @@ def test_as_many_questions_are_answered_at_once_as_the_index_should_bear(
     unreserved = make(query_concurrency="0", ingest_concurrency="0")
     for stack in ("retrieval", "ingestion"):
         assert "ReservedConcurrentExecutions" not in unreserved.only(stack, "Lambda::Function")
+
+
+def test_the_internet_is_searched_only_where_the_knowledge_file_names_an_engine(
+    default: Assembly, make: Callable[..., Assembly], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infra.retrieval.read_section", lambda name: {"search_provider": "brave"})
+    searching = make(agent="none", api_auth="none")
+    added = rights(searching, "retrieval") - rights(default, "retrieval")
+    secrets = "arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:dev-opx-knowledge/*"
+    cache = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/dev-opx-knowledge-web-cache"
+    assert added == (
+        pairs("secretsmanager:GetSecretValue", {secrets}) | pairs("dynamodb:GetItem PutItem", {cache})
+    )

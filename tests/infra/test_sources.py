@@ -132,12 +132,19 @@ class TestPullSources:
         ]
         assert queue["VisibilityTimeout"] >= 6 * timeout
 
-    def test_private_hosts_are_reached_only_if_the_operator_names_them(
+    def test_private_hosts_and_other_buckets_are_reached_only_if_the_operator_names_them(
         self, default: Assembly, make: Callable[..., Assembly]
     ) -> None:
         assert environment(default, "sources")["OPX_ALLOWED_HOSTS"] == ""
-        chosen = make(allowed_hosts="jira.internal", agent="none", api_auth="none")
+        chosen = make(allowed_hosts="jira.internal", source_buckets="docs-of-ops, other", agent="none", api_auth="none")
         assert environment(chosen, "sources")["OPX_ALLOWED_HOSTS"] == "jira.internal"
+        read = {
+            resource
+            for statement in _statements_of(chosen, "PullSourcesRole")
+            if statement["Action"] == "s3:GetObject"
+            for resource in listed(statement["Resource"])
+        }
+        assert read == {"arn:<AWS::Partition>:s3:::docs-of-ops/*", "arn:<AWS::Partition>:s3:::other/*"}
 
 
 def _statements_of(assembly: Assembly, role: str) -> list[Resource]:

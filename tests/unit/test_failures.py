@@ -38,3 +38,10 @@ def test_of_a_long_reason_the_beginning_is_kept(failures: FailureLog, length: in
     told = failures.record(EVENT, UnparsableDocumentError("x" * length), 1)
     (kept,) = failures.items()
     assert kept.reason == told.reason == "x" * (MAX_REASON_CHARACTERS - 1) + "…"
+
+
+def test_a_secret_that_a_parser_quotes_is_masked(failures: FailureLog) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    told = failures.record(EVENT, UnparsableDocumentError(f"line 3: unexpected {secret}"), 1)
+    assert secret not in told.reason
+    assert "masked" in told.reason

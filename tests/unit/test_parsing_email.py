@@ -43,7 +43,7 @@ def test_attachments_are_sections_with_their_headings_below() -> None:
     message.add_attachment(pdf, "application", "pdf", filename="limits.pdf")
     assert read(message.as_bytes(), "a.eml").text == (
         "The broker is down.\n\n## Attachment: steps.md\n\n### Steps\n\nRestart it.\n\n"
-        "## Attachment: limits.pdf\n\n- Title: Limits\n- Author: anonymous\n- Date: 2000-01-01T00:00:00+00:00\n\n"
+        "## Attachment: limits.pdf\n\n- Title: Limits\n- Date: 2000-01-01T00:00:00+00:00\n\n"
         "30 seconds\n"
     )
 

@@ -115,7 +115,9 @@ def test_wide_spaces_of_justified_text_make_no_table() -> None:
 def test_every_line_of_a_header_is_left_out() -> None:
     pdf = PdfWriter()
     for page in range(3):
-        pdf.line(60, 815, "ACME", size=8).line(60, 805, "Operations", size=8).line(60, 700, f"Leaf {page} is about the replica.").next_page()
+        pdf.line(60, 815, "ACME", size=8).line(60, 805, "Operations", size=8).line(
+            60, 700, f"Leaf {page} is about the replica."
+        ).next_page()
     assert read(pdf.data(), "a.pdf").text == "".join(f"Leaf {n} is about the replica.\n\n" for n in range(3))[:-1]
 
 
@@ -153,6 +155,10 @@ def test_titles_that_programs_put_there_are_ignored(title: str) -> None:
     assert read(PdfWriter(title=title).line(50, 700, "text").data(), "a.pdf").title is None
 
 
+def test_an_author_that_is_nobody_is_left_out() -> None:
+    assert "author" not in read(PdfWriter(author="Anonymous").line(50, 700, "text").data(), "a.pdf").metadata
+
+
 @pytest.mark.parametrize(
     ("text", "moment"),
     [
@@ -181,6 +187,16 @@ def test_a_document_with_a_password_is_refused_with_what_to_do() -> None:
 @pytest.mark.parametrize("data", [b"%PDF-1.7\n%broken", b"<html>not found</html>"])
 def test_what_is_no_pdf_is_refused(data: bytes) -> None:
     assert "it is broken, or no PDF" in refused(data, "a.pdf")
+
+
+def test_what_was_filled_into_a_form_is_read() -> None:
+    pdf = PdfWriter().line(50, 700, "Primary host:")
+    pdf.canvas.acroForm.textfield(name="host", x=150, y=690, width=200, height=20, value="db1.example.com")
+    assert read(pdf.data(), "a.pdf").text == "Primary host: db1.example.com\n"
+
+
+def test_a_pdf_whose_name_tells_no_format_is_read() -> None:
+    assert read(PdfWriter().line(50, 700, "text").data(), "attachment").text == "text\n"
 
 
 def test_pages_beyond_the_limit_are_named() -> None:

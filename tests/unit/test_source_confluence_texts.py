@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from opx.sources.workplace.shapes import OddRecordError
+from opx.sources.shapes import OddRecordError
 from opx.sources.workplace.storage_format import storage_markdown
 
 

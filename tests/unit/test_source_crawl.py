@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from opx.domain.sources import Page, PullRequest, RateLimit
+from opx.domain.sources import Health, Page, PullRequest, RateLimit
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.sources.web.crawl import CrawlOptions, WebCrawl
-from tests.doubles.misbehaving_site import Answer, MisbehavingSite
-from tests.unit.web_support import Pulls, documents, html, refused, sitemap, unchanged
+from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
+from tests.unit.web_support import Pulls, a_source, documents, html, refused, sitemap, unchanged
 
 
 @pytest.fixture
@@ -154,6 +155,15 @@ def test_a_page_that_is_redirected_to_is_taken_once(site: MisbehavingSite) -> No
     pages = crawl_of(site).pull()
     assert [*documents(pages)] == ["/", "/new"]
     assert visited(site) == ["/", "/old", "/new", "/new"]
+
+
+def test_a_page_that_was_redirected_to_is_not_asked_for_again(site: MisbehavingSite) -> None:
+    site.page("/", html("Home", "/old", "/a"))
+    site.redirect("/old", "/new")
+    site.page("/new", html("New"))
+    site.page("/a", html("A", "/new"))
+    crawl_of(site).pull()
+    assert visited(site) == ["/", "/old", "/new", "/a"]
 
 
 # -- what crawlers are asked
@@ -606,3 +616,30 @@ def test_pages_that_another_order_moves_behind_the_place_are_not_missed(site: Mi
 def test_cursors_are_small(site: MisbehavingSite) -> None:
     many(site)
     assert all(len(str(page.cursor)) < 100 for page in crawl_of(site).pull())
+
+
+# -- health
+
+
+def health(site: MisbehavingSite, **options: Any) -> Health:
+    with closing(a_web(site)) as web:
+        return a_source("crawl", web, **options).check()
+
+
+def test_a_site_that_can_be_crawled_is_well(site: MisbehavingSite) -> None:
+    site.page("/", html("Home"))
+    site.page("/map.xml", sitemap(site.url("/")))
+    assert health(site, start=site.url("/")) == Health(ok=True)
+    assert health(site, sitemaps=site.url("/map.xml")) == Health(ok=True)
+
+
+@pytest.mark.parametrize(
+    ("robots", "status", "told"),
+    [("", 404, "no page"), ("", 403, "status 403"), ("User-agent: *\nDisallow: /", 200, "robots.txt forbids")],
+)
+def test_a_site_that_can_not_be_crawled_says_why(site: MisbehavingSite, robots: str, status: int, told: str) -> None:
+    site.page("/robots.txt", robots, kind="text/plain")
+    site.page("/", html("Home"), status=status)
+    found = health(site, start=site.url("/"))
+    assert not found.ok
+    assert told in found.reason

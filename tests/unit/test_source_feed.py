@@ -68,6 +68,11 @@ def test_a_long_feed_without_dates_is_given_in_small_pages(site: MisbehavingSite
     assert all("last_updated" not in document.metadata for document in pages[0].documents)
 
 
+def test_of_entries_with_one_id_the_first_counts(site: MisbehavingSite) -> None:
+    site.page("/feed", rss([rss_item(1, text="new"), rss_item(1, text="old")]))
+    assert [document.content for page in feed_of(site).pull() for document in page.documents] == ["new"]
+
+
 def test_a_feed_never_says_that_something_vanished(site: MisbehavingSite) -> None:
     site.page("/feed", rss([rss_item(1)]))
     pages = feed_of(site).pull()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from opx.sources.shapes import OddRecordError
 from opx.sources.workplace.adf import adf_markdown
-from opx.sources.workplace.shapes import OddRecordError
 from opx.sources.workplace.wiki_markup import wiki_markdown
 
 

@@ -13,7 +13,7 @@ from opx.sources.security.cve import Feeds, cve_document
 from opx.sources.security.cvss import scores
 from opx.sources.security.epss import Estimates, parse_epss
 from opx.sources.security.kev import parse_kev
-from opx.sources.workplace.shapes import OddRecordError
+from opx.sources.shapes import OddRecordError
 from tests.doubles.nvd_api import a_record
 
 NAME = "CVE-2026-0001"

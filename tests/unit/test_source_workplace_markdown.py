@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opx.sources.workplace.markdown import facts, fenced, nested, table
-from opx.sources.workplace.relationships import block, reference, relation
+from opx.sources.markdown import facts, fenced, nested, table
+from opx.sources.relationships import block, reference, relation
 
 
 @pytest.mark.parametrize(

@@ -400,6 +400,12 @@ class TestRefused:
     def test_a_genuine_body_that_is_no_json_object_is_refused(self, refusing: Webhooks, body: bytes) -> None:
         assert refusing.send(github(body)) == (400, "invalid_payload")
 
+    def test_a_form_is_refused_with_what_to_choose_instead(self, refusing: Webhooks) -> None:
+        kind = {"content_type": "application/x-www-form-urlencoded", "x_github_event": "issues"}
+        found = refusing.answer(hub_signed("github", b"payload=%7B%7D", "x-hub-signature-256", **kind))
+        assert found.status == 400
+        assert "choose application/json" in found.payload["error"]["message"]
+
     def test_a_record_without_its_content_says_where_it_was_looked_for(self, refusing: Webhooks) -> None:
         found = refusing.answer(generic({"id": "d1", "name": "N"}))
         assert found.status == 400

@@ -72,7 +72,7 @@ class Marked:
         """The value as YAML's own types: texts, numbers, flags, lists and mappings."""
         loader = yaml.SafeLoader("")
         try:
-            return loader.construct_document(self.node)  # type: ignore[no-untyped-call]
+            return loader.construct_document(self.node)
         except yaml.YAMLError as exc:
             raise self.error(f"{self.path} can't be read: {' '.join(str(exc).split())}") from exc
 

@@ -86,7 +86,8 @@ class RedisStreamFeed:
             self._waiting.popleft()
         aside, self._set_aside = self._set_aside, 0
         told = [f"{put:,} of {count:,} records put"] if count else []
-        return ", ".join(told + [f"{aside:,} set aside in {self._key}:failed"] if aside else told)
+        told += [f"{aside:,} set aside in {self._key}:failed"] if aside else []
+        return ", ".join(told)
 
     def _join(self) -> None:
         """Make the group, which begins with what the stream has already."""

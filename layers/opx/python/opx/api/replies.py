@@ -56,6 +56,38 @@ _PUT = _object(
     }
 )
 
+_SOURCE = _object(
+    {
+        "sourceId": _TEXT,
+        "kind": _TEXT,
+        "category": _TEXT,
+        "tier": _TEXT,
+        "schedule": {**_TEXT, "description": "Five cron fields, empty for one that is pulled by hand alone."},
+        "timeZone": _TEXT,
+        "enabled": _FLAG,
+        "declared": {**_FLAG, "description": "True for one of knowledge.yaml, which is changed there."},
+        "state": _object(
+            {
+                "pulling": _FLAG,
+                "unfinished": {**_FLAG, "description": "True if its last pull goes on with the next one."},
+                "since": {**_TEXT, "description": "From when the next pull asks, empty for everything."},
+                "lastAttempt": _TEXT,
+                "lastSuccess": _TEXT,
+                "put": _COUNT,
+                "unchanged": _COUNT,
+                "withdrawn": _COUNT,
+                "refused": {**_COUNT, "description": "Documents that could not be read; `refusals` names some."},
+                "refusals": _list(_object({"key": _TEXT, "reason": _TEXT})),
+                "error": {**_TEXT, "description": "Why the last pull stopped, empty if it didn't."},
+                "failures": _COUNT,
+                "flag": {**_TEXT, "description": "Why nothing was withdrawn although documents are missing."},
+            }
+        ),
+        "health": _object({"ok": _FLAG, "reason": _TEXT}),
+    },
+    optional=("health",),
+)
+
 SCHEMAS: Json = {
     "Answer": _object(
         {
@@ -133,6 +165,7 @@ SCHEMAS: Json = {
     "Project": _object(
         {"groupId": _TEXT, "visible": {**_list(_TEXT), "description": "The scopes whose documents it sees."}}
     ),
+    "Source": _SOURCE,
     "SignedPut": _PUT,
     "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT})}),
 }
@@ -199,6 +232,12 @@ REPLIES: dict[str, Json] = {
     "delete_objects": _object({"deleted": _COUNT}),
     "delete_document": _object({"deleted": _list(_named("Document"))}),
     "retry_failures": _object({"sent": _COUNT, "objectKeys": _list(_TEXT)}),
+    "sources": _object({"sources": _list(_named("Source"))}),
+    "register_source": _named("Source"),
+    "remove_source": _object({"removed": _TEXT}),
+    "pull_source": _object({"sourceId": _TEXT}),
+    "source_health": _named("Source"),
+    "crawl": _object({"sourceId": _TEXT}),
     "project": _named("Project"),
     "assign_project": _named("Project"),
 }

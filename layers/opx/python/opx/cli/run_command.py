@@ -39,7 +39,12 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
 
             server = stack.enter_context(LocalServer(services, listen, woken.set))
             _tell(f"webhooks arrive at http://{server.address}")
-        signal.signal(signal.SIGTERM, lambda *_: (stopped.set(), woken.set()))
+
+        def stop(*_: object) -> None:
+            stopped.set()
+            woken.set()
+
+        signal.signal(signal.SIGTERM, stop)
         _tell(f"running with {sum(1 for source in services.sources.all() if source.enabled)} sources: Ctrl-C stops")
         with contextlib.suppress(KeyboardInterrupt):
             runner.run(_waiting(woken, stopped))

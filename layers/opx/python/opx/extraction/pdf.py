@@ -12,7 +12,7 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from opx.extraction.output import Job, Output
-from opx.extraction.pdf_document import metadata_of, opened, title_of
+from opx.extraction.pdf_document import metadata_of, opened, page_of, title_of
 from opx.extraction.pdf_layout import Style, blocks
 from opx.extraction.pdf_margins import without_margins
 from opx.extraction.pdf_outline import Outline
@@ -61,7 +61,7 @@ def read_pdf(path: Path, job: Job, output: Output) -> None:
 def _pages(document: pdfium.PdfDocument, count: int, known: dict[int, list[Row]]) -> Iterator[_Page]:
     for index in range(count):
         try:
-            page = document[index]
+            page = page_of(document, index)
         except pdfium.PdfiumError:
             yield _Page(index, 0.0, [], [], drawn=True)  # broken, and listed like a page that is only a picture
             continue
@@ -91,7 +91,7 @@ def _sampled(document: pdfium.PdfDocument, count: int) -> dict[int, list[Row]]:
     rows = {}
     for index in range(0, count, -(-count // _SAMPLED)):
         try:
-            rows[index] = _rows(document[index])
+            rows[index] = _rows(page_of(document, index))
         except pdfium.PdfiumError:
             continue
     return rows

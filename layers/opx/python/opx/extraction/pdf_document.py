@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pypdfium2 as pdfium
+from pypdfium2 import raw
 
 from opx.errors import UnparsableDocumentError
 
 _WRONG_PASSWORD = "password"  # noqa: S105 - a word of PDFium's message
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 _NO_TITLE = re.compile(r"untitled|\(?anonymous\)?|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|rtf|odt)", re.IGNORECASE)
+_NOBODY = ("anonymous", "unknown", "(anonymous)", "(unspecified)")
 _TITLE_OF_PROGRAM = re.compile(r"microsoft (?:word|powerpoint|excel) - ", re.IGNORECASE)
 
 
@@ -28,7 +30,19 @@ def opened(path: Path) -> pdfium.PdfDocument:
         raise UnparsableDocumentError("it is broken, or no PDF; print or export it to PDF again") from exc
     if not pages:
         raise UnparsableDocumentError("it has no pages; export it again")
+    if document.get_formtype() != raw.FORMTYPE_NONE:
+        document.init_forms()
     return document
+
+
+def page_of(document: pdfium.PdfDocument, index: int) -> pdfium.PdfPage:
+    """A page (from 0), with what was filled into its forms as part of its text. Raises `PdfiumError`."""
+    page = document[index]
+    if document.formenv is None:
+        return page
+    page.flatten()
+    page.close()
+    return document[index]
 
 
 def title_of(document: pdfium.PdfDocument) -> str:
@@ -39,7 +53,8 @@ def title_of(document: pdfium.PdfDocument) -> str:
 
 def metadata_of(document: pdfium.PdfDocument) -> dict[str, Any]:
     """Author and times, as far as they are there."""
-    found = {"author": document.get_metadata_value("Author").strip()}
+    author = document.get_metadata_value("Author").strip()
+    found = {"author": "" if author.casefold() in _NOBODY else author}
     found["created_at"] = _date(document.get_metadata_value("CreationDate"))
     found["last_updated"] = _date(document.get_metadata_value("ModDate"))
     return {name: value for name, value in found.items() if value}

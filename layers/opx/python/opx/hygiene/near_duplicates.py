@@ -64,11 +64,6 @@ def fingerprint(text: str) -> str:
     return f"{bits:016x}"
 
 
-def distance(one: str, other: str) -> int:
-    """In how many bits two fingerprints differ; all of them if there is none."""
-    return (int(one, 16) ^ int(other, 16)).bit_count() if one and other else BITS
-
-
 class Comparable:
     """A chunk to be compared with many others: what that takes is worked out once, when it is needed first."""
 
@@ -117,11 +112,6 @@ class Comparable:
     def _is_similar_to(self, other: Comparable) -> bool:
         common = (self.counts & other.counts).total()
         return common >= MIN_SIMILARITY * max(self.counts.total(), other.counts.total())
-
-
-def are_near_duplicates(one: DocumentChunk, other: DocumentChunk) -> bool:
-    """Whether two chunks say the same, see `Comparable.is_copy_of`."""
-    return Comparable(one).is_copy_of(Comparable(other))
 
 
 def words(text: str) -> list[str]:

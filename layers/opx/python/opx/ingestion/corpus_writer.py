@@ -92,9 +92,10 @@ class CorpusWriter:
         facts = dict(metadata)
         data = stored_bytes(document)
         name = str(facts.pop("source", "") or _digest(data) + _suffix(facts))
-        if name.endswith(SIDECAR_SUFFIX):
+        stored = _with_extension(name, document)
+        if name.endswith(SIDECAR_SUFFIX) or stored.endswith(SIDECAR_SUFFIX):
             raise InvalidInputError(f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another")
-        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{_with_extension(name, document)}"
+        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{stored}"
         _check_facts(facts, name)
         self._put_described(key, data, {**facts, "category": known.path})
         return key

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from opx.domain.ids import stable_hash
 from opx.domain.times import iso_time
+from opx.hygiene.secrets import mask
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Item, KeyRange, Table
 
@@ -55,7 +56,7 @@ class FailureLog:
         item = FailedItem(
             failure_id=failure_id(event.document_key),
             object_key=event.document_key,
-            reason=_shortened(str(error)),
+            reason=_shortened(mask(str(error))[0]),
             error=type(error).__name__,
             attempts=attempts,
             failed_at=iso_time(self._clock()),

@@ -63,6 +63,7 @@ class StreamTaker:
         for path in compile_paths(self._definition.identity):
             for one in path.values(value):
                 text = one if isinstance(one, str) else json.dumps(one, sort_keys=True)
+                text = text.encode(errors="replace").decode()  # half of a character can't be part of a name
                 return text if len(text) <= MAX_IDENTITY else stable_hash("identity", text)
         return ""
 
@@ -77,11 +78,12 @@ class _Read:
 
 
 def _read(body: bytes) -> _Read:
-    """An object is a record of the category, other text is Markdown; what is neither is stored as it is."""
+    """An object is a record of the category, other text is Markdown. What is neither is put as JSON, which it is not: the
+    pipeline says so."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        return _Read(body, None, ".txt")
+        return _Read(body, None, ".json")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

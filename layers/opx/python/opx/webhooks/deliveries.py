@@ -36,6 +36,8 @@ class Delivery:
 
     def json(self) -> dict[str, Any]:
         """The body's object. Raises `PayloadError`."""
+        if self.header("content-type").startswith(b"application/x-www-form-urlencoded"):
+            raise PayloadError("the body is a form: choose application/json as the content type at the service")
         try:
             found = json.loads(self.body.decode("utf-8"), parse_constant=_refuse_constant)
         except RecursionError:

@@ -97,11 +97,20 @@ def _run(folder: Path, seconds: float) -> int | None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    watch = threading.Timer(seconds, end)  # `wait` with a time-out would poll, and be late by up to 50 ms
+    watch.daemon = True
+    watch.start()
     try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return None
+        code = process.wait()
+        return None if late.is_set() else code
     finally:
+        watch.cancel()
         process.kill()
         process.wait()
 

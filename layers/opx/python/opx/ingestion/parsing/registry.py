@@ -109,7 +109,7 @@ def parse(
     head = _read_head(stream)
     if not head:
         raise UnparsableDocumentError(f"{name}: the file is empty; upload it again")
-    kind = EXTENSIONS.get(PurePosixPath(name).suffix.lower(), "")
+    kind = EXTENSIONS.get(PurePosixPath(name).suffix.lower(), "") or sniffing.binary_format(head)
     if not (kind and _FORMATS[kind].binary):
         problem = sniffing.binary_problem(head)
         if problem:

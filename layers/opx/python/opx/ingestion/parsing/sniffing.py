@@ -26,6 +26,7 @@ _MAGIC = (
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"PAR1", "a Parquet file"),
 )
+_BINARY_FORMATS = ((b"%PDF-", "pdf"), (b"\x89PNG\r\n\x1a\n", "image"), (b"\xff\xd8\xff", "image"), (b"GIF8", "image"))
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _CONTROLS = bytes(set(range(0x20)) - set(b"\t\n\r\f\x08\x1b")) + b"\x7f"
@@ -53,6 +54,11 @@ def binary_problem(head: bytes) -> str:
     if controls > len(head) * _MAX_CONTROL_SHARE:
         return f"{controls} of its first {len(head)} bytes are control characters, so it is binary data, not text"
     return ""
+
+
+def binary_format(head: bytes) -> str:
+    """The format of a file that begins so, if it is a binary one that is read; "" otherwise."""
+    return next((kind for magic, kind in _BINARY_FORMATS if head.startswith(magic)), "")
 
 
 def text_format(head: bytes, category: Category) -> str:

@@ -16,7 +16,7 @@ from opx.ports.sources import WebReply
 from opx.sources.connector import Connector
 from opx.sources.security.attack_bundle import KINDS, Entry, Knowledge, key_of, objects
 from opx.sources.security.attack_documents import attack_document
-from opx.sources.workplace.shapes import OddRecordError, listed
+from opx.sources.shapes import OddRecordError, listed
 
 BASE_URL = "https://raw.githubusercontent.com/mitre-attack/attack-stix-data/master"
 DOMAINS = ("enterprise", "mobile", "ics")

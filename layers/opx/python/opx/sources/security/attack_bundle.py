@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx.errors import SourceShapeError
-from opx.sources.workplace.shapes import items, maybe_text, member, names, text
+from opx.sources.shapes import items, maybe_text, member, names, text
 
 KINDS = {
     "attack-pattern": "technique",

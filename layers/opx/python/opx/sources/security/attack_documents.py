@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from opx.domain.sources import SourceDocument
+from opx.sources.markdown import facts, fenced, joined, nested, one_line
+from opx.sources.relationships import block, reference, relation
 from opx.sources.security.attack_bundle import Entry, Knowledge
-from opx.sources.workplace.markdown import facts, fenced, joined, nested, one_line
-from opx.sources.workplace.relationships import block, reference, relation
-from opx.sources.workplace.shapes import items, maybe_text, utc
+from opx.sources.shapes import items, maybe_text, utc
 
 NOTICE = (
     "© The MITRE Corporation. This work is reproduced and distributed with the permission of The MITRE Corporation."

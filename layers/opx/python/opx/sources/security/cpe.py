@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opx.sources.workplace.markdown import one_line
-from opx.sources.workplace.shapes import OddRecordError, items, maybe_text, member, text
+from opx.sources.markdown import one_line
+from opx.sources.shapes import OddRecordError, items, maybe_text, member, text
 
 _PART = re.compile(r"(?:\\.|[^:\\])+")
 _ESCAPED = re.compile(r"\\(.)")

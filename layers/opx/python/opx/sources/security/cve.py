@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.sources import SourceDocument
+from opx.sources.markdown import facts, joined, nested, one_line
 from opx.sources.security.cpe import affected_lines
 from opx.sources.security.cvss import Score, scores
 from opx.sources.security.epss import Estimates
 from opx.sources.security.kev import Exploited, KevCatalogue
-from opx.sources.workplace.markdown import facts, joined, nested, one_line
-from opx.sources.workplace.shapes import OddRecordError, items, maybe_text, moment, names, text
+from opx.sources.shapes import OddRecordError, items, maybe_text, moment, names, text
 
 DETAIL_URL = "https://nvd.nist.gov/vuln/detail/"
 _TITLE_CHARACTERS = 110

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from opx.sources.workplace.markdown import one_line
-from opx.sources.workplace.shapes import OddRecordError, items, maybe_text, member
+from opx.sources.markdown import one_line
+from opx.sources.shapes import OddRecordError, items, maybe_text, member
 
 _METRICS = (("4.0", "cvssMetricV40"), ("3.1", "cvssMetricV31"), ("3.0", "cvssMetricV30"), ("2.0", "cvssMetricV2"))
 """Newest first."""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from opx.errors import SourceShapeError
-from opx.sources.workplace.shapes import OddRecordError, listed, maybe_text, moment, text
+from opx.sources.shapes import OddRecordError, listed, maybe_text, moment, text
 
 KEV_URL = "https://www.cisa.gov/sites/default/files/feeds/known_exploited_vulnerabilities.json"
 _OVERLAP = timedelta(days=2)

@@ -14,7 +14,7 @@ from typing import Any
 from opx.domain.sources import RateLimit
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.ports.sources import WebClient
-from opx.sources.workplace.shapes import OddRecordError, listed, member, moment
+from opx.sources.shapes import OddRecordError, listed, member, moment
 
 API_URL = "https://services.nvd.nist.gov/rest/json/cves/2.0"
 MAX_RECORDS = 2_000

@@ -11,7 +11,7 @@ from opx.errors import SourceUnavailableError
 from opx.sources.security.cve import Feeds, cve_document
 from opx.sources.security.nvd_api import NvdApi
 from opx.sources.security.nvd_place import Place
-from opx.sources.workplace.shapes import maybe_text, read_each
+from opx.sources.shapes import maybe_text, read_each
 
 PAGE_RECORDS = 500
 

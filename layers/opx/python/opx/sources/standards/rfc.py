@@ -16,9 +16,9 @@ from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDocu
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ports.sources import WebReply
 from opx.sources.connector import Connector
+from opx.sources.markdown import facts, joined, nested, one_line
 from opx.sources.standards.rfc_index import RfcEntry, read_index
 from opx.sources.standards.rfc_text import rfc_markdown
-from opx.sources.workplace.markdown import facts, joined, nested, one_line
 
 BASE_URL = "https://www.rfc-editor.org"
 PAGE_DOCUMENTS = 20

@@ -14,7 +14,7 @@ from datetime import date
 
 from opx.domain.ids import stable_hash
 from opx.errors import SourceShapeError
-from opx.sources.workplace.markdown import one_line
+from opx.sources.markdown import one_line
 
 _NUMBER = re.compile(r"([A-Z]+)0*(\d+)\Z")
 _MONTHS = {date(2000, month, 1).strftime("%B"): month for month in range(1, 13)}

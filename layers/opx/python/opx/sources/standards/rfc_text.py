@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from opx.sources.workplace.markdown import fenced, one_line
+from opx.sources.markdown import fenced, one_line
 
 _FOOTER = re.compile(r".*\[Page\s+[\divxlc]+\]\s*\Z", re.IGNORECASE)
 _HEADER = re.compile(r"(RFC|Request for Comments:?)\s+\d+\b.*\d{2,4}\s*\Z")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json as json_text
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urlencode
 
 from opx import __version__
 from opx.domain.sources import RateLimit
@@ -16,6 +15,7 @@ from opx.ports.sources import Validators, WebReply
 from opx.ports.time import Clock
 from opx.sources.web.addresses import AddressBook, Target, target_of
 from opx.sources.web.exchange import Exchanges, Message, Reply, TooSlowError
+from opx.sources.web.redirects import redirected
 from opx.sources.web.waiting import RateWindow, retry_after
 
 USER_AGENT = f"opx-knowledge/{__version__}"
@@ -29,8 +29,6 @@ MAX_BYTES = 32 * 1024 * 1024
 _FIRST_PAUSE = 1.0
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PASSING = (408, 425, 429)
-_TAKEN_ALONG = ("accept", "accept-encoding", "accept-language", "content-type", "user-agent")
-_CONDITIONS = ("if-none-match", "if-modified-since")
 
 
 def open_web(
@@ -149,7 +147,7 @@ class HttpWeb:
             reply = self._sent(message)
             if reply.status not in _REDIRECTS or "location" not in reply.headers:
                 return _accepted(message.target, reply)
-            onward = _redirected(message, reply)
+            onward = redirected(message, reply)
             if onward.target.url in seen:
                 raise SourceRefusedError(f"{message.target.shown}: redirected in a circle", reply.status)
             if self._book.is_allowed(onward.target) and not self._book.is_allowed(message.target):
@@ -216,28 +214,6 @@ def _accepted(target: Target, reply: Reply) -> WebReply:
         return WebReply(target.url, reply.status, reply.headers, reply.body)
     advice = {401: ": the credentials are missing or wrong", 403: ": access is not allowed"}.get(reply.status, "")
     raise SourceRefusedError(f"{target.shown}: status {reply.status}{advice}", reply.status)
-
-
-def _redirected(message: Message, reply: Reply) -> Message:
-    """The request that a redirect asks for. To another host go only headers that can't be credentials."""
-    here = message.target
-    try:
-        there = target_of(urljoin(here.url, reply.headers["location"]))
-    except ValueError as exc:
-        raise SourceRefusedError(f"{here.shown}: redirected to what is no address: {exc}", reply.status) from exc
-    if message.method == "POST" and reply.status not in (307, 308):
-        raise SourceRefusedError(f"{here.shown}: redirected to {there.shown}; set that address", reply.status)
-    if _same_party(here, there):
-        return replace(message, target=there)
-    kept = (*_TAKEN_ALONG, *_CONDITIONS)
-    return replace(message, target=there, headers={k: v for k, v in message.headers.items() if k in kept})
-
-
-def _same_party(here: Target, there: Target) -> bool:
-    if here.host != there.host:
-        return False
-    upgraded = (here.scheme, here.port, there.scheme, there.port) == ("http", 80, "https", 443)
-    return upgraded or (here.scheme, here.port) == (there.scheme, there.port)
 
 
 def _validators_of(reply: WebReply) -> dict[str, str]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from opx.domain.ids import stable_hash
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError, UnparsableDocumentError
 from opx.ports.sources import PageMemory, WebClient, WebReply
+from opx.sources.web.crawl_batch import CrawlBatch
 from opx.sources.web.files import HTML, extension_of
 from opx.sources.web.frontier import Frontier, Visit
 from opx.sources.web.page_notes import NOTHING, PageNotes, State, notes_of
@@ -23,8 +24,6 @@ from opx.sources.web.pages import iso_date
 from opx.sources.web.robots import Robots
 from opx.sources.web.urls import CrawlScope, file_key, identity, may_be_document, page_key, page_url
 
-BATCH_VISITS = 20
-BATCH_BYTES = 4 * 1024 * 1024
 MAX_FAILURES = 5
 """Pages in a row that a site doesn't serve, until it counts as a whole as unavailable."""
 
@@ -38,30 +37,6 @@ class CrawlLimits:
     depth: int
     max_pages: int
     max_bytes: int
-
-
-@dataclass(slots=True)
-class _Batch:
-    documents: list[SourceDocument] = field(default_factory=list)
-    unchanged: list[str] = field(default_factory=list)
-    withdrawn: list[str] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-    visits: int = 0
-    size: int = 0
-
-    @property
-    def full(self) -> bool:
-        return self.visits >= BATCH_VISITS or self.size >= BATCH_BYTES
-
-    def page(self, cursor: dict[str, Any], *, complete: bool = False) -> Page:
-        return Page(
-            documents=tuple(self.documents),
-            unchanged=tuple(self.unchanged),
-            withdrawn=tuple(self.withdrawn),
-            refused=tuple(self.refused),
-            cursor=cursor,
-            complete=complete,
-        )
 
 
 class Crawl:
@@ -91,7 +66,7 @@ class Crawl:
         self._failures = 0
         self._digests: set[int] = set()
         self._deferred: set[int] = set()
-        self._batch = _Batch()
+        self._batch = CrawlBatch()
 
     def pages(self) -> Iterator[Page]:
         """Batches of what was found. Raises as `Connector.pull`, after what was found until then was given."""
@@ -111,7 +86,7 @@ class Crawl:
         yield self._taken(complete=self._whole and not self._frontier.overflowed)
 
     def _taken(self, *, complete: bool = False) -> Page:
-        batch, self._batch = self._batch, _Batch()
+        batch, self._batch = self._batch, CrawlBatch()
         done = max(self._visited, self._done)
         return batch.page({"done": done, "mark": self._mark, "whole": self._whole}, complete=complete)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from opx.sources.workplace.markdown import fenced, one_line, table
-from opx.sources.workplace.shapes import OddRecordError, maybe_text, member
+from opx.sources.markdown import fenced, one_line, table
+from opx.sources.shapes import OddRecordError, maybe_text, member
 
 MAX_DEPTH = 60
 """Levels of nodes; documents have up to about 20."""

@@ -16,6 +16,9 @@ from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, Sou
 from opx.errors import InvalidInputError, SourceShapeError
 from opx.ingestion.parsing.registry import EXTENSIONS
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.markdown import facts, joined, nested, one_line
+from opx.sources.relationships import block, reference, relation
+from opx.sources.shapes import OddRecordError, since_of
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.confluence_api import (
     Attachment,
@@ -26,9 +29,6 @@ from opx.sources.workplace.confluence_api import (
     LoadedPage,
     ServerConfluence,
 )
-from opx.sources.workplace.markdown import facts, joined, nested, one_line
-from opx.sources.workplace.relationships import block, reference, relation
-from opx.sources.workplace.shapes import OddRecordError, since_of
 from opx.sources.workplace.storage_format import storage_markdown
 
 STEP_PAGES = 25

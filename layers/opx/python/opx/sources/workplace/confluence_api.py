@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
 from opx.errors import SourceRefusedError, SourceShapeError
+from opx.sources.shapes import items, listed, maybe_text, member, moment, names, text
 from opx.sources.workplace.atlassian import Api
-from opx.sources.workplace.shapes import items, listed, maybe_text, member, moment, names, text
 
 CLOUD_LIMIT = 250
 """Pages a reply (Confluence Cloud REST API v2, "Get pages")."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.sources import SourceDocument
 from opx.domain.times import iso_time
 from opx.ingestion.parsing.decoding import well_formed
-from opx.sources.workplace.markdown import facts, joined, nested, one_line
-from opx.sources.workplace.relationships import block, reference, relation
-from opx.sources.workplace.shapes import OddRecordError
+from opx.sources.markdown import facts, joined, nested, one_line
+from opx.sources.relationships import block, reference, relation
+from opx.sources.shapes import OddRecordError
 
 if TYPE_CHECKING:
     from dulwich.diff_tree import TreeChange

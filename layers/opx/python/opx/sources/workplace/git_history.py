@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.shapes import OddRecordError
 from opx.sources.web.addresses import AddressBook
 from opx.sources.workplace.git_documents import CommitReader
 from opx.sources.workplace.git_remote import Remote, fetched
-from opx.sources.workplace.shapes import OddRecordError
 
 if TYPE_CHECKING:
     from dulwich.repo import Repo

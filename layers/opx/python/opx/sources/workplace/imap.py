@@ -16,10 +16,10 @@ from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, Sou
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.shapes import OddRecordError
 from opx.sources.web.addresses import AddressBook
 from opx.sources.workplace.imap_session import ImapSession, MessageFacts, open_session
 from opx.sources.workplace.mail_documents import message_document
-from opx.sources.workplace.shapes import OddRecordError
 
 WINDOW = 50_000
 """Numbers that are asked for at a time. The library reads lines of up to 1,000,000 bytes."""

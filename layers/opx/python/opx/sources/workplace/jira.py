@@ -18,9 +18,9 @@ from typing import Any
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.shapes import OddRecordError, listed, maybe_text, member, moment, read_each, since_of, text
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.jira_documents import FIELDS, issue_document
-from opx.sources.workplace.shapes import OddRecordError, listed, maybe_text, member, moment, read_each, since_of, text
 
 PAGE_ISSUES = 100
 PAGE_KEYS = {"cloud": 5_000, "server": 1_000}

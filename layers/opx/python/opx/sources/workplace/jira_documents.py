@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from opx.domain.sources import SourceDocument
+from opx.sources.markdown import facts, joined, nested, one_line
+from opx.sources.relationships import block, reference, relation
+from opx.sources.shapes import items, maybe_text, member, moment, names, text
 from opx.sources.workplace.adf import adf_markdown, mentioned
-from opx.sources.workplace.markdown import facts, joined, nested, one_line
-from opx.sources.workplace.relationships import block, reference, relation
-from opx.sources.workplace.shapes import items, maybe_text, member, moment, names, text
 from opx.sources.workplace.wiki_markup import wiki_markdown
 
 FIELDS = (

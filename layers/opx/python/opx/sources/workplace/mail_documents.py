@@ -15,8 +15,8 @@ from typing import Any
 from opx.domain.sources import SourceDocument
 from opx.domain.times import iso_time
 from opx.ingestion.parsing.decoding import well_formed
-from opx.sources.workplace.markdown import one_line
-from opx.sources.workplace.shapes import OddRecordError
+from opx.sources.markdown import one_line
+from opx.sources.shapes import OddRecordError
 
 HEADER_BYTES = 256 * 1024
 """Of a message's beginning that headers are looked for in; those of real ones end within a few kilobytes."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from opx.domain.sources import Cursor, Page, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceUnavailableError
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.shapes import OddRecordError
 from opx.sources.workplace.mail_documents import message_document
-from opx.sources.workplace.shapes import OddRecordError
 
 PAGE_MESSAGES = 50
 PAGE_BYTES = 16 * 1024 * 1024

@@ -26,7 +26,7 @@ from opx.errors import (
 from opx.ingestion.parsing.registry import EXTENSIONS
 from opx.ports.objects import ObjectInfo, ObjectStore
 from opx.sources.connector import Connector, SourceTools
-from opx.sources.workplace.shapes import since_of
+from opx.sources.shapes import since_of
 
 LISTED = 1_000
 PAGE_BYTES = 16 * 1024 * 1024

@@ -17,8 +17,8 @@ from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, Sou
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceShapeError
 from opx.sources.connector import Connector, SourceTools
-from opx.sources.workplace.markdown import joined, one_line
-from opx.sources.workplace.shapes import OddRecordError, items, maybe_text, member, text
+from opx.sources.markdown import joined, one_line
+from opx.sources.shapes import OddRecordError, items, maybe_text, member, text
 from opx.sources.workplace.slack_archive import Archive, open_archive
 from opx.sources.workplace.slack_text import slack_markdown
 

@@ -9,7 +9,7 @@ import html
 import re
 from collections.abc import Mapping
 
-from opx.sources.workplace.markdown import fenced, nested
+from opx.sources.markdown import fenced, nested
 
 _CODE = re.compile(r"```(.*?)```", re.DOTALL)
 _INLINE_CODE = re.compile(r"(`[^`\n]+`)")

@@ -17,8 +17,8 @@ from bs4.exceptions import ParserRejectedMarkup
 from markdownify import ATX, MarkdownConverter
 
 from opx.ingestion.parsing.decoding import well_formed
-from opx.sources.workplace.markdown import fenced, one_line
-from opx.sources.workplace.shapes import OddRecordError
+from opx.sources.markdown import fenced, one_line
+from opx.sources.shapes import OddRecordError
 
 MAX_DEPTH = 150
 """Levels of elements; pages have up to about 60."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from opx.sources.workplace.markdown import fenced, table
+from opx.sources.markdown import fenced, table
 
 _CODE = re.compile(r"\{(code|noformat)(?::([^{}\n]{0,300}))?\}")
 _HEADING = re.compile(r"h([1-6])\.[ \t]+(.*)")

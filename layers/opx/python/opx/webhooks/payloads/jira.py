@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from opx.sources.shapes import OddRecordError
 from opx.sources.workplace.adf import adf_markdown
-from opx.sources.workplace.shapes import OddRecordError
 from opx.webhooks.errors import PayloadError
 from opx.webhooks.payloads.shape import Change, document, metadata, moment, needed, part, rows_at, text_at, value_at
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from opx.sources.workplace.markdown import one_line
+from opx.sources.markdown import one_line
 
 _STRUCTURE = re.compile(r"[|\[\]<>`\"]")
 _EDGE = re.compile(r"[^A-Z0-9]+")
