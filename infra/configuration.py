@@ -25,11 +25,13 @@ CHOICES = {
     "knowledge_base": ("none", "bedrock"),
     "search_engine": SEARCH_ENGINES,
     "api_auth": ("iam", "jwt", "none"),
+    "ocr": ("textract", "off"),
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
 """Allowed values. `api_auth` none: there is no HTTP API at all, not an open one. The runtime of Python 3.11 is missing
 since its C library is older than the wheels of some packages need."""
 
+_OPTIONAL_MODEL = re.compile(rf"({_MODEL_ID.pattern[:-2]})?\Z")
 _BUCKETS = re.compile(r"([a-z0-9.-]{3,63}( *, *[a-z0-9.-]{3,63})*)?\Z")
 DEFAULT_AGENT_MODEL = "amazon.nova-lite-v1:0"
 _MODEL_ID = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(:[a-z0-9-]+){0,2}\Z")
@@ -42,6 +44,7 @@ _FORMS = {
     "environment": (_ENVIRONMENT, "1 to 10 lower-case letters and digits, a letter first"),
     "agent_model": (_MODEL_ID, "the id of a model or of a cross-region inference profile"),
     "search_index": (_INDEX, "1 to 32 lower-case letters, digits and -, a letter first"),
+    "vision_model": (_OPTIONAL_MODEL, "the id of a model that sees, or of a cross-region inference profile"),
     "source_buckets": (_BUCKETS, "names of buckets, separated by commas"),
 }
 """What a value has to look like."""
@@ -68,7 +71,7 @@ class Deployment:
     AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve
     nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas;
     so may `allowed_hosts`, which sources may be fetched from although their addresses are private, and
-    `source_buckets`, which may be sources. `webhooks`: other
+    `source_buckets`, which may be sources. `vision_model`, none if empty, describes pictures. `webhooks`: other
     services may deliver, at an address of their own.
     """
 
@@ -102,6 +105,8 @@ class Deployment:
     query_concurrency: int = 50
     allowed_hosts: str = ""
     source_buckets: str = ""
+    ocr: str = "textract"
+    vision_model: str = ""
     vpc: bool = False
     webhooks: bool = False
     snapstart: bool = True

@@ -58,6 +58,8 @@ class IngestionStack(Stack):
                 "ingest_queue_url": self.changes.queue.queue_url,
                 "max_attempts": str(ATTEMPTS),
                 "retry_base_seconds": str(FIRST_PAUSE_SECONDS),
+                "ocr": names.deployment.ocr,
+                "vision_model": names.deployment.vision_model,
                 **managed_search.copying_settings(names),
             },
             rights=_rights(names, collection),
@@ -87,10 +89,19 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),
         rights.use_collection(collection.arn),
         rights.embed(names.deployment.embedding_model),
+        *_reading_rights(names),
         *managed_search.copying_rights(names),
     ]
 
 
+def _reading_rights(names: Names) -> list[iam.PolicyStatement]:
+    """Read scanned pages, and describe pictures if a model is chosen for that."""
+    deployment = names.deployment
+    ocr = [rights.allow([READ_PAGES], "*")] if deployment.ocr == "textract" else []
+    return [*ocr, *([rights.embed(deployment.vision_model)] if deployment.vision_model else [])]
+
+
+READ_PAGES = "textract:DetectDocumentText"
 _CHUNK_FOLDERS = ("chunks/*", "clients/*/chunks/*")
 _READ_FOLDERS = ("documents/*", "clients/*/documents/*", *_CHUNK_FOLDERS)
 _FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents and of their chunks"
@@ -101,3 +112,7 @@ def _acknowledge(function: UseCaseFunction, names: Names) -> None:
         acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
     managed_search.acknowledge_copies(function.role, names)
     rights.acknowledge_profile(function.role, names.deployment.embedding_model)
+    if names.deployment.ocr == "textract":
+        acknowledge_wildcard(function.role, "*", "pages are sent with the request; the action takes no resource")
+    if names.deployment.vision_model:
+        rights.acknowledge_profile(function.role, names.deployment.vision_model)

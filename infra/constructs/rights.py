@@ -47,7 +47,7 @@ def use_collection(arn: str) -> iam.PolicyStatement:
 
 
 def embed(model: str) -> iam.PolicyStatement:
-    """Call this embedding model. An inference profile calls it in regions of its own choice."""
+    """Call this model, of embeddings or of pictures. An inference profile calls it in regions of its own choice."""
     return allow(["bedrock:InvokeModel"], *model_arns(model))
 
 

@@ -154,6 +154,7 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("bedrock:InvokeModel", {model})
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
+        | pairs("textract:DetectDocumentText", {"*"})
         | pairs(
             "sqs:ChangeMessageVisibility DeleteMessage GetQueueAttributes GetQueueUrl ReceiveMessage",
             {f"<{queue(default, QUEUE)[0]}.Arn>"},

@@ -77,6 +77,4 @@ def test_the_internet_is_searched_only_where_the_knowledge_file_names_an_engine(
     added = rights(searching, "retrieval") - rights(default, "retrieval")
     secrets = "arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:dev-opx-knowledge/*"
     cache = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/dev-opx-knowledge-web-cache"
-    assert added == (
-        pairs("secretsmanager:GetSecretValue", {secrets}) | pairs("dynamodb:GetItem PutItem", {cache})
-    )
+    assert added == (pairs("secretsmanager:GetSecretValue", {secrets}) | pairs("dynamodb:GetItem PutItem", {cache}))

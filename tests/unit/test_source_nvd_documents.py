@@ -282,6 +282,7 @@ def test_changed_bands_name_their_cves() -> None:
         b"\x1f\x8bnonsense",
         gzip.compress(b"#score_date:2026-03-01\ncve,epss,percentile\nCVE-2026-0001,0.1,0.5\n" * 50)[:-20],
     ],
+    ids=range(10),
 )
 def test_estimates_of_another_shape_are_refused(body: bytes) -> None:
     with pytest.raises(SourceShapeError, match="EPSS"):

@@ -92,7 +92,6 @@ class TestFailedItems:
             b"{}",
             b"",
             b"\xff\xfe\x00\x01",
-            b'{"title": "\\ud800", "content": "x"}',
             b"[" * 9999,
         ],
     )
@@ -101,6 +100,10 @@ class TestFailedItems:
         assert system.titles == ["Outage 1", "Outage 2"]
         (failed,) = system.services.failures.items()
         assert failed.object_key.startswith("documents/operations/incidents/streams/incidents/")
+
+    def test_half_of_a_character_is_no_reason_to_refuse_the_rest(self, system: System) -> None:
+        assert system.consume(from_kinesis([b'{"title": "Outage \\ud800", "content": "x"}'])) == []
+        assert system.titles == ["Outage \ufffd"]
 
     def test_a_correct_record_at_the_same_place_replaces_it(self, system: System) -> None:
         system.consume(from_kinesis([b'{"title": "cut']))
