@@ -10,7 +10,7 @@ CDK := aws-cdk@2.1148.1
 CONTEXT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test test-opensearch test-deploy lint format bench bench-deploy eval synth deploy requirements schemas docs clean
+.PHONY: help setup dev demo test test-opensearch test-redis test-deploy lint format bench bench-deploy eval synth deploy requirements schemas docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ test-layers: $(VENV)/.ready-dev ## fill the layers as a deployment does, measure
 test-opensearch: $(VENV)/.ready-dev ## the index on a real OpenSearch node (Java, Maven); EVAL_SET=path compares quality too
 	$(BIN)/python -m pytest -m opensearch --timeout 600 tests/opensearch
 	$(if $(EVAL_SET),$(BIN)/python -m tests.opensearch.compare $(EVAL_SET))
+
+test-redis: $(VENV)/.ready-dev ## streams on a real Redis (Debian's package redis-server)
+	$(BIN)/python -m pytest -m redis tests/redis
 
 lint: $(VENV)/.ready-dev ## ruff and mypy
 	$(BIN)/ruff check .

@@ -29,6 +29,7 @@ from infra.retrieval import RetrievalStack
 from infra.search import SearchStack
 from infra.sources import SourcesStack
 from infra.storage import StorageStack
+from infra.streams import StreamsStack, streams_to_read
 from infra.webhooks import WebhooksStack
 
 S = TypeVar("S", bound=cdk.Stack)
@@ -65,6 +66,8 @@ class Stacks:
     observability: ObservabilityStack
     webhooks: WebhooksStack | None = None
     """None where nothing is delivered."""
+    streams: StreamsStack | None = None
+    """None where no stream is read."""
 
 
 def new_app(context: Mapping[str, Any] | None = None, outdir: str | None = None) -> cdk.App:
@@ -110,6 +113,10 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     if deployment.api_auth != "none":
         api = add("api", ApiStack, retrieval, retrieve_arn=retrieval.target_arn, **code)
     webhooks = add("webhooks", WebhooksStack, storage, source=source) if deployment.webhooks else None
+    reading = streams_to_read()
+    streams = None
+    if reading or deployment.subscribable:
+        streams = add("streams", StreamsStack, storage, source=source, streams=reading)
     observability = add("observability", ObservabilityStack, storage, sources, source=source)
     if deployment.kms_key:
         cdk.Aspects.of(app).add(EncryptWith(key.key.key_arn if key else deployment.kms_key))
@@ -131,4 +138,5 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
         network,
         observability,
         webhooks,
+        streams,
     )

@@ -31,10 +31,12 @@ CHOICES = {
 """Allowed values. `api_auth` none: there is no HTTP API at all, not an open one. The runtime of Python 3.11 is missing
 since its C library is older than the wheels of some packages need."""
 
-_OPTIONAL_MODEL = re.compile(rf"({_MODEL_ID.pattern[:-2]})?\Z")
 _BUCKETS = re.compile(r"([a-z0-9.-]{3,63}( *, *[a-z0-9.-]{3,63})*)?\Z")
+_STREAM_ARN = r"arn:[a-z0-9-]+:(kinesis:[a-z0-9-]+:\d{12}:stream/|sqs:[a-z0-9-]+:\d{12}:)[A-Za-z0-9_.-]+"
+_STREAM_ARNS = re.compile(rf"({_STREAM_ARN}( *, *{_STREAM_ARN})*)?\Z")
 DEFAULT_AGENT_MODEL = "amazon.nova-lite-v1:0"
-_MODEL_ID = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(:[a-z0-9-]+){0,2}\Z")
+_MODEL = r"[a-z0-9-]+(\.[a-z0-9-]+)+(:[a-z0-9-]+){0,2}"
+_MODEL_ID, _OPTIONAL_MODEL = re.compile(rf"{_MODEL}\Z"), re.compile(rf"({_MODEL})?\Z")
 DEFAULT_INDEX = Settings().search_index
 OWN_KEY = "own"
 _INDEX = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
@@ -46,6 +48,7 @@ _FORMS = {
     "search_index": (_INDEX, "1 to 32 lower-case letters, digits and -, a letter first"),
     "vision_model": (_OPTIONAL_MODEL, "the id of a model that sees, or of a cross-region inference profile"),
     "source_buckets": (_BUCKETS, "names of buckets, separated by commas"),
+    "stream_arns": (_STREAM_ARNS, "ARNs of Kinesis streams and SQS queues, separated by commas"),
 }
 """What a value has to look like."""
 
@@ -71,7 +74,8 @@ class Deployment:
     AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve
     nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas;
     so may `allowed_hosts`, which sources may be fetched from although their addresses are private, and
-    `source_buckets`, which may be sources. `vision_model`, none if empty, describes pictures. `webhooks`: other
+    `source_buckets`, which may be sources, and `stream_arns` (Kinesis, SQS), which may be subscribed to while the system
+    runs. `vision_model`, none if empty, describes pictures. `webhooks`: other
     services may deliver, at an address of their own.
     """
 
@@ -105,6 +109,7 @@ class Deployment:
     query_concurrency: int = 50
     allowed_hosts: str = ""
     source_buckets: str = ""
+    stream_arns: str = ""
     ocr: str = "textract"
     vision_model: str = ""
     vpc: bool = False
@@ -145,6 +150,11 @@ class Deployment:
             )
         if self.project_id and not self.client_id:
             raise ContextError("context project_id needs client_id: a project is a client's")
+
+    @property
+    def subscribable(self) -> list[str]:
+        """The ARNs of `stream_arns`."""
+        return [arn.strip() for arn in self.stream_arns.split(",") if arn.strip()]
 
     @classmethod
     def from_context(cls, context: Mapping[str, Any]) -> Deployment:

@@ -26,13 +26,13 @@ MODEL = "eu.amazon.nova-lite-v1:0"
 @pytest.fixture
 def textract(aws_session: boto3.Session) -> tuple[TextractOcr, Stubber]:
     made = client("textract", session=aws_session, attempts=1)
-    return TextractOcr(made), Stubber(made)
+    return TextractOcr(lambda: made), Stubber(made)
 
 
 @pytest.fixture
 def bedrock(aws_session: boto3.Session) -> tuple[BedrockImageDescriber, Stubber]:
     made = client("bedrock-runtime", session=aws_session, attempts=1)
-    return BedrockImageDescriber(made, MODEL), Stubber(made)
+    return BedrockImageDescriber(lambda: made, MODEL), Stubber(made)
 
 
 def read(parts: tuple[TextractOcr, Stubber]) -> str:

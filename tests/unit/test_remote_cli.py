@@ -268,7 +268,7 @@ def test_a_deployed_system_is_meant_only_if_it_is_named(settings: Settings, remo
 
 
 def test_a_token_is_not_shown() -> None:
-    assert "secret" not in repr(Settings(api_token="secret"))
+    assert "t0k3n" not in repr(Settings(api_token="t0k3n"))
 
 
 def test_a_folder_needs_nothing_of_aws_nor_of_http(tmp_path: Path) -> None:

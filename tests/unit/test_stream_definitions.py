@@ -46,7 +46,7 @@ class TestDeclarations:
         assert isinstance(declared_streams(load_knowledge()), dict)
 
     def test_a_stream_has_what_its_entry_says(self, tmp_path: Path) -> None:
-        entry = f"{{source: '{BROKERS}', {CATEGORY}, topic: t, filter: {{a: [1]}}, identity: $.id, tags: [x], "
+        entry = f"{{source: '{BROKERS}', {CATEGORY}, topic: orders, filter: {{a: [1]}}, identity: $.id, tags: [x], "
         secret = f"arn:aws:secretsmanager:{ACCOUNT}:secret:kafka-AbCdEf"
         entry += f"credentials_arn: '{secret}', network: [subnet-0a, sg-0b]}}"
         assert declared(tmp_path, f"streams: {{s: {entry}}}") == {
@@ -55,7 +55,7 @@ class TestDeclarations:
                 source=BROKERS,
                 category="runbooks/procedures",
                 tier=Tier.INTERNAL,
-                topic="t",
+                topic="orders",
                 pattern={"a": [1]},
                 identity="$.id",
                 tags=("x",),
@@ -71,21 +71,22 @@ class TestDeclarations:
             (f"{{source: '{SQS}', {CATEGORY}, topik: t}}", "unknown key 'topik'"),
             (f"{{source: '{SQS}', category: nowhere}}", "nowhere"),
             (f"{{source: 'arn:aws:sns:{ACCOUNT}:t', {CATEGORY}}}", "is none; allowed: the ARN of a Kinesis"),
-            (f"{{source: 'kafka://host', {CATEGORY}, topic: t}}", "is none; allowed"),
+            (f"{{source: 'kafka://host', {CATEGORY}, topic: orders}}", "is none; allowed"),
             (f"{{source: '{MSK}', {CATEGORY}}}", "kafka needs a topic"),
             (f"{{source: '{REDIS}', {CATEGORY}}}", "redis needs a topic"),
-            (f"{{source: '{SQS}', {CATEGORY}, topic: t}}", "sqs has no topic"),
+            (f"{{source: '{SQS}', {CATEGORY}, topic: orders}}", "sqs has no topic"),
             (f"{{source: '{SQS}', {CATEGORY}, password_secret: p}}", "sqs has no password_secret"),
             (f"{{source: '{KINESIS}', {CATEGORY}, credentials_arn: p}}", "kinesis has no credentials_arn"),
-            (f"{{source: '{MSK}', {CATEGORY}, topic: t, credentials_arn: p}}", "ARN of a secret"),
-            (f"{{source: '{MSK}', {CATEGORY}, topic: t, network: [sg-0a]}}", "network of an MSK cluster is known"),
-            (f"{{source: '{BROKERS}', {CATEGORY}, topic: t, network: [vpc-0a]}}", "ids of subnets"),
+            (f"{{source: '{MSK}', {CATEGORY}, topic: orders, credentials_arn: p}}", "ARN of a secret"),
+            (f"{{source: '{MSK}', {CATEGORY}, topic: orders, network: [sg-0a]}}", "network of an MSK cluster is known"),
+            (f"{{source: '{BROKERS}', {CATEGORY}, topic: orders, network: [vpc-0a]}}", "ids of subnets"),
+            (f"{{source: '{MSK}', {CATEGORY}, topic: .o}}", "no name that a topic of Kafka can have"),
             (f"{{source: '{SQS}', {CATEGORY}, tags: abc}}", "tags must be a list"),
             (f"{{source: '{SQS}', {CATEGORY}, tags: ['']}}", "tags has an empty text"),
             (f"{{source: '{SQS}', {CATEGORY}, identity: '$..['}}", "JSONPath"),
             (f"{{source: '{SQS}', {CATEGORY}, filter: {{a: b}}}}", "'a' must be a list"),
-            (f"{{source: 'redis://:hush@h:6379/0', {CATEGORY}, topic: t}}", "leave the password out"),
-            (f"{{source: 'redis://h:port/0', {CATEGORY}, topic: t}}", "must be redis://host:port/0"),
+            (f"{{source: 'redis://:hush@h:6379/0', {CATEGORY}, topic: orders}}", "leave the password out"),
+            (f"{{source: 'redis://h:port/0', {CATEGORY}, topic: orders}}", "must be redis://host:port/0"),
         ],
     )
     def test_a_mistake_is_told_with_file_and_line(self, tmp_path: Path, entry: str, said: str) -> None:
@@ -101,8 +102,8 @@ class TestDeclarations:
 
     def test_a_stream_is_read_once(self, tmp_path: Path) -> None:
         """Two readers would each get a part of it."""
-        entry = f"{{source: '{BROKERS}', {CATEGORY}, topic: t}}"
-        other = f"{{source: 'kafka://b-2.example.org:9092', {CATEGORY}, topic: t}}"
+        entry = f"{{source: '{BROKERS}', {CATEGORY}, topic: orders}}"
+        other = f"{{source: 'kafka://b-2.example.org:9092', {CATEGORY}, topic: orders}}"
         with pytest.raises(KnowledgeConfigError, match=r"a reads kafka.* already"):
             declared(tmp_path, f"streams: {{a: {entry}, b: {other}}}")
 

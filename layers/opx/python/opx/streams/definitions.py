@@ -24,6 +24,9 @@ _ONLY_OF = {
     "network": (StreamKind.KAFKA,),
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}\Z")
+_TOPIC = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{1,248}\Z")
+"""Of Kafka, as Lambda takes it (API reference, `Topics`)."""
+
 _SECRET_ARN = re.compile(r"arn:[a-z0-9-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+\Z")
 _NETWORK_ID = re.compile(r"(subnet|sg)-[0-9a-f]+\Z")
 
@@ -86,6 +89,8 @@ def _check_kind(found: StreamDefinition) -> None:
             raise InvalidInputError(f"stream {found.name}: {found.kind} has no {key}")
     if found.kind in _ONLY_OF["topic"] and not found.topic:
         raise InvalidInputError(f"stream {found.name}: {found.kind} needs a topic")
+    if found.kind is StreamKind.KAFKA and not _TOPIC.match(found.topic):
+        raise InvalidInputError(f"stream {found.name}: {found.topic!r} is no name that a topic of Kafka can have")
     if found.credentials_arn and not _SECRET_ARN.match(found.credentials_arn):
         raise InvalidInputError(f"stream {found.name}: credentials_arn must be the ARN of a secret of Secrets Manager")
     if not all(_NETWORK_ID.match(one) for one in found.network):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -22,7 +23,7 @@ _REFUSED = ("ModelErrorException", "ValidationException")
 class BedrockImageDescriber:
     """Asks a model, named by its id or that of an inference profile."""
 
-    def __init__(self, client: BedrockRuntimeClient, model: str) -> None:
+    def __init__(self, client: Callable[[], BedrockRuntimeClient], model: str) -> None:
         self._client = client
         self._model = model
 
@@ -31,7 +32,7 @@ class BedrockImageDescriber:
             raise UnparsableDocumentError(f"a picture of {len(image):,} bytes ({media_type}) is not taken by Bedrock")
         try:
             with translated_errors(f"describe a picture by {self._model}"):
-                answer = self._client.converse(**self._request(image, media_type, hint))
+                answer = self._client().converse(**self._request(image, media_type, hint))
         except ClientError as exc:
             if error_code(exc) not in _REFUSED:
                 raise

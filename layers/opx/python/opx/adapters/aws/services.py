@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from opx.ports import (
@@ -106,7 +106,7 @@ class AwsServices(Services):
             return tesseract(self.settings)
         from opx.adapters.aws.textract import TextractOcr
 
-        return TextractOcr(self._client("textract", read_seconds=60.0))
+        return TextractOcr(cache(lambda: self._client("textract", read_seconds=60.0)))
 
     @property
     def _describer(self) -> ImageDescriber | None:
@@ -119,7 +119,8 @@ class AwsServices(Services):
             return describer_at_url(settings, self.secrets)
         from opx.adapters.aws.bedrock_images import BedrockImageDescriber
 
-        return BedrockImageDescriber(self._client("bedrock-runtime", read_seconds=120.0), settings.vision_model)
+        client = cache(lambda: self._client("bedrock-runtime", read_seconds=120.0))
+        return BedrockImageDescriber(client, settings.vision_model)
 
     @cached_property
     def index(self) -> SearchIndex:  # type: ignore[override]

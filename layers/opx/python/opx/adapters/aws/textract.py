@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
@@ -25,7 +26,8 @@ class TextractOcr:
     Its lines come from the top down; those of columns beside each other alternate.
     """
 
-    def __init__(self, client: TextractClient) -> None:
+    def __init__(self, client: Callable[[], TextractClient]) -> None:
+        """`client` is asked for when the first page is read: most documents have none for it."""
         self._client = client
 
     def read(self, image: bytes, *, media_type: str) -> str:  # noqa: ARG002 - Textract looks at the bytes
@@ -33,7 +35,7 @@ class TextractOcr:
             raise UnparsableDocumentError(f"the picture has {len(image):,} bytes, Textract takes {MAX_BYTES:,}")
         try:
             with translated_errors("read a page by Amazon Textract (OPX_OCR=off does without)"):
-                found = self._client.detect_document_text(Document={"Bytes": image})
+                found = self._client().detect_document_text(Document={"Bytes": image})
         except ClientError as exc:
             if error_code(exc) not in _REFUSED:
                 raise

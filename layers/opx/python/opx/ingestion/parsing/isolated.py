@@ -13,6 +13,7 @@ from opx.ingestion.parsing.decoding import cut_lines, well_formed
 from opx.ingestion.parsing.isolation import Workspace
 from opx.ingestion.parsing.part_reading import Reading
 from opx.ingestion.parsing.source import ParsedSource, Source
+from opx.ingestion.parsing.writing import with_repeated_heads
 
 _OLD = {
     ".doc": ("Word", ".docx"),
@@ -86,9 +87,8 @@ def _read(source: Source, kind: str) -> ParsedSource:
         raise
     reading = Reading(source, job, workspace)
     title = one_line(well_formed(str(head["title"])))[:MAX_TEXT]
-    return ParsedSource(
-        title or None, _short(head["metadata"]), cut_lines(reading.blocks(), source.name), reading.remarks
-    )
+    lines = with_repeated_heads(cut_lines(reading.blocks(), source.name))
+    return ParsedSource(title or None, _short(head["metadata"]), lines, reading.remarks)
 
 
 def _short(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -99,3 +99,25 @@ def _best_cut(lines: list[str]) -> int:
         if found <= rank:
             best, rank = at, found
     return best
+
+
+_DASHES = re.compile(r"\|(?: *:?-+:? *\|)+\s*\Z")
+_MAX_REPEATED_HEAD = 400
+
+
+def with_repeated_heads(lines: Iterable[str]) -> Iterator[str]:
+    """The same Markdown with long tables as several, each with the names of its columns: of a table that is torn apart by
+    chunking, only the first part would have them. Heads of over 400 characters are not repeated."""
+    before, head, size, fence = "", "", 0, False
+    for line in lines:
+        fence ^= line.startswith(("```", "~~~"))
+        if fence or not line.startswith("|"):
+            head = ""
+        elif _DASHES.match(line) and before.startswith("|") and not head:
+            head, size = before + line, 0
+        elif head and size >= PIECE and len(head) <= _MAX_REPEATED_HEAD:
+            yield "\n" + head
+            size = 0
+        yield line
+        size += len(line)
+        before = line

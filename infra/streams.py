@@ -1,0 +1,181 @@
+"""Streams that become documents: the function that reads them, and who feeds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.constructs import rights
+from infra.constructs.acknowledgements import acknowledge_wildcard
+from infra.constructs.code import LayerSource
+from infra.constructs.queues import dead_letter_queue
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.names import STREAMS_FAILED, Names
+from opx.domain.streams import StreamDefinition, StreamKind
+from opx.knowledge_file import load_knowledge
+from opx.streams.definitions import declared_streams
+from opx.streams.mappings import consumer_group, mapping_of
+from opx.tables import SOURCES
+
+CONSUME_STREAM = FunctionSpec(
+    use_case="consume_stream",
+    dependencies="ingest",
+    description="Puts records of streams into the corpus",
+    memory=512,
+    timeout=60,  # a queue has to hide messages for longer than this
+)
+
+READ_KINESIS = (
+    "kinesis:DescribeStream",
+    "kinesis:DescribeStreamSummary",
+    "kinesis:GetRecords",
+    "kinesis:GetShardIterator",
+    "kinesis:ListShards",
+)
+READ_QUEUE = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+FIND_CLUSTER = ("kafka:DescribeClusterV2", "kafka:GetBootstrapBrokers")
+JOIN_NETWORK = (
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
+)
+"""What Lambda does in the role's name: the managed policies AWSLambdaKinesisExecutionRole, AWSLambdaSQSQueueExecutionRole
+and AWSLambdaMSKExecutionRole without what they say about logs, and without what is only for listing or fan-out."""
+
+_NETWORK_REASON = "Lambda connects to brokers through network interfaces, which have no names before they are made"
+_DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
+_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents"
+
+
+def streams_to_read() -> list[StreamDefinition]:
+    """Those of knowledge.yaml that a function reads."""
+    declared = declared_streams(load_knowledge()).values()
+    return [stream for stream in declared if stream.kind is not StreamKind.REDIS]
+
+
+class StreamsStack(Stack):
+    """A mapping for each stream, the function, and the queue that notes what was given up after three retries.
+
+    The function may read these streams, and those of `stream_arns` that may be subscribed to later.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        stack_id: str,
+        *,
+        names: Names,
+        source: LayerSource,
+        env: Environment,
+        streams: Sequence[StreamDefinition],
+    ) -> None:
+        super().__init__(scope, stack_id, env=env, description="OPX Knowledge: streams")
+        self.failed = dead_letter_queue(
+            self, "Failed", names.queue(STREAMS_FAILED), of="the mappings of Kinesis and Kafka"
+        )
+        self.consume = self._function(names, source, streams)
+        policy = self.consume.role.node.find_child("DefaultPolicy")
+        for stream in streams:
+            mapping = _mapping(self, stream, names)
+            mapping.node.add_dependency(policy)  # Lambda checks the role's rights when it makes a mapping
+        CfnOutput(self, "StreamFunction", value=self.consume.function.function_name)
+        CfnOutput(self, "StreamFailedQueueArn", value=self.failed.queue_arn)
+
+    def _function(self, names: Names, source: LayerSource, streams: Sequence[StreamDefinition]) -> UseCaseFunction:
+        function = UseCaseFunction(
+            self,
+            "ConsumeStream",
+            spec=CONSUME_STREAM,
+            names=names,
+            source=source,
+            settings={
+                "backend": "aws",
+                "table_prefix": names.prefix,
+                "corpus_bucket": names.corpus_bucket,
+                "client_id": names.deployment.client_id,
+                "project_id": names.deployment.project_id,
+            },
+            rights=[*_rights(names, self.failed.queue_arn), *_reading(names, streams)],
+        )
+        for folder in _DOCUMENT_FOLDERS:
+            acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+        if any(map(_joins_network, streams)):
+            acknowledge_wildcard(function.role, "*", _NETWORK_REASON)
+        return function
+
+
+def _mapping(stack: StreamsStack, stream: StreamDefinition, names: Names) -> lambda_.CfnEventSourceMapping:
+    """As the library says it, in CloudFormation's words."""
+    name = "".join(part.title() for part in stream.name.replace("_", "-").split("-"))
+    function = stack.consume.function.function_name
+    made = lambda_.CfnEventSourceMapping(stack, f"Read{name}", function_name=function)
+    wanted: dict[str, Any] = mapping_of(stream, names.function(CONSUME_STREAM.use_case), failed=stack.failed.queue_arn)
+    brokers = wanted.get("SelfManagedEventSource", {}).get("Endpoints")
+    if brokers:
+        brokers["KafkaBootstrapServers"] = brokers.pop("KAFKA_BOOTSTRAP_SERVERS")
+    for key, value in wanted.items():
+        made.add_property_override(key, value)
+    return made
+
+
+def _rights(names: Names, failed: str) -> list[iam.PolicyStatement]:
+    """Listing is for telling a missing object (404) from a forbidden one (403)."""
+    bucket = names.corpus_arn
+    objects = [f"{bucket}/{folder}" for folder in _DOCUMENT_FOLDERS]
+    return [
+        rights.allow(["s3:ListBucket"], bucket),
+        rights.allow(["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *objects),
+        rights.on_tables(names, (SOURCES,), ("dynamodb:Query",)),
+        rights.allow(["sqs:SendMessage"], failed),
+    ]
+
+
+def _reading(names: Names, streams: Sequence[StreamDefinition]) -> list[iam.PolicyStatement]:
+    """What each of the streams asks for, and those that may be subscribed to later."""
+    by_kind: dict[str, list[str]] = {"kinesis": [], "sqs": []}
+    for arn in [*names.deployment.subscribable, *(stream.source for stream in streams)]:
+        by_kind.get(arn.split(":")[2] if arn.startswith("arn:") else "", []).append(arn)
+    found = [
+        rights.allow(actions, *sorted(set(by_kind[kind])))
+        for kind, actions in (("kinesis", READ_KINESIS), ("sqs", READ_QUEUE))
+        if by_kind[kind]
+    ]
+    for stream in streams:
+        if stream.kind is StreamKind.KAFKA:
+            found += _reading_kafka(names, stream)
+    if any(map(_joins_network, streams)):
+        found.append(rights.allow(JOIN_NETWORK, "*"))
+    return found
+
+
+def _reading_kafka(names: Names, stream: StreamDefinition) -> list[iam.PolicyStatement]:
+    """With a user, Kafka itself says what the user may do. Without, MSK asks IAM about the role."""
+    found = []
+    if stream.credentials_arn:
+        found.append(rights.allow(["secretsmanager:GetSecretValue"], stream.credentials_arn))
+    if stream.brokers:
+        return found
+    found.append(rights.allow(FIND_CLUSTER, stream.source))
+    if not stream.credentials_arn:
+        function = names.function(CONSUME_STREAM.use_case)
+        topic = f"{stream.source.replace(':cluster/', ':topic/')}/{stream.topic}"
+        group = f"{stream.source.replace(':cluster/', ':group/')}/{consumer_group(stream, function)}"
+        found += [
+            rights.allow(["kafka-cluster:Connect", "kafka-cluster:DescribeClusterDynamicConfiguration"], stream.source),
+            rights.allow(["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"], topic),
+            rights.allow(["kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"], group),
+        ]
+    return found
+
+
+def _joins_network(stream: StreamDefinition) -> bool:
+    """Brokers of MSK are in a network; others are if they have one."""
+    return stream.kind is StreamKind.KAFKA and (not stream.brokers or bool(stream.network))
