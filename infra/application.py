@@ -114,17 +114,10 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
         api = add("api", ApiStack, retrieval, retrieve_arn=retrieval.target_arn, **code)
     webhooks = add("webhooks", WebhooksStack, storage, source=source) if deployment.webhooks else None
     reading = streams_to_read()
-    streams = None
-    if reading or deployment.subscribable:
-        streams = add("streams", StreamsStack, storage, source=source, streams=reading)
+    streams_wanted = bool(reading or deployment.subscribable)
+    streams = add("streams", StreamsStack, storage, source=source, streams=reading) if streams_wanted else None
     observability = add("observability", ObservabilityStack, storage, sources, source=source)
-    if deployment.kms_key:
-        cdk.Aspects.of(app).add(EncryptWith(key.key.key_arn if key else deployment.kms_key))
-    if network:
-        cdk.Aspects.of(app).add(RunInside(network.network))
-    cdk.Tags.of(app).add("application", "opx-knowledge")
-    cdk.Tags.of(app).add("environment", deployment.environment)
-    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    _apply_to_all(app, deployment, key, network)
     return Stacks(
         storage,
         search,
@@ -140,3 +133,14 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
         webhooks,
         streams,
     )
+
+
+def _apply_to_all(app: cdk.App, deployment: Deployment, key: KeyStack | None, network: NetworkStack | None) -> None:
+    """What holds for the resources of every stack: keys, network, tags and rules."""
+    if deployment.kms_key:
+        cdk.Aspects.of(app).add(EncryptWith(key.key.key_arn if key else deployment.kms_key))
+    if network:
+        cdk.Aspects.of(app).add(RunInside(network.network))
+    cdk.Tags.of(app).add("application", "opx-knowledge")
+    cdk.Tags.of(app).add("environment", deployment.environment)
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))

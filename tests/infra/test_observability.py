@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 import pytest
 
+from lambdas.consume_stream.handler import make_handler as make_stream_handler
 from lambdas.pull_sources.handler import make_handler as make_pull_handler
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
 from opx.adapters.aws.queue import SqsQueue
@@ -26,6 +27,7 @@ from tests.aws.test_pull_handler import Guides, Runtime
 from tests.emf import Named, measured
 from tests.fakes import FakeContext, function_logs
 from tests.infra.templates import Assembly, Resource, listed
+from tests.unit.stream_support import a_stream, an_incident, from_kinesis
 
 STACK = "observability"
 REQUIRED = (
@@ -93,6 +95,7 @@ def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     _ingest(cloud, monkeypatch)
     _answer(cloud, monkeypatch)
     _pull(cloud)
+    _stream(cloud, monkeypatch)
     make_coverage_handler(lambda: cloud.services)({"holdings": True}, FakeContext())
 
 
@@ -115,6 +118,21 @@ def _pull(cloud: Cloud) -> None:
     for count, broken in ((10, False), (9, False), (1, False), (1, True)):
         source.count, source.broken = count, broken
         make_pull_handler(lambda: cloud.services)({"Records": [{"body": '{"source": "guides"}'}]}, Runtime())
+
+
+def _stream(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that become documents, that a filter leaves out, and that come again as the bucket is away."""
+    cloud.services.streams.put(a_stream(filter={"severity": ["critical"]}))
+    handler = make_stream_handler(lambda: cloud.services)
+    records = [an_incident(1, severity="critical"), an_incident(2, severity="minor")]
+    handler(from_kinesis(records), FakeContext())
+
+    def away(*args: Any, **options: Any) -> Any:
+        raise StoreUnavailableError("can't be reached")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(cloud.services.store, "put", away)
+        handler(from_kinesis(records), FakeContext())
 
 
 def _ingest(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

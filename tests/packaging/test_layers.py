@@ -26,7 +26,14 @@ LEAN = 25 * 1024 * 1024
 
 FUNCTIONS = {
     "retrieve_knowledge": ("api", ("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder")),
-    "ingest_documents": ("ingest", ("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer")),
+    "ingest_documents": (
+        "ingest",
+        (
+            *("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer"),
+            *("pypdfium2", "mammoth", "pptx", "openpyxl", "oxmsg", "PIL.Image", "docutils.core", "tree_sitter_python"),
+        ),
+    ),
+    "pull_sources": ("ingest", ("opx.sources.connecting", "feedparser", "protego", "defusedxml", "dulwich.client")),
     "manage_knowledge": (
         "ingest",
         ("opx.adapters.aws.opensearch", "opx.adapters.aws.upload_signer", "opx.text.tokenizer", "python_multipart"),

@@ -108,8 +108,8 @@ class TestDeclarations:
             declared(tmp_path, f"streams: {{a: {entry}, b: {other}}}")
 
     def test_topics_of_one_cluster_are_streams_of_their_own(self, tmp_path: Path) -> None:
-        streams = ", ".join(f"{topic}: {{source: '{MSK}', {CATEGORY}, topic: {topic}}}" for topic in ("a", "b"))
-        assert list(declared(tmp_path, f"streams: {{{streams}}}")) == ["a", "b"]
+        streams = ", ".join(f"{topic}: {{source: '{MSK}', {CATEGORY}, topic: {topic}}}" for topic in ("orders", "parts"))
+        assert list(declared(tmp_path, f"streams: {{{streams}}}")) == ["orders", "parts"]
 
     @pytest.mark.parametrize(
         ("source", "kind"),
