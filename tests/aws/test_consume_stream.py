@@ -143,8 +143,13 @@ class TestMappings:
         with zipfile.ZipFile(packed, "w") as archive:
             archive.writestr("handler.py", "")
         client = aws.client("lambda")
-        code = {"ZipFile": packed.getvalue()}
-        client.create_function(FunctionName="consume", Runtime="python3.13", Role=role, Handler="h.h", Code=code)
+        client.create_function(
+            FunctionName="consume",
+            Runtime="python3.13",
+            Role=role,
+            Handler="handler.handler",
+            Code={"ZipFile": packed.getvalue()},
+        )
         aws.client("kinesis").create_stream(StreamName="incidents", ShardCount=1)
         aws.client("sqs").create_queue(QueueName="incidents")
         return client

@@ -68,7 +68,7 @@ class TestSources:
 
     def test_kinds_are_listed_with_their_options(self, opx: Opx) -> None:
         output = opx("source", "kinds").output
-        assert "directory: Files of a directory" in output
+        assert "directory: files of a directory of this machine" in output
         assert "path*, pattern, max_bytes" in output
 
     @pytest.mark.parametrize(
