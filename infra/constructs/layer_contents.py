@@ -23,6 +23,9 @@ LIBRARY_SHARE = 10 * 1024 * 1024
 """Left free in a dependency layer's budget for the library's layer and the function's own code."""
 
 _UNNEEDED = ("__pycache__", "*.egg-info", "*.pyc")
+_OF_PYTHON_2 = r"olefile/olefile2\.py$"
+"""Modules that packages bring along for Python 2, which nothing imports."""
+
 _MOUNTED = "/opt"
 """Where Lambda puts layers; tracebacks name this path and not that of the machine that compiled."""
 
@@ -61,7 +64,7 @@ def compile_modules(folder: Path, python: str) -> bool:
     if not interpreter:
         return False
     command = [interpreter, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
-    command += ["-s", str(folder), "-p", _MOUNTED, str(folder)]
+    command += ["-x", _OF_PYTHON_2, "-s", str(folder), "-p", _MOUNTED, str(folder)]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S603
     return True
 

@@ -42,6 +42,10 @@ FUNCTIONS = {
         "ingest",
         ("opx.adapters.aws.secrets", "opx.ingestion.manager", "opx.ingestion.parsing.json_paths", "cryptography.x509"),
     ),
+    "consume_stream": (
+        "ingest",
+        ("opx.streams.consuming", "opx.ingestion.manager", "opx.ingestion.parsing.json_paths"),
+    ),
     "report_coverage": ("ingest", ("opx.adapters.aws.services", "opx.adapters.aws.table")),
     "sync_knowledge_base": ("api", ("opx.adapters.aws.services", "opx.adapters.aws.knowledge_base_sync")),
 }
