@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from opx.adapters.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed, feed_of
-from opx.errors import SecretNotFoundError
+from opx.adapters.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed
 from opx.running import Runner
 from opx.streams.control import StreamControl
 from opx.streams.taking import StreamTaker
@@ -148,8 +147,9 @@ def test_what_a_process_took_and_never_did_is_done_by_another(
 def test_a_crash_between_storing_and_saying_so_makes_no_second_document(
     client: redis.Redis, feeds: Feeds, system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(client, an_incident(1))
     feed = feeds.feed()
+    feed.poll()
+    add(client, an_incident(1))
     with monkeypatch.context() as crash:
         crash.setattr(feed._redis, "xack", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -250,7 +250,7 @@ class TestPassword:
         self, server: LocalRedis, system: System, password: str
     ) -> None:
         stream = a_stream(source=server.url, password_secret="redis")
-        feed = feed_of(stream, StreamTaker(stream, system.services.manager), lambda: password)
+        feed = RedisStreamFeed(stream, StreamTaker(stream, system.services.manager), password=lambda: password)
         assert feed.poll() == ["stream incidents: Redis refuses the password: see password_secret"]
         assert feed.poll() == []
         feed.close()
@@ -260,10 +260,11 @@ class TestPassword:
             add(client, an_incident(1))
         given = {"topic": KEY, "password_secret": "redis"}
         StreamControl(system.services).subscribe(server.url, "operations/incidents", None, name="live", **given)
-        with pytest.raises(SecretNotFoundError):
-            system.services.stream_feeds()
-        system.services.secrets.put("redis", "right")  # type: ignore[attr-defined]
         (feed,) = system.services.stream_feeds()
+        ((line,), again) = feed.poll(), feed.poll()
+        assert "redis" in line
+        assert again == []
+        system.services.secrets.put("redis", "right")  # type: ignore[attr-defined]
         assert feed.poll() == ["stream live: 1 of 1 records put"]
         feed.close()  # type: ignore[attr-defined]
 
@@ -281,6 +282,18 @@ class TestRunning:
             pass
         feed.close()  # type: ignore[attr-defined]
         assert [line.partition(": ")[2] for line in lines] == ["1 of 1 records put"]
+        assert system.titles == ["Outage 1"]
+
+    def test_streams_come_and_go_while_it_runs(self, server: LocalRedis, client: redis.Redis, system: System) -> None:
+        (feed,) = system.services.stream_feeds()
+        assert feed.poll() == []
+        control = StreamControl(system.services)
+        control.subscribe(server.url, "operations/incidents", None, name="live", topic=KEY)
+        add(client, an_incident(1))
+        assert feed.poll() == ["stream live: 1 of 1 records put"]
+        control.end("live")
+        add(client, an_incident(2))
+        assert feed.poll() == []
         assert system.titles == ["Outage 1"]
 
     def test_the_command_does_it_too(self, server: LocalRedis, client: redis.Redis, tmp_path: Path) -> None:

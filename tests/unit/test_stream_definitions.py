@@ -87,6 +87,7 @@ class TestDeclarations:
             (f"{{source: '{SQS}', {CATEGORY}, filter: {{a: b}}}}", "'a' must be a list"),
             (f"{{source: 'redis://:hush@h:6379/0', {CATEGORY}, topic: orders}}", "leave the password out"),
             (f"{{source: 'redis://h:port/0', {CATEGORY}, topic: orders}}", "must be redis://host:port/0"),
+            (f"{{source: 'redis://h:1/0?x=y', {CATEGORY}, topic: orders}}", "must be redis://host:port/0"),
         ],
     )
     def test_a_mistake_is_told_with_file_and_line(self, tmp_path: Path, entry: str, said: str) -> None:
@@ -108,7 +109,9 @@ class TestDeclarations:
             declared(tmp_path, f"streams: {{a: {entry}, b: {other}}}")
 
     def test_topics_of_one_cluster_are_streams_of_their_own(self, tmp_path: Path) -> None:
-        streams = ", ".join(f"{topic}: {{source: '{MSK}', {CATEGORY}, topic: {topic}}}" for topic in ("orders", "parts"))
+        streams = ", ".join(
+            f"{topic}: {{source: '{MSK}', {CATEGORY}, topic: {topic}}}" for topic in ("orders", "parts")
+        )
         assert list(declared(tmp_path, f"streams: {{{streams}}}")) == ["orders", "parts"]
 
     @pytest.mark.parametrize(
@@ -186,8 +189,9 @@ class TestRepository:
         fields = {**stream_fields(a_stream("b", SQS)), "category": "no/more"}
         table.put({"sourceId": "#streams", "entry": "b", "definition": fields})
         with caplog.at_level(logging.ERROR):
-            assert [stream.name for stream in streams.all()] == ["a"]
-        assert "no/more" in caplog.text
+            for _ in range(2):
+                assert [stream.name for stream in streams.all()] == ["a"]
+        assert caplog.text.count("no/more") == 1
 
 
 class TestMappings:

@@ -11,6 +11,9 @@ import pytest
 
 from opx.errors import InvalidInputError
 from opx.operations.metrics import Metric
+from opx.streams.consuming import consume_batch
+from tests.fakes import Measured
+from tests.unit.cli_support import Opx
 from tests.unit.stream_support import (
     BROKERS,
     FIFO,
@@ -110,6 +113,16 @@ class TestFailedItems:
         assert (system.titles, len(list(system.services.failures.items()))) == ([], 1)
         system.consume(from_kinesis([an_incident()]))
         assert (system.titles, list(system.services.failures.items())) == (["Outage 1"], [])
+
+    def test_the_command_lists_it_with_its_reason_and_tries_it_again(self, tmp_path: Path) -> None:
+        opx = Opx(tmp_path)
+        with System(opx.home).services as services:
+            consume_batch(from_kinesis([b'{"title": "cut']), (a_stream(),), services.manager, Measured())
+            list(services.manager.work())
+        (failed,) = json.loads(opx("failed", "--json").output)
+        assert failed["objectKey"] == f"{FOLDER}/shardId-000000000000/0.json"
+        assert "JSON" in failed["reason"]
+        assert opx("failed", "retry", failed["failureId"]).exit_code != 0
 
     @pytest.mark.parametrize("identity", ["../../x", "a/b", "x" * 1000, "x.metadata", "\ud800", "", "ä ö/ü?", "."])
     def test_an_identity_is_no_way_out_of_the_streams_folder(self, system: System, identity: str) -> None:

@@ -13,8 +13,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from opx.domain.streams import StreamDefinition
-from opx.errors import StoreUnavailableError
+from opx.domain.streams import StreamDefinition, StreamKind
+from opx.errors import SecretNotFoundError, StoreUnavailableError
 from opx.streams.taking import StreamRecord, StreamTaker
 
 GROUP = "opx-knowledge"
@@ -32,23 +32,26 @@ SECONDS = 5.0
 
 
 class RedisStreamFeed:
-    """A `Feed` of one stream. Records are acknowledged when their documents are in the corpus store."""
+    """A `Feed` of one stream. Records are acknowledged when their documents are in the corpus store.
+
+    `password` is asked for with each new connection, if the stream has one.
+    """
 
     def __init__(
-        self, definition: StreamDefinition, take: StreamTaker, *, password: str = "", abandoned_ms: int = ABANDONED_MS
+        self,
+        definition: StreamDefinition,
+        take: StreamTaker,
+        *,
+        password: Callable[[], str] = lambda: "",
+        abandoned_ms: int = ABANDONED_MS,
     ) -> None:
-        self._name = definition.name
+        self._definition = definition
         self._key = definition.topic
         self._take = take
+        self._password = password
         self._abandoned_ms = abandoned_ms
         self._consumer = f"{socket.gethostname()}-{os.getpid()}"
-        self._redis: Any = redis.Redis.from_url(
-            definition.source,
-            password=password or None,
-            socket_timeout=SECONDS,
-            socket_connect_timeout=SECONDS,
-            retry=Retry(NoBackoff(), 1),  # once, for a connection that Redis closed; others have their turn meanwhile
-        )
+        self._redis: Any = None
         self._waiting: deque[Entry] = deque()
         self._set_aside = 0
         self._ready = False
@@ -61,21 +64,25 @@ class RedisStreamFeed:
         except redis.RedisError as exc:
             self._ready = False
             return self._once(_told(exc))
+        except SecretNotFoundError as exc:
+            return self._once(str(exc))
         except StoreUnavailableError as exc:
             return self._once(f"records wait, as {exc}")
         self._said = ""
-        return [f"stream {self._name}: {line}"] if line else []
+        return [f"stream {self._definition.name}: {line}"] if line else []
 
     def close(self) -> None:
-        self._redis.close()
+        if self._redis is not None:
+            self._redis.close()
 
     def _once(self, line: str) -> list[str]:
         said, self._said = self._said, line
-        return [] if line == said else [f"stream {self._name}: {line}"]
+        return [] if line == said else [f"stream {self._definition.name}: {line}"]
 
     def _taken(self) -> str:
         """Records that a store didn't take wait here: they are not to blame, and aren't counted as delivered again."""
         if not self._ready:
+            self._connect()
             self._join()
         if not self._waiting:
             self._waiting.extend(self._abandoned())
@@ -88,6 +95,17 @@ class RedisStreamFeed:
         told = [f"{put:,} of {count:,} records put"] if count else []
         told += [f"{aside:,} set aside in {self._key}:failed"] if aside else []
         return ", ".join(told)
+
+    def _connect(self) -> None:
+        self.close()
+        password = self._password() if self._definition.password_secret else ""
+        self._redis = redis.Redis.from_url(
+            self._definition.source,
+            password=password or None,
+            socket_timeout=SECONDS,
+            socket_connect_timeout=SECONDS,
+            retry=Retry(NoBackoff(), 1),  # once, for a connection that Redis closed; others have their turn meanwhile
+        )
 
     def _join(self) -> None:
         """Make the group, which begins with what the stream has already."""
@@ -163,8 +181,27 @@ def _told(error: Exception) -> str:
     return f"Redis can't be read ({type(error).__name__}); it is tried again"
 
 
-def feed_of(
-    definition: StreamDefinition, take: StreamTaker, password: Callable[[], str] = lambda: ""
-) -> RedisStreamFeed:
-    """The feed of a stream; its password is asked for only if it has one."""
-    return RedisStreamFeed(definition, take, password=password() if definition.password_secret else "")
+class RedisFeeds:
+    """A `Feed` of all streams of Redis that there are, also of those that are subscribed to while the process runs."""
+
+    def __init__(
+        self, streams: Callable[[], Sequence[StreamDefinition]], feed_of: Callable[[StreamDefinition], RedisStreamFeed]
+    ) -> None:
+        self._streams = streams
+        self._feed_of = feed_of
+        self._feeds: dict[str, tuple[StreamDefinition, RedisStreamFeed]] = {}
+
+    def poll(self) -> Sequence[str]:
+        wanted = {stream.name: stream for stream in self._streams() if stream.kind is StreamKind.REDIS}
+        for name, (definition, feed) in list(self._feeds.items()):
+            if wanted.get(name) != definition:
+                feed.close()
+                del self._feeds[name]
+        for name, definition in wanted.items():
+            if name not in self._feeds:
+                self._feeds[name] = (definition, self._feed_of(definition))
+        return [line for _, feed in self._feeds.values() for line in feed.poll()]
+
+    def close(self) -> None:
+        for _, feed in self._feeds.values():
+            feed.close()

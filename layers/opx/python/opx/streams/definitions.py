@@ -115,7 +115,7 @@ def _check_address(source: str, name: str) -> None:
     """Refuse what is no address of Redis, without saying the password that may be in it."""
     try:
         parts = urlsplit(source)
-        complete = bool(parts.hostname) and parts.port is not None
+        complete = bool(parts.hostname) and parts.port is not None and not parts.query
     except ValueError:
         complete = False
     if not complete:

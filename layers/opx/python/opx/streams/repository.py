@@ -23,9 +23,11 @@ class StreamRepository:
         self._table = table
         self._declared = declared
         self._knowledge = knowledge
+        self._wrong: set[str] = set()
 
     def all(self) -> list[StreamDefinition]:
-        """Every stream, by name. A subscription that has become wrong, as its category is gone, is logged and left out."""
+        """Every stream, by name. A subscription that has become wrong, as its category is gone, is logged once and left
+        out."""
         found = {definition.name: definition for definition in self._subscribed()}
         return sorted({**found, **self._declared}.values(), key=lambda definition: definition.name)
 
@@ -34,7 +36,9 @@ class StreamRepository:
             try:
                 yield stream_of(item["entry"], item["definition"], self._knowledge)
             except InvalidInputError as exc:
-                log.error("a stream isn't read: %s", exc)  # noqa: TRY400 - the message says it all
+                if item["entry"] not in self._wrong:
+                    log.error("a stream isn't read: %s", exc)  # noqa: TRY400 - the message says it all
+                self._wrong.add(item["entry"])
 
     def put(self, definition: StreamDefinition) -> None:
         """Keep a subscription, replacing the one of its name. Raises `InvalidInputError` for a declared name, and for a

@@ -104,14 +104,18 @@ class EmbeddedServices(Services):
             lock.release()
 
     def stream_feeds(self) -> Sequence[Feed]:
-        from opx.adapters.redis_streams import feed_of
-        from opx.domain.streams import StreamKind
+        from opx.adapters.redis_streams import RedisFeeds, RedisStreamFeed
         from opx.streams.taking import StreamTaker
 
         return [
-            feed_of(stream, StreamTaker(stream, self.manager), partial(self.secrets.get, stream.password_secret))
-            for stream in self.streams.all()
-            if stream.kind is StreamKind.REDIS
+            RedisFeeds(
+                self.streams.all,
+                lambda stream: RedisStreamFeed(
+                    stream,
+                    StreamTaker(stream, self.manager),
+                    password=partial(self.secrets.get, stream.password_secret),
+                ),
+            )
         ]
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
