@@ -11,7 +11,6 @@ from constructs import Construct
 from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
-from infra.constructs.ingest_queue import VISIBILITY_TIMEOUTS
 from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
@@ -22,12 +21,16 @@ from opx.sources.declared import declared_sources
 from opx.sources.schedules import scheduler_cron
 from opx.tables import SOURCES
 
+LONGEST = 900
+"""Seconds that a function may run, and that a pull holds its source without a sign of life: a message whose function was
+killed must come back after both, or it would find the source busy."""
+
 PULL_SOURCES = FunctionSpec(
     use_case="pull_sources",
     dependencies="ingest",
     description="Pulls sources into the corpus",
     memory=1024,
-    timeout=900,  # the most that there is: a first pull takes hours, and goes on in the next invocation
+    timeout=LONGEST,  # the most that there is: a first pull takes hours, and goes on in the next invocation
 )
 AT_ONCE = 4
 """Sources that are pulled at the same time. A source by itself is only pulled once at a time."""
@@ -65,7 +68,7 @@ class SourcesStack(Stack):
             names.queue(PULLS),
             dead_letters=self.failed,
             receives=3,
-            visibility=Duration.seconds(VISIBILITY_TIMEOUTS * PULL_SOURCES.timeout),
+            visibility=Duration.seconds(2 * PULL_SOURCES.timeout + 60),
             kept_days=SET_ASIDE_DAYS,
         )
         self._schedule(names, group, knowledge or load_knowledge())

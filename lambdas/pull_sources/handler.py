@@ -12,8 +12,9 @@ from opx.operations.metrics import Report
 from opx.services import Services
 from opx.sources.asked import pull_asked
 
-RESERVE_MS = 120_000
-"""Left for the page in hand, which may have to wait for its source a minute."""
+RESERVE_MS = 480_000
+"""Left for the page in hand. A connector gives it away after a minute or so, but its last request may take four tries of
+a minute each, and as many minutes between them as a source asks for."""
 
 
 def start() -> Services:

@@ -96,7 +96,7 @@ def deployed(aws: boto3.Session) -> Iterator[Deployed]:
 
 def test_a_message_has_its_source_pulled_into_the_corpus(deployed: Deployed) -> None:
     deployed.call({"source": "guides"})
-    assert deployed.keys == [f"documents/vendor/linux/sources/guides/guide-{number}.md" for number in range(3)]
+    assert deployed.keys == [f"documents/vendor/linux/sources/guides/guide-{number}~.md" for number in range(3)]
     assert deployed.asked_for() == []
 
 
@@ -121,10 +121,21 @@ def test_a_source_that_is_being_pulled_is_left_alone(deployed: Deployed) -> None
     assert (deployed.keys, deployed.asked_for()) == ([], [])
 
 
-@pytest.mark.parametrize("message", ["not json", "[]", "{}", {"source": 5}, {"source": "unknown"}])
+@pytest.mark.parametrize("message", ["not json", "[]", "{}", {"source": 5}])
 def test_what_names_no_source_goes_to_the_dead_letters(deployed: Deployed, message: Any) -> None:
     with pytest.raises(FunctionFailedError):
         deployed.call(message)
+
+
+def test_a_source_that_was_removed_is_forgotten(deployed: Deployed) -> None:
+    deployed.call({"source": "removed-meanwhile"})
+    assert (deployed.keys, deployed.asked_for()) == ([], [])
+
+
+def test_what_somebody_asked_for_is_done_when_the_source_is_free(deployed: Deployed) -> None:
+    deployed.cloud.services.sources.claim("guides", seconds=900)
+    deployed.call({"source": "guides", "accept_missing": True})
+    assert len(deployed.asked_for()) == 1
 
 
 def test_a_complete_pull_makes_its_category_fresh(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:

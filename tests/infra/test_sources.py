@@ -17,6 +17,7 @@ from infra.sources import SourcesStack
 from opx.knowledge_file import load_knowledge
 from opx.settings import Settings
 from opx.sources.declared import declared_sources
+from opx.sources.pulling import LEASE_SECONDS
 from opx.tables import SOURCES
 from tests.infra.templates import Assembly, Resource, listed, plain
 from tests.infra.test_functions import environment
@@ -123,14 +124,14 @@ class TestPullSources:
         settings = Settings.from_environ(environment(default, "sources"))
         assert (settings.backend, settings.table_prefix) == ("aws", "dev-")
 
-    def test_a_message_stays_hidden_while_it_is_worked_on(self, default: Assembly) -> None:
+    def test_a_message_of_a_killed_function_comes_back_after_its_lease(self, default: Assembly) -> None:
         timeout = default.only("sources", "Lambda::Function")["Timeout"]
         (queue,) = [
             found
             for found in default.resources("sources", "SQS::Queue").values()
             if found["QueueName"] == "dev-opx-knowledge-pulls"
         ]
-        assert queue["VisibilityTimeout"] >= 6 * timeout
+        assert queue["VisibilityTimeout"] > timeout + LEASE_SECONDS
 
     def test_private_hosts_and_other_buckets_are_reached_only_if_the_operator_names_them(
         self, default: Assembly, make: Callable[..., Assembly]

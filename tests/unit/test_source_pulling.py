@@ -24,7 +24,8 @@ from opx.services import Services
 from opx.settings import Settings
 from opx.sources.connector import Connector, SourceTools
 from opx.sources.declared import definition_of
-from opx.sources.pulling import PullReport, object_name
+from opx.sources.pulling import PullReport
+from opx.sources.storing import object_name
 from opx.sources.repository import SourceItems
 from opx.tables import SOURCES
 from tests.fakes import WordsEmbedder
@@ -187,6 +188,17 @@ class TestDocuments:
         assert [one.key for one in report.refusals] == ["bad"]
         assert system.titles == ["good"]
 
+    @pytest.mark.parametrize("key", ["", "x" * 501, "ä" * 300])
+    def test_a_key_that_can_not_be_kept_is_refused_and_the_rest_taken_in(self, system: System, key: str) -> None:
+        report = system.pull(Page((a_document(key, "text"), a_document("good"))))
+        assert (len(report.refusals), system.titles) == (1, ["good"])
+
+    def test_a_text_with_and_one_without_extension_are_two_documents(self, system: System) -> None:
+        system.pull(a_page("guide", "guide.md"))
+        assert system.titles == ["guide", "guide.md"]
+        system.pull(Page(withdrawn=("guide",)))
+        assert system.titles == ["guide.md"]
+
     def test_refused_documents_are_counted_and_named_in_the_state(self, system: System) -> None:
         system.pull(a_page("a", refused=(Refused("b", "no date"),)))
         assert (system.state.refused, system.state.refusals) == (1, (Refused("b", "no date"),))
@@ -214,8 +226,8 @@ class TestWithdrawal:
 
     def test_refused_documents_are_not_missing(self, system: System) -> None:
         system.pull(a_page("a", "b"))
-        system.pull(Page((a_document("a"),), refused=(Refused("b", "broken today"),), complete=True))
-        assert system.titles == ["a", "b"]
+        report = system.pull(Page((a_document("a"),), refused=(Refused("b", "broken today"),), complete=True))
+        assert (system.titles, report.flag) == (["a", "b"], "")
 
     def test_nothing_is_missing_after_a_part_of_the_source(self, system: System) -> None:
         system.pull(ten())
@@ -241,6 +253,23 @@ class TestWithdrawal:
         system.pull(ten())
         system.pull(ten(without=5))
         assert system.pull(ten()).flag == ""
+
+    def test_accepting_reads_a_listing_again_that_did_not_change(self, system: System) -> None:
+        system.pull(ten())
+        items = SourceItems(system.services.table(SOURCES), "docs")
+        items.put("https://x.org/list", {"etag": "1"})
+        system.pull(ten(without=5))
+        system.pull(ten(without=5), accept_missing=True)
+        assert items.get("https://x.org/list") == {}
+
+    def test_many_are_withdrawn_in_portions_that_can_be_interrupted(self, system: System) -> None:
+        keys = [f"k{number:03}" for number in range(250)]
+        system.pull(a_page(*keys, "stays", complete=True))
+        asked = iter([True])
+        report = system.pull(a_page("stays", complete=True), accept_missing=True, stop=lambda: next(asked, False))
+        assert (len(report.withdrawn), report.more) == (100, True)
+        report = system.pull(a_page("stays", complete=True), accept_missing=True)
+        assert (len(report.withdrawn), system.titles) == (150, ["stays"])
 
     def test_the_share_is_the_sources_own(self, system: System) -> None:
         given = {"kind": "scripted", "category": CATEGORY, "max_missing_share": 0.5}
@@ -303,6 +332,40 @@ class TestGoingOn:
         system.pull(a_page("b", seen_until="2024-01-01T00:00:00Z"))
         assert system.state.since == "2025-06-02T23:55:00Z"
 
+    def test_a_date_in_the_future_does_not_silence_the_source(self, system: System) -> None:
+        system.pull(a_page("a", seen_until="2099-01-01T00:00:00Z"))
+        assert system.state.since == "2025-06-15T15:06:40Z"
+
+    def test_a_time_that_is_none_is_a_change_of_shape(self, system: System) -> None:
+        report = system.pull(a_page("a", seen_until="yesterday"))
+        assert "no time of a change" in report.error
+
+    def test_failures_are_over_once_a_page_comes_through(self, system: System) -> None:
+        for _ in range(5):
+            system.pull(a_page("a", at=1), SourceUnavailableError("hiccup"))
+        system.pull(a_page("a", at=1), a_page("b", at=2), SourceUnavailableError("hiccup"))
+        assert system.state.failures == 1
+
+    def test_a_connector_that_refuses_its_options_leaves_a_trace_and_the_source_free(self, system: System) -> None:
+        assert system.pull(InvalidInputError("no such domain")).error == "no such domain"
+        assert (system.state.error, system.state.owner) == ("no such domain", "")
+
+    def test_everything_puts_again_what_did_not_change(self, system: System) -> None:
+        (key,) = system.pull(a_page("a")).put
+        system.services.manager.delete_object(key)
+        list(system.services.manager.work())
+        assert system.pull(a_page("a")).put == ()
+        system.pull(a_page("a"), everything=True)
+        assert system.titles == ["a"]
+
+    def test_another_definition_has_everything_read_again(self, system: System) -> None:
+        system.pull(a_page("a", seen_until="2025-06-01T00:00:00Z"))
+        given = {"kind": "scripted", "category": "vendor/cloud"}
+        system.services.sources.register(definition_of("docs", given, system.services.knowledge))
+        system.pull(a_page("a"))
+        assert system.requests[-1].since == ""
+        assert len(list(system.services.catalog.in_category("vendor/cloud"))) == 1
+
     def test_everything_is_asked_for_again_when_it_is_wanted(self, system: System) -> None:
         system.pull(a_page("a", at=1), SourceUnavailableError("gone"))
         system.pull(a_page("a", at=1), a_page("b"), everything=True)
@@ -315,7 +378,7 @@ class TestGoingOn:
 
         system.script[:] = [a_page("a")]
         puller = system.services.puller()
-        puller._manager = Full()  # type: ignore[assignment]
+        puller._store._writer = Full()  # type: ignore[assignment]
         assert puller.pull("docs").error == "disk full"
         assert (system.commits, system.state.cursor) == (0, {})
 
@@ -338,6 +401,29 @@ class TestGoingOn:
         sources.claim("docs", seconds=60)
         with pytest.raises(SourceBusyError, match="taken over"):
             sources.save(mine, mine.owner)
+
+    def test_a_claim_does_not_take_back_what_another_pull_wrote_meanwhile(self, system: System) -> None:
+        sources = system.services.sources
+        system.pull(a_page("a"))
+        real = sources._read
+
+        def late(source_id: str) -> Any:
+            found = real(source_id)
+            sources._read = real  # type: ignore[method-assign]
+            system.pull(a_page("b"))
+            return found
+
+        sources._read = late  # type: ignore[method-assign]
+        with pytest.raises(SourceBusyError):
+            sources.claim("docs", seconds=60)
+
+    def test_a_source_whose_category_is_gone_does_not_hide_the_others(self, system: System) -> None:
+        table = system.services.table(SOURCES)
+        gone = {"kind": "feed", "category": "web/gone"}
+        table.put({"sourceId": "#registered", "entry": "old", "definition": gone})
+        assert "docs" in [source.source_id for source in system.services.sources.all()]
+        system.services.sources.remove("old")
+        assert not [item for item in table.query("#registered") if item["entry"] == "old"]
 
     def test_an_unknown_source_is_named_with_those_there_are(self, system: System) -> None:
         with pytest.raises(InvalidInputError, match=r"no source 'x'; there are: .*docs"):

@@ -82,7 +82,8 @@ class Services:
         raise TypeError(f"{type(self).__name__} has no tables")
 
     def foreign_bucket(self, name: str) -> ObjectStore:
-        """The objects of another bucket. Raises `SourceRefusedError` where there are no buckets."""
+        """The objects of another bucket. Raises `SourceRefusedError` where there are no buckets, and
+        `ForbiddenAddressError` for the corpus itself."""
         raise SourceRefusedError(
             f"bucket {name} can be read by a system on AWS alone (OPX_BACKEND=aws); copy its files here and watch the folder"
         )
@@ -295,16 +296,16 @@ class Services:
     def puller(self, report: Report = unreported) -> SourcePuller:
         """Pulls sources into the installation's scope."""
         from opx.sources.pulling import SourcePuller
+        from opx.sources.storing import PageStore
 
+        store = PageStore(self.manager, threads=self.read_threads, unit_of_work=self.unit_of_work, report=report)
         return SourcePuller(
             sources=self.sources,
             connect=self.connected_source,
-            manager=self.manager,
+            store=store,
             clock=self.clock,
             lease_seconds=self.pull_lease_seconds,
             exclusive=self.exclusive_pull,
-            unit_of_work=self.unit_of_work,
-            threads=self.read_threads,
             report=report,
         )
 

@@ -75,8 +75,9 @@ IDEMPOTENCY = TableSpec(name="opx-knowledge-idempotency", partition="id", ttl="e
 """Used by the ingestion function to skip events that were handled already."""
 
 SOURCES = TableSpec(name="opx-knowledge-sources", partition="sourceId", sort="entry")
-"""Of each source what was registered (`entry` = `definition`), where its pulls are (`state`), and an item for each of
-its documents (`item#<key>`) and for each address whose validators are kept (`page#<hash>`)."""
+"""Of each source where its pulls are (`entry` = `state`), and an item for each of its documents (`item#<key>`) and for each
+address whose validators are kept (`page#<hash>`). What was registered while the system ran is in partitions of its own:
+`#registered` for sources, `#streams` for streams, an entry each."""
 
 DELIVERIES = TableSpec(name="opx-knowledge-deliveries", partition="deliveryId", ttl="expiresAt")
 """Webhook deliveries that were taken in, so that none is taken twice."""

@@ -11,7 +11,7 @@ import yaml
 from opx.cli.exits import NO_ANSWER
 from opx.cli.output import aligned, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, SourceBusyError
 from opx.knowledge_base import no_progress
 
 if TYPE_CHECKING:
@@ -58,6 +58,12 @@ def list_kinds(*, as_json: bool) -> None:
     "--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the kind; lists in YAML: a=[x, y]."
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="For all of its documents.")
+@click.option(
+    "--max-missing-share",
+    type=float,
+    metavar="SHARE",
+    help="Of a listing that misses more, nothing is withdrawn.  [default: 0.2]",
+)
 @click.option("--disabled", is_flag=True, help="Keep it, but don't pull it at its times.")
 @pass_session
 def add_source(
@@ -68,7 +74,7 @@ def add_source(
     options: Sequence[str],
     tags: Sequence[str],
     disabled: bool,
-    **given: str | None,
+    **given: str | float | None,
 ) -> None:
     """Add a source, or replace the one that was added under this id."""
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -133,7 +139,12 @@ def pull_sources(session: Session, source_ids: Sequence[str], *, everything: boo
     base = session.base
     failed = False
     for source_id in source_ids:
-        report = base.pull_source(source_id, everything=everything, accept_missing=accept_missing)
+        try:
+            report = base.pull_source(source_id, everything=everything, accept_missing=accept_missing)
+        except SourceBusyError as exc:
+            warn(str(exc))
+            failed = True
+            continue
         if report is None:
             click.echo(f"asked for a pull of {source_id}: `opx source show {source_id}` tells how it goes")
             continue

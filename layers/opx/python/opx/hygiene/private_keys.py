@@ -13,8 +13,11 @@ _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _HEADER = re.compile(r"(?:Proc-Type|DEK-Info|Comment|Version|Hash|Charset|MessageID): ")
 _DECORATION = " \t\r\n>|+#*/\"'`,;"
-_ESCAPES = re.compile(r"\\+[nrt]|\s")
+_BLANKS = re.compile(r"\\+[nrt]|\s")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\\]+")
+_LEAST_PIECE = 32
+"""Characters of base64 without a blank that are no word. Lines of keys have 64 or more, but for the last one."""
+
 _LEAST_CHARACTERS = 48
 """Of base64 in the shortest key (Ed25519 in PKCS 8 has 64)."""
 _MOST_HELD = 65_536
@@ -85,10 +88,10 @@ class PrivateKeys:
 
     @staticmethod
     def _belongs(key: _Open, text: str) -> bool:
-        bare = _ESCAPES.sub("", text).strip(_DECORATION)
         if key.size > _MOST_HELD and not key.body:
             return False
-        return not bare or bool(_BASE64.fullmatch(bare)) or bool(_HEADER.match(text.strip(_DECORATION)))
+        pieces = _pieces(text)
+        return not pieces or _is_body(pieces) or bool(_HEADER.match(text.strip(_DECORATION)))
 
     @staticmethod
     def _hold(key: _Open, body: str, *, raw: str) -> None:
@@ -96,20 +99,41 @@ class PrivateKeys:
         if key.size > _MOST_HELD:
             return
         key.held.append(raw)
-        bare = _ESCAPES.sub("", body).strip(_DECORATION)
-        if _BASE64.fullmatch(bare):
-            key.body.append(bare)
+        pieces = _pieces(body)
+        if _is_body(pieces):
+            key.body.append("".join(pieces))
 
     def _closed(self, line_end: str = "") -> str:
         """The mask, or what was held if it is no key."""
         key, self._open = self._open, None
         assert key is not None
         body = "".join(key.body)
-        if len(body) < _LEAST_CHARACTERS or len(set(body)) < 10 or "..." in body:
+        if not _may_be_key(body):
             return key.before + "".join(key.held)
         masked = MaskedKey(key.line, hashlib.sha256(body.encode()).hexdigest()[:4])
         self.found.append(masked)
         return key.before + masked.mask + line_end
+
+
+def _pieces(text: str) -> list[str]:
+    """What stands between the blanks of a text, written ones (`\\n`) among them, without decoration around it all."""
+    return _BLANKS.sub(" ", text).strip(_DECORATION).split()
+
+
+def _is_body(pieces: list[str]) -> bool:
+    """Whether they are base64, and not words: a sentence without punctuation is made of the same characters."""
+    if not pieces or not all(map(_BASE64.fullmatch, pieces)):
+        return False
+    long = sum(len(piece) for piece in pieces if len(piece) >= _LEAST_PIECE)
+    return len(pieces) == 1 or 2 * long >= sum(map(len, pieces))
+
+
+def _may_be_key(body: str) -> bool:
+    """Whether so much random base64 is there. A list of names, one a line, has no digits or no capital letters."""
+    kinds = (str.isdigit, str.isupper, str.islower)
+    return (
+        len(body) >= _LEAST_CHARACTERS and len(set(body)) >= 10 and all(any(map(kind, body)) for kind in kinds)
+    )
 
 
 def _begin(text: str) -> re.Match[str] | None:

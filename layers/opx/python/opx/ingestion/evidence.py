@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.errors import InvalidInputError
+from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.evidence_fields import BY_NAME, checked
 from opx.ingestion.evidence_rules import EvidenceRules, read_evidence_rules
 
@@ -62,7 +63,8 @@ def evidence_document(rules: EvidenceRules, evidence: Mapping[str, Any]) -> Evid
     record = _record(found)
     _check_needs(category, record)
     identity = found.get("evidence_id") or stable_hash("evidence", found)
-    name = identity if _NAME.match(identity) else stable_hash("evidence id", identity)
+    is_name = _NAME.match(identity) and not f"{identity}.json".endswith(SIDECAR_SUFFIX)
+    name = identity if is_name else stable_hash("evidence id", identity)
     tags = [found["agent_type"], found["outcome"], *([found["incident"]] if found.get("incident") else [])]
     as_record = _is_read_by(category, record)
     facts = {

@@ -19,36 +19,43 @@ log = logging.getLogger(__name__)
 MAX_DELAY_SECONDS = 900
 """The longest that SQS keeps a message back. A source that wants longer is asked at its next time."""
 
+BUSY_SECONDS = 300
 _WISHES = ("everything", "accept_missing")
 
 
 def pull_asked(body: str, services: Services, *, stop: Callable[[], bool], report: Report) -> None:
     """Pull the source that a message names, for as long as `stop` allows; another message has the rest done.
 
-    A source that is being pulled already is left to who does it. Raises `InvalidInputError` for a message that names
-    no source, and for a source that isn't there or has wrong options.
+    A source that is being pulled already is left to who does it, and one that was removed is forgotten. Raises
+    `InvalidInputError` for a message that names no source, and for a source with wrong options.
     """
     asked = _asked(body)
     source_id = asked["source"]
+    if source_id not in {definition.source_id for definition in services.sources.all()}:
+        log.warning("there is no source %s any more", source_id)
+        return
+    # What goes on has begun anew already, if everything was wanted.
+    again = {"source": source_id, **({"accept_missing": True} if asked.get("accept_missing") else {})}
     puller = services.puller(report)
     try:
         done = puller.pull(source_id, stop=stop, **{wish: bool(asked.get(wish)) for wish in _WISHES})
     except SourceBusyError as exc:
         log.info("left alone: %s", exc)
+        if any(asked.get(wish) for wish in _WISHES):  # somebody asked for it, and was told that it will be done
+            _send(services, asked, BUSY_SECONDS)
         return
     if done.more:
-        again = {"source": source_id, **({"accept_missing": True} if asked.get("accept_missing") else {})}
         _send(services, again, 0)
     elif done.error:
-        _try_again(services, source_id)
+        _try_again(services, again)
 
 
-def _try_again(services: Services, source_id: str) -> None:
+def _try_again(services: Services, asked: Mapping[str, Any]) -> None:
     """Three times, with growing pauses; afterwards the source waits for its next time."""
-    state = services.sources.state(source_id)
+    state = services.sources.state(asked["source"])
     delay = retry_delay(state, services.clock())
     if state.failures <= MAX_RETRIES and delay <= MAX_DELAY_SECONDS:
-        _send(services, {"source": source_id}, int(delay))
+        _send(services, asked, int(delay))
 
 
 def _send(services: Services, asked: Mapping[str, Any], delay: int) -> None:

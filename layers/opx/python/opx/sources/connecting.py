@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from opx.domain.knowledge import KnowledgeModel
 from opx.domain.sources import KnowledgeSource, SourceDefinition
 from opx.errors import InvalidInputError
 from opx.ports.objects import ObjectStore
@@ -15,7 +16,8 @@ from opx.settings import Settings
 from opx.sources.connector import Connector, SourceTools
 from opx.sources.provided import ProvidedSource
 from opx.sources.registry import checked_options, connector_type
-from opx.sources.repository import SourceItems
+from opx.sources.repository import SourceItems, SourceRepository
+from opx.sources.source_secrets import SourceSecrets, reserved_secrets
 from opx.sources.web.addresses import AddressBook
 from opx.sources.web.client import HttpWeb, open_web
 from opx.tables import SOURCES, TableSpec
@@ -48,6 +50,12 @@ class Around(Protocol):
     @property
     def clock(self) -> Clock: ...
 
+    @property
+    def knowledge(self) -> KnowledgeModel: ...
+
+    @property
+    def sources(self) -> SourceRepository: ...
+
     def table(self, spec: TableSpec) -> Table: ...
 
     def foreign_bucket(self, name: str) -> ObjectStore: ...
@@ -67,13 +75,20 @@ def connected(definition: SourceDefinition, around: Around, provided: KnowledgeS
     book = AddressBook(allowed=allowed_hosts(around.settings))
     tools = SourceTools(
         web=web,
-        secrets=around.secrets,
+        secrets=_secrets_of(definition, around),
         clock=around.clock,
         known=items.get_many,
         addresses=book.addresses_of,
         buckets=around.foreign_bucket,
     )
     return ConnectedSource(_connector(definition, provided, tools), items, web)
+
+
+def _secrets_of(definition: SourceDefinition, around: Around) -> Secrets:
+    """Sources of knowledge.yaml may use every secret: who writes that file says what the others are for, too."""
+    if around.sources.is_declared(definition.source_id):
+        return around.secrets
+    return SourceSecrets(around.secrets, lambda: reserved_secrets(around.knowledge, around.settings))
 
 
 def _connector(definition: SourceDefinition, provided: KnowledgeSource | None, tools: SourceTools) -> Connector[Any]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.sources import Health, SourceDefinition
-from opx.errors import InvalidInputError
 from opx.sources.connecting import refuse_files
 from opx.sources.declared import definition_of
-from opx.sources.states import SourceView
+from opx.sources.states import PullState, SourceView
 
 if TYPE_CHECKING:
     from opx.services import Services
@@ -51,7 +50,7 @@ class SourceControl:
         before anything is kept.
         """
         definition = definition_of(source_id, given, self._services.knowledge)
-        refuse_files(definition, self._services.settings)
+        self._services.connected_source(definition).close()  # which checks its options
         self._sources.register(definition)
         if self._services.source_schedules:
             self._services.source_schedules.put(definition)
@@ -59,12 +58,9 @@ class SourceControl:
 
     def remove(self, source_id: str) -> None:
         """Forget a registered source. Its documents stay; `opx delete` removes those. Raises `InvalidInputError`."""
-        self._sources.get(source_id)
-        if self._sources.is_declared(source_id):
-            raise InvalidInputError(f"source {source_id} is declared in knowledge.yaml; remove it there")
+        self._sources.remove(source_id)
         if self._services.source_schedules:
             self._services.source_schedules.delete(source_id)
-        self._sources.remove(source_id)
 
     def pull(self, source_id: str, *, everything: bool = False, accept_missing: bool = False) -> PullReport | None:
         """Pull it now. None where a function does it: it is asked to, and the source's state tells what came of it.
@@ -98,8 +94,13 @@ class SourceControl:
             time_zone=definition.time_zone,
             enabled=definition.enabled,
             declared=self._sources.is_declared(definition.source_id),
-            state=self._sources.state(definition.source_id),
+            state=self._shown(definition.source_id),
         )
+
+    def _shown(self, source_id: str) -> PullState:
+        """The state; a lease that has run out belongs to a process that is gone."""
+        state = self._sources.state(source_id)
+        return state if state.lease_until > self._services.clock() else replace(state, owner="")
 
 
 def pull_message(source_id: str, *, everything: bool = False, accept_missing: bool = False) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.domain.times import iso_time
-from opx.errors import SourceRefusedError
+from opx.errors import InvalidInputError, SourceRefusedError
 from opx.sources.connector import Connector
 
 PAGE_BYTES = 16 * 1024 * 1024
@@ -21,6 +21,13 @@ class DirectoryOptions:
     path: str
     pattern: str = "*.md"
     max_bytes: int = 32 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        parts = self.pattern.split("/")
+        if not all(parts) or ".." in parts or any("**" in part and part != "**" for part in parts):
+            raise InvalidInputError(
+                f"pattern {self.pattern!r}: write a name such as *.md, or a path below `path` such as docs/**/*.md"
+            )
 
 
 class Directory(Connector[DirectoryOptions]):

@@ -7,34 +7,23 @@ complete listing alone, and not if it misses more than the source's share: then 
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
-from urllib.parse import quote
+from typing import Any
 
 from opx.domain.ids import stable_hash
-from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import PullRequest, Refused, SourceDefinition
 from opx.domain.times import iso_time
-from opx.errors import (
-    ForbiddenAddressError,
-    InvalidInputError,
-    SecretNotFoundError,
-    SourceRefusedError,
-    SourceShapeError,
-    StoreUnavailableError,
-)
-from opx.ingestion.corpus_writer import CorpusWriter, stored_bytes
+from opx.errors import OpxError, SourceBusyError, SourceShapeError
 from opx.operations.metrics import Metric, Report, unreported
 from opx.ports.time import Clock
-from opx.sources.connector import Connector
-from opx.sources.repository import SourceItem, SourceItems, SourceRepository
+from opx.sources.declared import definition_fields
+from opx.sources.repository import SourceItem, SourceRepository
 from opx.sources.states import MAX_REFUSED, PullState
+from opx.sources.storing import Connected, PageStore, Run, Stored
 
 log = logging.getLogger(__name__)
 
@@ -45,31 +34,9 @@ OVERLAP = timedelta(hours=1)
 SEEN_OVERLAP = timedelta(minutes=5)
 """And one that says up to when it gave changes, from this long before: it may note a change later than it dates it."""
 
-PUT_AT_ONCE = 100
-_NEVER_SEEN = "the source calls it unchanged, but it was never taken in: pull with --everything"
-_UNSAFE = re.compile(r"(^|/)\.+(/|$)|//")
-_FAILURES = (
-    StoreUnavailableError,
-    SourceRefusedError,
-    SourceShapeError,
-    ForbiddenAddressError,
-    SecretNotFoundError,
-)
-
-
-class Connected(Protocol):
-    """A connector, and what has to be done after its pages are stored."""
-
-    @property
-    def connector(self) -> Connector[Any]: ...
-
-    @property
-    def items(self) -> SourceItems: ...
-
-    def commit(self) -> None:
-        """The replies so far need not be read again."""
-
-    def close(self) -> None: ...
+WITHDRAW_AT_ONCE = 100
+MAX_ERROR = 1_000
+"""Characters of an error that a state keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +55,6 @@ class PullReport:
     more: bool = False
 
 
-@dataclass(slots=True)
-class _Run:
-    """A pull under way. `put` and `withdrawn` are object keys of this process's part of it."""
-
-    definition: SourceDefinition
-    connected: Connected
-    state: PullState
-    put: list[str] = field(default_factory=list)
-    withdrawn: list[str] = field(default_factory=list)
-
-
 class SourcePuller:
     """Pulls sources, one process at a time each."""
 
@@ -107,22 +63,18 @@ class SourcePuller:
         *,
         sources: SourceRepository,
         connect: Callable[[SourceDefinition], Connected],
-        manager: CorpusWriter,
+        store: PageStore,
         clock: Clock,
         lease_seconds: float = LEASE_SECONDS,
         exclusive: Callable[[str], AbstractContextManager[Any]] = nullcontext,
-        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        threads: int = 1,
         report: Report = unreported,
     ) -> None:
         self._sources = sources
         self._connect = connect
-        self._manager = manager
+        self._store = store
         self._clock = clock
         self._lease = lease_seconds
         self._exclusive = exclusive
-        self._unit_of_work = unit_of_work
-        self._threads = threads
         self._report = report
 
     def pull(
@@ -133,8 +85,8 @@ class SourcePuller:
         everything: bool = False,
         accept_missing: bool = False,
     ) -> PullReport:
-        """Take in what changed since the last pull, or `everything`. What goes wrong with the source is in the report,
-        and in its state; what was stored until then stays.
+        """Take in what changed since the last pull, or `everything`: then all is put again. What goes wrong with the
+        source is in the report, and in its state; what was stored until then stays.
 
         `stop` is asked after every page. `accept_missing` withdraws what is missing, however much it is. Raises
         `SourceBusyError`, and `InvalidInputError` for a source that isn't there or has wrong options.
@@ -142,10 +94,14 @@ class SourcePuller:
         definition = self._sources.get(source_id)
         with self._exclusive(source_id), closing(self._connect(definition)) as connected:
             state = self._sources.claim(source_id, seconds=self._lease)
-            if everything:
+            known_as = _digest(definition)
+            if everything or (state.definition and state.definition != known_as):
+                connected.items.forget_validators()
+                state = replace(state, since="", run="", cursor={}, left={}, everything=True)
+            elif accept_missing and state.flag:  # a listing that didn't change would not be given again
                 connected.items.forget_validators()
                 state = replace(state, since="", run="", cursor={}, left={})
-            run = _Run(definition, connected, self._begun(state))
+            run = Run(definition, connected, self._begun(replace(state, definition=known_as)))
             return self._reported(run, self._through(run, stop, accept_missing=accept_missing))
 
     def _begun(self, state: PullState) -> PullState:
@@ -155,7 +111,7 @@ class SourcePuller:
             return replace(state, last_attempt=now)
         return PullState(
             state.source_id,
-            since=state.since,
+            since=min(state.since, now),
             left=state.left,
             run=stable_hash("run", state.source_id, now, state.owner)[:12],
             started=now,
@@ -165,147 +121,90 @@ class SourcePuller:
             last_success=state.last_success,
             failures=state.failures,
             flag=state.flag,
+            definition=state.definition,
+            everything=state.everything,
         )
 
-    def _through(self, run: _Run, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
+    def _through(self, run: Run, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
         """Whether more is to come."""
         try:
-            for page in self._pages(run):
-                self._store(run, page)
-                if page.complete:
-                    self._withdraw_missing(run, accept=accept_missing)
-                elif stop():
-                    self._finish(run, replace(run.state, error="", failures=0))
-                    return True
-        except _FAILURES as exc:
+            more = self._pages(run, stop, accept_missing=accept_missing)
+        except SourceBusyError:  # another has taken over: the state is its own
+            raise
+        except OpxError as exc:
             log.warning("pull of %s: %s", run.definition.source_id, type(exc).__name__)
             wait = float(getattr(exc, "retry_after", 0.0) or 0.0)
-            state = run.state
-            self._finish(
-                run,
-                replace(
-                    state, error=str(exc), failures=state.failures + 1, retry_at=self._clock() + wait if wait else 0.0
-                ),
-            )
+            state = replace(run.state, error=str(exc)[:MAX_ERROR], failures=run.state.failures + 1)
+            self._finish(run, replace(state, retry_at=self._clock() + wait if wait else 0.0))
             return False
-        self._finish(run, self._done(run.state))
+        self._finish(run, run.state if more else self._done(run.state))
+        return more
+
+    def _pages(self, run: Run, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
+        request = PullRequest(run.state.since, run.state.cursor, run.state.left)
+        for page in run.connected.connector.pull(request):
+            seen = _moment(page.seen_until, run) if page.seen_until else None
+            stored = self._store.store(run, page)
+            run.connected.commit()
+            self._advance(run, stored, cursor=dict(page.cursor), seen_until=page.seen_until if seen else "")
+            if page.complete:
+                return self._withdraw_missing(run, stop, accept=accept_missing)
+            if stop():
+                return True
         return False
 
-    def _pages(self, run: _Run) -> Iterator[Page]:
-        request = PullRequest(run.state.since, run.state.cursor, run.state.left)
-        yield from run.connected.connector.pull(request)
+    def _advance(self, run: Run, stored: Stored, *, cursor: dict[str, Any], seen_until: str) -> None:
+        """A page went well: the next one is asked for behind it, and earlier failures are over."""
+        state = run.state
+        self._keep(
+            run,
+            replace(
+                state,
+                cursor=cursor,
+                seen_until=max(state.seen_until, seen_until),
+                put=state.put + stored.put,
+                unchanged=state.unchanged + stored.unchanged,
+                refused=state.refused + len(stored.refused),
+                refusals=(*state.refusals, *stored.refused)[:MAX_REFUSED],
+                error="",
+                failures=0,
+                retry_at=0.0,
+            ),
+        )
+
+    def _keep(self, run: Run, state: PullState) -> None:
+        """Save the state, and hold the source for another while."""
+        held = replace(state, lease_until=self._clock() + self._lease)
+        self._sources.save(held, held.owner)
+        run.state = held
 
     def _done(self, state: PullState) -> PullState:
-        """From when the next pull asks: a little before this one's end by the source's time, or its beginning by ours."""
+        """From when the next pull asks: a little before this one's end by the source's time, or its beginning by ours;
+        never from a time to come, whatever a source dates."""
         since = _earlier(state.seen_until, SEEN_OVERLAP) if state.seen_until else _earlier(state.started, OVERLAP)
+        now = iso_time(self._clock())
         return replace(
             state,
-            since=max(since, state.since),
+            since=max(min(since, now), state.since),
             run="",
             cursor={},
             left=state.cursor,
-            last_success=iso_time(self._clock()),
+            last_success=now,
             error="",
             failures=0,
             retry_at=0.0,
+            everything=False,
         )
 
-    def _finish(self, run: _Run, state: PullState) -> None:
+    def _finish(self, run: Run, state: PullState) -> None:
         self._sources.save(replace(state, owner="", lease_until=0.0), run.state.owner)
         run.state = replace(state, owner="")
 
-    # -- a page
-
-    def _store(self, run: _Run, page: Page) -> None:
-        """Put, remember, withdraw, and only then move the cursor."""
-        latest = {document.key: document for document in page.documents}
-        known = run.connected.items.get_many([*latest, *page.unchanged, *page.withdrawn])
-        remembered: dict[str, SourceItem] = {}
-        refused = list(page.refused)
-        before = len(run.put)
-        for item in self._put_all(run, list(latest.values()), known):
-            if isinstance(item, Refused):
-                refused.append(item)
-            else:
-                remembered[item.key] = item
-        changed = len(run.put) - before
-        for key in page.unchanged:
-            if key in known:
-                remembered.setdefault(key, replace(known[key], run=run.state.run))
-            elif key not in remembered:
-                refused.append(Refused(key, _NEVER_SEEN))
-        for one in refused:  # still listed: what is known of it stays
-            if one.key in known and one.key not in remembered:
-                remembered[one.key] = replace(known[one.key], run=run.state.run)
-        run.connected.items.put_many(remembered.values())
-        gone = [known[key] for key in dict.fromkeys(page.withdrawn) if key in known and key not in latest]
-        self._withdraw(run, gone)
-        run.connected.commit()
-        self._advance(run, page, changed, len(remembered) - changed, refused)
-
-    def _put_all(
-        self, run: _Run, documents: Sequence[SourceDocument], known: Mapping[str, SourceItem]
-    ) -> Iterator[SourceItem | Refused]:
-        """Several at a time where that means waiting for a network, and in one commit where it means waiting for a disk."""
-
-        def put(document: SourceDocument) -> SourceItem | Refused:
-            try:
-                return self._put(run, document, known.get(document.key))
-            except InvalidInputError as exc:
-                return Refused(document.key, str(exc))
-
-        for at in range(0, len(documents), PUT_AT_ONCE):
-            some = documents[at : at + PUT_AT_ONCE]
-            if self._threads > 1 and len(some) > 1:
-                with ThreadPoolExecutor(self._threads) as pool:
-                    yield from pool.map(put, some)
-            else:
-                with self._unit_of_work():
-                    found = [put(document) for document in some]
-                yield from found
-
-    def _put(self, run: _Run, document: SourceDocument, known: SourceItem | None) -> SourceItem:
-        definition = run.definition
-        metadata = {**document.metadata, "source": f"sources/{definition.source_id}/{object_name(document.key)}"}
-        if definition.tags:
-            metadata["tags"] = [*metadata.get("tags", ()), *definition.tags]
-        content = hashlib.sha256(stored_bytes(document.content)).hexdigest()
-        digest = stable_hash("source document", definition.category, content, metadata)
-        if known and known.digest == digest:
-            return replace(known, run=run.state.run)
-        key = self._manager.put_document(definition.category, document.content, metadata)
-        if known and known.object_key != key:  # of another category before
-            self._manager.delete_object(known.object_key)
-        run.put.append(key)
-        self._report(Metric.DOCUMENTS_PULLED)
-        return SourceItem(document.key, digest, key, run.state.run)
-
-    def _withdraw(self, run: _Run, items: list[SourceItem]) -> None:
-        for item in items:
-            self._manager.delete_object(item.object_key)
-            run.connected.items.delete(item.key)
-            run.withdrawn.append(item.object_key)
-            self._report(Metric.DOCUMENTS_WITHDRAWN)
-        run.state = replace(run.state, withdrawn=run.state.withdrawn + len(items))
-
-    def _advance(self, run: _Run, page: Page, put: int, unchanged: int, refused: list[Refused]) -> None:
-        state = run.state
-        moved = replace(
-            state,
-            cursor=dict(page.cursor),
-            seen_until=max(state.seen_until, page.seen_until),
-            lease_until=self._clock() + self._lease,
-            put=state.put + put,
-            unchanged=state.unchanged + unchanged,
-            refused=state.refused + len(refused),
-            refusals=(*state.refusals, *refused)[:MAX_REFUSED],
-        )
-        self._sources.save(moved, state.owner)
-        run.state = moved
-
     # -- what vanished
 
-    def _withdraw_missing(self, run: _Run, *, accept: bool) -> None:
+    def _withdraw_missing(self, run: Run, stop: Callable[[], bool], *, accept: bool) -> bool:
+        """Withdraw what the pull didn't name, or raise the flag. Whether it had to stop before all was withdrawn: what is
+        left is missing again in the next complete listing."""
         missing: list[SourceItem] = []
         total = 0
         for item in run.connected.items.all():
@@ -314,18 +213,19 @@ class SourcePuller:
                 missing.append(item)
         share = run.definition.max_missing_share
         if len(missing) > share * total and not accept:
-            told = (
-                f"the listing misses {len(missing):,} of {total:,} documents, more than {share:.0%}: none was withdrawn. "
-                f"If they are gone, run `opx source pull {run.definition.source_id} --accept-missing`"
-            )
             log.warning("source %s: %d of %d documents are missing", run.definition.source_id, len(missing), total)
-            run.state = replace(run.state, flag=told)
+            run.state = replace(run.state, flag=_flag(run.definition, len(missing), total))
             self._report(Metric.SOURCES_FLAGGED)
-            return
+            return False
         run.state = replace(run.state, flag="")
-        self._withdraw(run, missing)
+        for at in range(0, len(missing), WITHDRAW_AT_ONCE):
+            if at and stop():
+                return True
+            self._store.withdraw(run, missing[at : at + WITHDRAW_AT_ONCE])
+            self._keep(run, run.state)
+        return False
 
-    def _reported(self, run: _Run, more: bool) -> PullReport:
+    def _reported(self, run: Run, more: bool) -> PullReport:
         state = run.state
         if state.error:
             self._report(Metric.PULL_FAILURES)
@@ -342,23 +242,28 @@ class SourcePuller:
         )
 
 
-def object_name(key: str) -> str:
-    """A document's key as a part of an object's key: readable, and without what no object can be called."""
-    name = quote(key.strip("/"), safe="/@+,=()!~ ")
-    if (
-        name != quote(key, safe="/@+,=()!~ ")
-        or not name
-        or len(name) > 400
-        or _UNSAFE.search(name)
-        or name.endswith(".metadata.json")
-    ):
-        return f"{stable_hash('item', key)}{_extension(key)}"
-    return name
+def _flag(definition: SourceDefinition, missing: int, total: int) -> str:
+    return (
+        f"the listing misses {missing:,} of {total:,} documents, more than {definition.max_missing_share:.0%}: none was "
+        f"withdrawn. If they are gone, run `opx source pull {definition.source_id} --accept-missing`"
+    )
 
 
-def _extension(key: str) -> str:
-    match = re.search(r"\.[A-Za-z0-9]{1,8}\Z", key)
-    return match[0] if match and not key.endswith(".metadata.json") else ""
+def _digest(definition: SourceDefinition) -> str:
+    """What a source's documents follow from: with another, all of them are to be read again."""
+    fields = {name: value for name, value in definition_fields(definition).items() if name in _DECISIVE}
+    return stable_hash("definition", fields)
+
+
+_DECISIVE = ("kind", "category", "options", "tags")
+
+
+def _moment(text: str, run: Run) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise SourceShapeError(f"source {run.definition.source_id}: {text[:40]!r} is no time of a change") from exc
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _earlier(moment: str, by: timedelta) -> str:

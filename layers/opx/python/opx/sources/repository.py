@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,10 +11,12 @@ from dataclasses import dataclass, replace
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.sources import SourceDefinition
 from opx.errors import ConditionFailedError, InvalidInputError, SourceBusyError
-from opx.ports.tables import Absent, AnyOf, Equals, KeyRange, LessThan, Table
+from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, KeyRange, LessThan, Table
 from opx.ports.time import Clock
 from opx.sources.declared import definition_fields, definition_of
 from opx.sources.states import PullState
+
+log = logging.getLogger(__name__)
 
 _REGISTERED = "#registered"
 _STATE = "state"
@@ -33,8 +36,13 @@ class SourceRepository:
         self._clock = clock
 
     def all(self) -> list[SourceDefinition]:
-        """Every source, by id."""
-        found = {item["entry"]: self._registered(item) for item in self._table.query(_REGISTERED)}
+        """Every source, by id. A registered one that is wrong by now is left out, which the log tells."""
+        found = {}
+        for item in self._table.query(_REGISTERED):
+            try:
+                found[item["entry"]] = self._registered(item)
+            except InvalidInputError as exc:  # of a category, say, that knowledge.yaml had when it was registered
+                log.error("source %s is left out: %s", item["entry"], exc)
         return sorted({**found, **self._declared}.values(), key=lambda definition: definition.source_id)
 
     def provide(self, definition: SourceDefinition) -> None:
@@ -63,16 +71,17 @@ class SourceRepository:
         )
 
     def remove(self, source_id: str) -> None:
-        """Forget a registered source, its state and what is known of its documents; these stay in the corpus.
+        """Forget a registered source and its state. Its documents stay in the corpus, and what is known of them stays with
+        them: registered again, it goes on with them.
 
         Raises `InvalidInputError` for one that is declared, or isn't there.
         """
-        self.get(source_id)
         if source_id in self._declared:
             raise InvalidInputError(f"source {source_id} is declared in knowledge.yaml; remove it there")
-        for item in list(self._table.query(source_id)):
-            self._table.delete({"sourceId": source_id, "entry": item["entry"]})
+        if not self._table.get({"sourceId": _REGISTERED, "entry": source_id}):
+            self.get(source_id)
         self._table.delete({"sourceId": _REGISTERED, "entry": source_id})
+        self._table.delete({"sourceId": source_id, "entry": _STATE})
 
     def _registered(self, item: Mapping[str, object]) -> SourceDefinition:
         return definition_of(str(item["entry"]), item["definition"], self._knowledge)  # type: ignore[arg-type]
@@ -80,16 +89,22 @@ class SourceRepository:
     # -- states
 
     def state(self, source_id: str) -> PullState:
+        return self._read(source_id)[0]
+
+    def _read(self, source_id: str) -> tuple[PullState, int]:
+        """The state, and how often it was written; 0 if it never was."""
         item = self._table.get({"sourceId": source_id, "entry": _STATE})
-        return PullState.from_item(item["state"]) if item else PullState(source_id)
+        return (PullState.from_item(item["state"]), int(item["revision"])) if item else (PullState(source_id), 0)
 
     def claim(self, source_id: str, *, seconds: float) -> PullState:
         """The state, held for so long by the caller alone. Raises `SourceBusyError` if another holds it."""
         now = self._clock()
-        held = replace(self.state(source_id), owner=secrets.token_hex(8), lease_until=now + seconds)
-        free = AnyOf((Absent(), Absent("owner"), Equals("owner", ""), LessThan("leaseUntil", now)))
+        state, revision = self._read(source_id)
+        held = replace(state, owner=secrets.token_hex(8), lease_until=now + seconds)
+        free = AnyOf((Equals("owner", ""), LessThan("leaseUntil", now)))
+        as_read = AllOf((Equals("revision", revision), free)) if revision else Absent()
         try:
-            self._put(held, free)
+            self._put(held, revision, as_read)
         except ConditionFailedError as exc:
             raise SourceBusyError(f"source {source_id} is being pulled already; wait until that ends") from exc
         return held
@@ -97,13 +112,13 @@ class SourceRepository:
     def save(self, state: PullState, owner: str) -> None:
         """Write the state of a source that `owner` holds. Raises `SourceBusyError` if another has taken it over."""
         try:
-            self._put(state, Equals("owner", owner))
+            self._put(state, self._read(state.source_id)[1], Equals("owner", owner))
         except ConditionFailedError as exc:
             raise SourceBusyError(f"source {state.source_id}: another pull has taken over") from exc
 
-    def _put(self, state: PullState, condition: AnyOf | Equals) -> None:
+    def _put(self, state: PullState, revision: int, condition: Condition) -> None:
         key = {"sourceId": state.source_id, "entry": _STATE}
-        held = {"owner": state.owner, "leaseUntil": state.lease_until}
+        held = {"owner": state.owner, "leaseUntil": state.lease_until, "revision": revision + 1}
         self._table.put({**key, **held, "state": state.to_item()}, condition=condition)
 
 

@@ -17,7 +17,8 @@ class PullState:
     """`since` is from when the next pull asks, or the one under way does (`run` is its mark, "" for none).
 
     `flag` says why nothing was withdrawn although documents are missing, until a listing is whole again or a person
-    agrees. `left` is the last cursor of the last finished pull. Counts are of the last pull. Times are ISO 8601, the
+    agrees. `left` is the last cursor of the last finished pull. `definition` is a hash of what the source
+    was when its documents were read, `everything`: all are put again. Counts are of the last pull. Times are ISO 8601, the
     lease is in seconds since the epoch.
     """
 
@@ -41,6 +42,8 @@ class PullState:
     failures: int = 0
     retry_at: float = 0.0
     flag: str = ""
+    definition: str = ""
+    everything: bool = False
 
     def to_item(self) -> dict[str, Any]:
         item = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -6,13 +6,15 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError
+from opx.running import BROKEN_SECONDS, told
 from opx.sources.registry import checked_options
 
 if TYPE_CHECKING:
     from opx.domain.sources import SourceDefinition
     from opx.services import Services
-    from opx.sources.pulling import PullReport
 
+AGAIN_SECONDS = 10.0
 LOOK_MS = 50
 QUIET_MS = 200
 """A burst of changes is one when nothing happened for this long."""
@@ -24,18 +26,26 @@ class DirectoryFeed:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._again: dict[str, float] = {}
         self._followed: dict[str, Generator[set[Any], None, None] | None] = {}
 
     def poll(self) -> Sequence[str]:
-        from opx.running import told
-
         changed = [source for source in self._services.sources.all() if _is_watched(source) and self._changed(source)]
-        return [told(self._pull(definition)) for definition in changed]
+        return [line for definition in changed for line in self._pulled(definition)]
 
     def _changed(self, definition: SourceDefinition) -> bool:
+        due = self._again.get(definition.source_id)
+        if due is not None:
+            if due > self._services.clock():
+                return False
+            del self._again[definition.source_id]
+            return True
         changes = self._followed.get(definition.source_id)
         if changes is None:
-            self._followed[definition.source_id] = _changes_of(definition)
+            try:
+                self._followed[definition.source_id] = _changes_of(definition)
+            except InvalidInputError:  # wrong options, which the pull tells
+                return True
             return self._followed[definition.source_id] is not None
         try:
             return bool(next(changes))
@@ -43,8 +53,19 @@ class DirectoryFeed:
             self._followed[definition.source_id] = None
             return False
 
-    def _pull(self, definition: SourceDefinition) -> PullReport:
-        return self._services.puller().pull(definition.source_id)
+    def _pulled(self, definition: SourceDefinition) -> list[str]:
+        """Lines about a pull; one that could not be done is tried again after a while."""
+        try:
+            report = self._services.puller().pull(definition.source_id)
+        except SourceBusyError:
+            self._again[definition.source_id] = self._services.clock() + AGAIN_SECONDS
+            return []
+        except (InvalidInputError, StoreUnavailableError) as exc:
+            self._again[definition.source_id] = self._services.clock() + BROKEN_SECONDS
+            return [f"source {definition.source_id}: {exc}"]
+        if report.error:
+            self._again[definition.source_id] = self._services.clock() + AGAIN_SECONDS
+        return [told(report)]
 
 
 def _is_watched(definition: SourceDefinition) -> bool:

@@ -16,7 +16,7 @@ from opx.domain.streams import StreamDefinition
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus_writer import Content, CorpusWriter
 from opx.ingestion.parsing.json_paths import compile_paths
-from opx.sources.pulling import object_name
+from opx.sources.storing import object_name
 from opx.streams.patterns import matches
 
 MAX_IDENTITY = 200

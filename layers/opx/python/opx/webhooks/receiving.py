@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.knowledge import KnowledgeModel
-from opx.errors import InvalidInputError, SecretNotFoundError
+from opx.errors import InvalidInputError, SecretNotFoundError, SourceUnavailableError
 from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.ports import Clock, ObjectStore
+from opx.ports import Clock
 from opx.ports.sources import Secrets, WebClient
 from opx.tables import DELIVERIES
 from opx.webhooks.answers import Answer
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 FOLDER = "webhooks"
 SNS_SECONDS = 5.0
-"""For fetching a certificate: SNS waits 15 seconds for an answer."""
+"""For fetching a certificate, and again for confirming: SNS waits 15 seconds for an answer."""
 
 
 class WebhookReceiver:
@@ -47,7 +47,6 @@ class WebhookReceiver:
         definitions: Mapping[str, WebhookDefinition],
         knowledge: KnowledgeModel,
         manager: IngestionManager,
-        store: ObjectStore,
         prefix: str,
         secrets: Secrets,
         memory: tuple[Deliveries, Order],
@@ -57,7 +56,6 @@ class WebhookReceiver:
         self._definitions = definitions
         self._knowledge = knowledge
         self._manager = manager
-        self._store = store
         self._prefix = prefix
         self._secrets = secrets
         self._deliveries, self._order = memory
@@ -131,17 +129,18 @@ class WebhookReceiver:
         if not change.time and verified.sent_at is not None:
             change = replace(change, time=moment(verified.sent_at, "the time"))
         document = f"{self._prefix}{DOCUMENTS_FOLDER}{definition.category}/{name}"
-        if not self._order.begin(document, change):
+        lease = self._order.begin(document, change)
+        if lease is None:
             return ""
         try:
             self._put(definition, change, name, document)
         finally:
-            self._order.end(document, change)
+            self._order.end(document, change, lease)
         return document
 
     def _put(self, definition: WebhookDefinition, change: Change, name: str, document: str) -> None:
         if change.deleted:
-            self._store.delete(document)
+            self._manager.delete_object(document)
             return
         tags = [*definition.tags, *change.metadata.get("tags", ())]
         known = {**change.metadata, "tags": list(dict.fromkeys(tags)), "source": name}
@@ -164,7 +163,6 @@ def receiver_of(services: Services) -> WebhookReceiver:
         definitions=load_webhooks(services.knowledge, Path(path) if path else None),
         knowledge=services.knowledge,
         manager=services.manager,
-        store=services.store,
         prefix=services.scope.prefix,
         secrets=services.secrets,
         memory=(Deliveries(table, services.clock), Order(table, services.clock)),
@@ -176,4 +174,9 @@ def receiver_of(services: Services) -> WebhookReceiver:
 def _open_web() -> WebClient:
     from opx.sources.web.client import open_web
 
-    return open_web(timeout=SNS_SECONDS)
+    return open_web(timeout=SNS_SECONDS, sleep=_no_time)
+
+
+def _no_time(seconds: float) -> None:
+    """Instead of a pause before another try: SNS sends its message again by itself, and doesn't wait that long."""
+    raise SourceUnavailableError("Amazon SNS doesn't give its certificate for now", seconds)

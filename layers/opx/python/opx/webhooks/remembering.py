@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from opx.domain.ids import stable_hash
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Absent, AllOf, AnyOf, Clock, Equals, LessThan, Table
 from opx.webhooks.payloads.shape import Change
+
+log = logging.getLogger(__name__)
 
 KEEP_DAYS = 90
 """How long a delivery is remembered. What is sent again later still can't replace what is newer: see `Order`."""
@@ -49,27 +53,33 @@ class Order:
         self._table = table
         self._clock = clock
 
-    def begin(self, document: str, change: Change) -> bool:
-        """Whether the change is to be written now: false if it is older than what is known, or is overtaken by a
-        deletion. Raises `StoreUnavailableError` while another delivery writes the document."""
+    def begin(self, document: str, change: Change) -> float | None:
+        """The lease under which the change is to be written now, for `end`; None if it is older than what is known, or
+        is overtaken by a deletion. Raises `StoreUnavailableError` while another delivery writes the document."""
         now = self._clock()
+        lease = now + LEASE_SECONDS
         free = LessThan("busyUntil", now)
         newer = AnyOf((LessThan("time", change.time), *self._as_new(change)))
         try:
             self._table.put(
-                {**self._item(document, change), "busyUntil": now + LEASE_SECONDS},
+                {**self._item(document, change), "busyUntil": lease},
                 condition=AnyOf((Absent(), AllOf((free, newer)))),
             )
         except ConditionFailedError as exc:
             known = self._table.get(self._key(document))
             if known is not None and known["busyUntil"] >= now:
                 raise StoreUnavailableError("another delivery about the same document is being taken in") from exc
-            return False
-        return True
+            return None
+        return lease
 
-    def end(self, document: str, change: Change) -> None:
-        """The change is written."""
-        self._table.put({**self._item(document, change), "busyUntil": FREE})
+    def end(self, document: str, change: Change, lease: float) -> None:
+        """The change is written. What another delivery noted after the lease was over stays."""
+        try:
+            self._table.put(
+                {**self._item(document, change), "busyUntil": FREE}, condition=Equals("busyUntil", lease)
+            )
+        except ConditionFailedError:
+            log.warning("a delivery took longer than %d seconds; another wrote %s meanwhile", LEASE_SECONDS, document)
 
     @staticmethod
     def _as_new(change: Change) -> tuple[Equals | AllOf, ...]:

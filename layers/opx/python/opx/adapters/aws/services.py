@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache, cached_property
 from typing import Any
 
+from opx.errors import ForbiddenAddressError
 from opx.ports import (
     ChunkCopies,
     Embedder,
@@ -63,8 +64,12 @@ class AwsServices(Services):
         return S3ObjectStore(self.settings.corpus_bucket, self._client("s3"))
 
     def foreign_bucket(self, name: str) -> ObjectStore:
+        """Raises `ForbiddenAddressError` for the corpus: a source that copied it would copy what is another client's,
+        and what it wrote itself."""
         from opx.adapters.aws.object_store import S3ObjectStore
 
+        if name == self.settings.corpus_bucket:
+            raise ForbiddenAddressError(f"{name} is the corpus itself: its documents are knowledge already")
         return S3ObjectStore(name, self._client("s3"))
 
     @cached_property

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDocument
+from opx.domain.ids import stable_hash
+from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ports.sources import WebReply
-from opx.sources.connector import Connector
+from opx.sources.connector import Connector, SourceTools
 from opx.sources.markdown import facts, joined, nested, one_line
 from opx.sources.standards.rfc_index import RfcEntry, read_index
 from opx.sources.standards.rfc_text import rfc_markdown
@@ -48,6 +49,10 @@ class RfcConnector(Connector[RfcOptions]):
 
     options_type = RfcOptions
 
+    def __init__(self, definition: SourceDefinition, options: RfcOptions, tools: SourceTools) -> None:
+        super().__init__(definition, options, tools)
+        self._known = tools.known
+
     @classmethod
     def rate_limit(cls, options: RfcOptions) -> RateLimit | None:  # noqa: ARG003
         """None is documented; the whole series takes an hour so."""
@@ -62,24 +67,33 @@ class RfcConnector(Connector[RfcOptions]):
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
         url = f"{self._base}/rfc-index.xml"
+        choice = self._choice()
         reply = self.web.get(url, conditional=not request.cursor, limit=_INDEX_BYTES)
+        if reply.not_modified and request.left.get("choice") != choice:
+            reply = self.web.get(url, limit=_INDEX_BYTES)
         if reply.gone:
             raise SourceRefusedError(f"{reply.url}: there is no index; set base_url", reply.status)
         if reply.not_modified:
-            yield Page()
+            yield Page(cursor={"choice": choice})
             return
-        mark = hashlib.sha256(reply.body).hexdigest()[:16]
+        mark = hashlib.sha256(reply.body + choice.encode()).hexdigest()[:16]
         chosen = self._chosen(read_index(reply.body, url))
         position = int(request.cursor.get("position", 0)) if request.cursor.get("index") == mark else 0
         for at in range(position, max(position + 1, len(chosen)), PAGE_DOCUMENTS):
             some = chosen[at : at + PAGE_DOCUMENTS]
-            yield self._page(some, {"index": mark, "position": at + len(some)}, last=at + PAGE_DOCUMENTS >= len(chosen))
+            cursor = {"index": mark, "choice": choice, "position": at + len(some)}
+            yield self._page(some, cursor, last=at + PAGE_DOCUMENTS >= len(chosen))
 
     @property
     def _base(self) -> str:
         return self.options.base_url.rstrip("/")
 
     # -- which
+
+    def _choice(self) -> str:
+        """A mark of the options that choose: with others, an index that did not change is gone through again."""
+        options = self.options
+        return stable_hash("rfcs", options.numbers, options.statuses, options.topics, options.obsolete)[:16]
 
     def _ranges(self) -> list[range]:
         return [self._range(told) for told in self.options.numbers]
@@ -109,8 +123,11 @@ class RfcConnector(Connector[RfcOptions]):
         documents: list[SourceDocument] = []
         unchanged: list[str] = []
         refused: list[Refused] = []
+        known = self._known([_key(entry) for entry in entries])
         for entry in entries:
             reply = self._text_of(entry.number, entry.mark) if entry.texts else None
+            if reply is not None and reply.not_modified and _key(entry) not in known:
+                reply = self._text_of(entry.number, entry.mark, conditional=False)
             if reply is not None and reply.not_modified:
                 unchanged.append(_key(entry))
             elif reply is not None and reply.gone:
@@ -119,10 +136,10 @@ class RfcConnector(Connector[RfcOptions]):
                 documents.append(rfc_document(entry, reply.text() if reply else "", self._base))
         return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor, complete=last)
 
-    def _text_of(self, number: int, mark: str) -> WebReply:
+    def _text_of(self, number: int, mark: str, *, conditional: bool = True) -> WebReply:
         """The text, unless it was sent with this mark before. Servers of files don't look at what follows `?`."""
         url = f"{self._base}/rfc/rfc{number}.txt"
-        return self.web.get(url, query={"entry": mark} if mark else None, conditional=bool(mark))
+        return self.web.get(url, query={"entry": mark} if mark else None, conditional=conditional and bool(mark))
 
 
 def rfc_document(entry: RfcEntry, text: str, base: str) -> SourceDocument:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -70,9 +71,9 @@ def target_of(url: str) -> Target:
     try:
         parts = parse_url(url.strip())
     except LocationParseError as exc:
-        raise ForbiddenAddressError(f"not an address on the web: {url[:200]!r}") from exc
+        raise ForbiddenAddressError(f"not an address on the web: {shown_address(url)!r}") from exc
     if parts.scheme not in PORTS or not parts.host or any(ord(letter) < 32 for letter in url.strip()):
-        raise ForbiddenAddressError(f"only http:// and https:// addresses can be fetched, not {_without_query(url)!r}")
+        raise ForbiddenAddressError(f"only http:// and https:// addresses can be fetched, not {shown_address(url)!r}")
     if parts.auth:
         raise ForbiddenAddressError(f"credentials in the address of {parts.host}: keep them as a secret of the source")
     return _target(parts)
@@ -84,8 +85,14 @@ def _target(parts: Url) -> Target:
     return Target(scheme, host, parts.port or PORTS[scheme], Url(path=parts.path, query=parts.query).request_uri)
 
 
-def _without_query(url: str) -> str:
-    return url.partition("?")[0][:200]
+def shown_address(text: str) -> str:
+    """An address as a message may have it, also one that can't be taken apart: without what may be a secret in it."""
+    start, slashes, rest = text.strip().partition("//")
+    scheme, rest = (start + slashes, rest) if slashes and "@" not in start else ("", text.strip())
+    bare, *others = re.split(r"[?#]", rest, maxsplit=1)
+    if others and "@" in others[0]:  # a query has it, or it is a password's question mark
+        return f"{scheme}..."
+    return (scheme + bare.rpartition("@")[2])[:200]
 
 
 class AddressBook:
@@ -116,7 +123,7 @@ class AddressBook:
         if not self.is_allowed(target) and not all(map(is_public, found)):
             raise ForbiddenAddressError(
                 f"{target.host} is not on the public internet, so nothing is fetched from {target.shown}; "
-                "if that is meant, list the host in the allowed hosts"
+                "if that is meant, list the host in OPX_ALLOWED_HOSTS (on AWS: -c allowed_hosts=...)"
             )
         return found
 

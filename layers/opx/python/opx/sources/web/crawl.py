@@ -10,6 +10,7 @@ from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ports.sources import PageMemory
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.web.addresses import shown_address
 from opx.sources.web.crawling import Crawl, CrawlingWeb, CrawlLimits
 from opx.sources.web.frontier import Frontier, Visit
 from opx.sources.web.robots import Robots
@@ -45,7 +46,7 @@ class CrawlOptions:
             raise InvalidInputError("a crawl needs an address to begin at: set `start` or `sitemaps`")
         for address in (*self.start, *self.sitemaps):
             if not page_url(address, ""):
-                raise InvalidInputError(f"not an address on the web: {address!r}; write https://host/path")
+                raise InvalidInputError(f"not an address on the web: {shown_address(address)!r}; write https://host/path")
         if self.requests_per_second <= 0 or self.max_pages < 1 or self.max_bytes < 1 or self.depth < 0:
             raise InvalidInputError("requests_per_second, max_pages and max_bytes must be above 0, depth at least 0")
 
@@ -63,6 +64,7 @@ class WebCrawl(Connector[CrawlOptions]):
         super().__init__(definition, options, tools)
         if not isinstance(tools.web, PageMemory):
             raise TypeError("a crawl needs a client that remembers pages")
+        self._known = tools.known
 
     @classmethod
     def rate_limit(cls, options: CrawlOptions) -> RateLimit:
@@ -82,6 +84,8 @@ class WebCrawl(Connector[CrawlOptions]):
             robots=Robots(self.web),
             limits=CrawlLimits(options.depth, options.max_pages, options.max_bytes),
             request=request,
+            known=self._known,
+            clock=self.clock,
         )
         yield from crawl.pages()
 

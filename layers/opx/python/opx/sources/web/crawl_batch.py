@@ -9,11 +9,15 @@ from opx.domain.sources import Page, Refused, SourceDocument
 
 BATCH_VISITS = 20
 BATCH_BYTES = 4 * 1024 * 1024
+BATCH_SECONDS = 60.0
+"""A site that wants a minute between two pages would else have a batch take longer than a function may run."""
 
 
 @dataclass(slots=True)
 class CrawlBatch:
-    """`visits` counts addresses, with and without a document; `size` is that of the documents."""
+    """`visits` counts addresses, with and without a document; `size` is that of the documents; it `began` with the first."""
+
+    began: float
 
     documents: list[SourceDocument] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
@@ -22,9 +26,9 @@ class CrawlBatch:
     visits: int = 0
     size: int = 0
 
-    @property
-    def full(self) -> bool:
-        return self.visits >= BATCH_VISITS or self.size >= BATCH_BYTES
+    def full(self, now: float) -> bool:
+        """Whether it should be given away, `now` being by the clock that `began` is by."""
+        return self.visits >= BATCH_VISITS or self.size >= BATCH_BYTES or now - self.began >= BATCH_SECONDS
 
     def page(self, cursor: dict[str, Any], *, complete: bool = False) -> Page:
         return Page(

@@ -1,13 +1,14 @@
 """One crawl: visits addresses breadth first, and gives what it finds away in batches that it can go on behind.
 
 A page that did not change is not sent again, yet its links have to be followed: they are noted with the page's
-validators. The notes also let an interrupted crawl find its way back to where it was without asking for anything.
+validators. The notes also let an interrupted crawl find its way back to where it was without asking for anything. They
+outlive the page's document, which is withdrawn while nothing links to it: then it is read whole again.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError, UnparsableDocumentError
 from opx.ports.sources import PageMemory, WebClient, WebReply
+from opx.ports.time import Clock
 from opx.sources.web.crawl_batch import CrawlBatch
 from opx.sources.web.files import HTML, extension_of
 from opx.sources.web.frontier import Frontier, Visit
@@ -51,6 +53,8 @@ class Crawl:
         robots: Robots,
         limits: CrawlLimits,
         request: PullRequest,
+        known: Callable[[Sequence[str]], Collection[str]],
+        clock: Clock,
     ) -> None:
         self._web = web
         self._frontier = frontier
@@ -58,6 +62,8 @@ class Crawl:
         self._robots = robots
         self._limits = limits
         self._since = request.since
+        self._known = known
+        self._clock = clock
         self._mark = stable_hash("crawl", frontier.seeds(), repr(limits), repr(scope))[:16]
         same = request.cursor.get("mark") == self._mark
         self._done = int(request.cursor.get("done", 0)) if same else 0
@@ -66,7 +72,7 @@ class Crawl:
         self._failures = 0
         self._digests: set[int] = set()
         self._deferred: set[int] = set()
-        self._batch = CrawlBatch()
+        self._batch = CrawlBatch(clock())
 
     def pages(self) -> Iterator[Page]:
         """Batches of what was found. Raises as `Connector.pull`, after what was found until then was given."""
@@ -74,6 +80,8 @@ class Crawl:
             if self._visited < self._done and not self._retraced(visit):
                 self._done = self._visited  # nothing is known of it any more: read on from here
             if self._visited >= self._done:
+                if not self._batch.visits:
+                    self._batch.began = self._clock()
                 try:
                     self._visit(visit)
                 except SourceUnavailableError:
@@ -81,12 +89,12 @@ class Crawl:
                     raise
                 self._batch.visits += 1
             self._visited += 1
-            if self._batch.full:
+            if self._batch.full(self._clock()):
                 yield self._taken()
         yield self._taken(complete=self._whole and not self._frontier.overflowed)
 
     def _taken(self, *, complete: bool = False) -> Page:
-        batch, self._batch = self._batch, CrawlBatch()
+        batch, self._batch = self._batch, CrawlBatch(self._clock())
         done = max(self._visited, self._done)
         return batch.page({"done": done, "mark": self._mark, "whole": self._whole}, complete=complete)
 
@@ -133,10 +141,13 @@ class Crawl:
         elif reply.not_modified:
             self._read(visit, self._web.get(visit.url, limit=self._limits.max_bytes))
         elif reply.gone:
-            self._batch.withdrawn += [known] if reply.status == 410 else []
-            self._web.note(visit.url, NOTHING)
+            self._gone(visit, known, reply)
         else:
             self._read(visit, reply)
+
+    def _gone(self, visit: Visit, key: str, reply: WebReply) -> None:
+        self._batch.withdrawn += [key] if reply.status == 410 else []
+        self._web.note(visit.url, NOTHING)
 
     def _refuse(self, visit: Visit, key: str, reason: str) -> None:
         """What it would have linked to isn't known, which may be more than is missed."""
@@ -152,9 +163,13 @@ class Crawl:
 
     def _unchanged(self, visit: Visit, notes: PageNotes) -> None:
         wanted = self._follow(visit, notes)
-        if wanted and not notes.put:  # another page had the same text, or this one named another address
+        if wanted and not (notes.put and self._known([notes.key])):
+            # another page had the same text, this one named another address, or its document was withdrawn
             reply = self._web.get(visit.url, limit=self._limits.max_bytes)
-            self._store(visit, *self._understood(visit, reply))
+            if reply.gone:
+                self._gone(visit, notes.key, reply)
+            else:
+                self._store(visit, *self._understood(visit, reply))
             return
         if wanted:
             self._batch.unchanged.append(notes.key)

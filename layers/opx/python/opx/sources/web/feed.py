@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import dropwhile, islice
 from typing import ClassVar
@@ -16,8 +16,9 @@ from opx.errors import (
     SourceUnavailableError,
     UnparsableDocumentError,
 )
-from opx.ports.sources import WebReply
+from opx.ports.sources import PageMemory, WebReply
 from opx.sources.connector import Connector, SourceTools
+from opx.sources.web.addresses import shown_address
 from opx.sources.web.feed_entries import FeedEntry, feed_entries
 from opx.sources.web.files import HTML, extension_of
 from opx.sources.web.robots import Robots
@@ -25,6 +26,9 @@ from opx.sources.web.urls import page_key, page_url
 
 BATCH = 100
 BATCH_OF_ARTICLES = 10
+_NO_VALIDATORS = {"etag": "", "last-modified": ""}
+"""Of a feed with an entry that could not be read: it is sent whole the next time, so that the entry is tried again."""
+
 _NOT_READ = (SourceUnavailableError, SourceRefusedError, SourceShapeError, ForbiddenAddressError)
 
 
@@ -42,7 +46,7 @@ class FeedOptions:
     def __post_init__(self) -> None:
         for address in self.urls:
             if not page_url(address, ""):
-                raise InvalidInputError(f"not an address on the web: {address!r}; write https://host/path")
+                raise InvalidInputError(f"not an address on the web: {shown_address(address)!r}; write https://host/path")
         if not self.urls or self.requests_per_second <= 0 or self.max_entries < 1 or self.max_bytes < 1:
             raise InvalidInputError("a feed needs `urls`; max_entries, max_bytes and requests_per_second above 0")
 
@@ -55,6 +59,7 @@ class WebFeed(Connector[FeedOptions]):
     def __init__(self, definition: SourceDefinition, options: FeedOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._robots = Robots(self.web)
+        self._known = tools.known
 
     @classmethod
     def rate_limit(cls, options: FeedOptions) -> RateLimit:
@@ -91,7 +96,10 @@ class WebFeed(Connector[FeedOptions]):
             entries = _behind(after, list(entries))
         size = BATCH_OF_ARTICLES if self.options.full_article else BATCH
         while batch := list(islice(entries, size)):
-            yield self._page(batch, since, {"feed": number, "after": batch[-1].key})
+            page = self._page(batch, since, {"feed": number, "after": batch[-1].key})
+            if page.refused and self.options.full_article and isinstance(self.web, PageMemory):
+                self.web.note(url, _NO_VALIDATORS)
+            yield page
         yield Page(cursor={"feed": number + 1})
 
     def _entries(self, reply: WebReply) -> Iterator[FeedEntry]:
@@ -103,8 +111,9 @@ class WebFeed(Connector[FeedOptions]):
         documents: list[SourceDocument] = []
         unchanged: list[str] = []
         refused: list[Refused] = []
+        known = self._known([entry.key for entry in entries]) if self.options.full_article else ()
         for entry in entries:
-            found = self._read(entry, since)
+            found = self._read(entry, since, known)
             if isinstance(found, SourceDocument):
                 documents.append(found)
             elif isinstance(found, Refused):
@@ -113,17 +122,21 @@ class WebFeed(Connector[FeedOptions]):
                 unchanged.append(entry.key)
         return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor)
 
-    def _read(self, entry: FeedEntry, since: str) -> SourceDocument | Refused | None:
+    def _read(self, entry: FeedEntry, since: str, known: Collection[str]) -> SourceDocument | Refused | None:
         """The entry's document, why there is none, or None if it is as it was."""
         if not (self.options.full_article and entry.link):
             return _from_feed(entry)
-        if since and entry.changed and entry.changed < since:
+        if entry.key in known and since and entry.changed and entry.changed < since:
             return None
         try:
             if not self._robots.allows(entry.link):
                 return _from_feed(entry)
             reply = self.web.get(entry.link, conditional=True, limit=self.options.max_bytes)
-            return None if reply.not_modified else _from_article(entry, reply)
+            if reply.not_modified and entry.key in known:
+                return None
+            if reply.not_modified:
+                reply = self.web.get(entry.link, limit=self.options.max_bytes)
+            return _from_article(entry, reply)
         except SourceUnavailableError as exc:
             if exc.retry_after:
                 raise

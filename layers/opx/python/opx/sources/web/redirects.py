@@ -22,7 +22,7 @@ def redirected(message: Message, reply: Reply) -> Message:
     try:
         there = target_of(urljoin(here.url, reply.headers["location"]))
     except ValueError as exc:
-        raise SourceRefusedError(f"{here.shown}: redirected to what is no address: {exc}", reply.status) from exc
+        raise SourceRefusedError(f"{here.shown}: redirected to what is no address", reply.status) from exc
     if message.method == "POST" and reply.status not in (307, 308):
         raise SourceRefusedError(f"{here.shown}: redirected to {there.shown}; set that address", reply.status)
     if _same_party(here, there):

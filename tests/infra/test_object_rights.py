@@ -1,0 +1,158 @@
+"""What functions ask of AWS when they put and delete documents, against what their roles may do.
+
+The adapters run on doubles that allow everything, so that the calls are recorded and looked up in the templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from opx.adapters.aws.object_store import PART_BYTES
+from opx.bootstrap import bootstrap
+from opx.services import Services
+from opx.settings import Settings
+from opx.tables import DELIVERIES
+from opx.webhooks.answers import answer
+from opx.webhooks.receiving import receiver_of
+from tests.aws.tables import create_table
+from tests.infra.templates import Assembly, listed
+from tests.infra.test_ingestion import BUCKET
+from tests.unit.webhook_support import KNOWLEDGE, NOW, SecretsInMemory, an_issue, github
+
+Pair = tuple[str, str]
+NAME = "corpus"
+TABLES = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/"
+LONG = [f"a tag of some length, number {number} of many" for number in range(40)]
+CATEGORY = "web/github_issues"
+
+ACTIONS = {
+    "AbortMultipartUpload": ("AbortMultipartUpload",),
+    "CompleteMultipartUpload": ("PutObject",),
+    "CreateMultipartUpload": ("PutObject",),
+    "DeleteObject": ("DeleteObject",),
+    "GetObject": ("GetObject", "ListBucket"),
+    "HeadObject": ("GetObject", "ListBucket"),
+    "ListObjectsV2": ("ListBucket",),
+    "PutObject": ("PutObject",),
+    "UploadPart": ("PutObject",),
+}
+"""Of S3, after "Required permissions for Amazon S3 API operations". Without listing, a missing object is a 403."""
+
+
+@dataclass
+class Account:
+    """An account in memory, and what was asked of it: actions and resources."""
+
+    session: boto3.Session
+    asked: set[Pair] = field(default_factory=set)
+
+    def client(self, service: str, **_: object) -> Any:
+        client: Any = self.session.client(service)  # type: ignore[call-overload]
+        client.meta.events.register(f"provide-client-params.{service}", self._note)
+        return client
+
+    def _note(self, params: Mapping[str, Any], model: Any, **_: object) -> None:
+        if "TableName" in params:
+            self.asked.add((f"dynamodb:{model.name}", TABLES + params["TableName"]))
+            return
+        for action in ACTIONS[model.name]:
+            resource = BUCKET if action == "ListBucket" else f"{BUCKET}/{params['Key']}"
+            self.asked.add((f"s3:{action}", resource))
+
+
+@pytest.fixture
+def account(aws: boto3.Session) -> Account:
+    aws.client("s3").create_bucket(Bucket=NAME, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    create_table(aws.client("dynamodb"), DELIVERIES, "dev-")
+    return Account(aws)
+
+
+@pytest.fixture(params=["", "acme"], ids=["for everyone", "for a client"])
+def services(account: Account, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Services]:
+    file = tmp_path / "knowledge.yaml"
+    file.write_text(KNOWLEDGE)
+    settings = Settings(
+        backend="aws", corpus_bucket=NAME, table_prefix="dev-", knowledge_file=str(file), client_id=request.param
+    )
+    with bootstrap(settings, clock=lambda: NOW, secrets=SecretsInMemory(), _client=account.client) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def deployed(make: Callable[..., Assembly]) -> Assembly:
+    return make(webhooks="true")
+
+
+def allowed(assembly: Assembly, stack: str, role: str) -> set[Pair]:
+    """What the role whose logical id begins so may do."""
+    return {
+        (action, resource)
+        for policy in assembly.resources(stack, "IAM::Policy").values()
+        if any(str(name).strip("<>").startswith(role) for name in policy["Roles"])
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    }
+
+
+def refused(asked: set[Pair], rights: set[Pair]) -> set[Pair]:
+    """What was asked for and is not among the rights, whose resources may have wildcards."""
+    return {
+        (action, resource)
+        for action, resource in asked
+        if not any(action == may and fnmatchcase(resource, pattern) for may, pattern in rights)
+    }
+
+
+def put_and_delete(services: Services) -> None:
+    """All that is done with documents of sources, streams and callers of the API."""
+    manager = services.manager
+    for metadata in ({}, {}, {"tags": LONG}, {}):
+        key = manager.put_document(CATEGORY, "# A", {"source": "a.md", **metadata})
+    manager.put_document(CATEGORY, "# A", {"source": "a.md", "tags": LONG})
+    manager.delete_object(key)
+
+
+def deliver(services: Services) -> None:
+    """A document, its update, one with metadata beside it, and its end."""
+    receiver = receiver_of(services)
+    many = [{"name": f"label {number} " + "x" * 52} for number in range(20)]
+    told = [
+        answer(lambda: receiver, github(an_issue(action, f"2026-01-02T1{hour}:00:00Z", labels=labels)))
+        for hour, (action, labels) in enumerate(
+            [("opened", []), ("edited", []), ("labeled", many), ("unlabeled", []), ("labeled", many), ("deleted", [])]
+        )
+    ]
+    assert [found.status for found in told] == [202] * 6
+
+
+@pytest.mark.parametrize(
+    ("stack", "role"), [("sources", "PullSourcesRole"), ("api", "ManageKnowledgeRole")], ids=["sources", "api"]
+)
+def test_who_puts_documents_may_do_all_that_it_takes(
+    deployed: Assembly, account: Account, services: Services, stack: str, role: str
+) -> None:
+    put_and_delete(services)
+    assert {"s3:DeleteObject", "s3:GetObject", "s3:ListBucket", "s3:PutObject"} == {action for action, _ in account.asked}
+    assert refused(account.asked, allowed(deployed, stack, role)) == set()
+
+
+def test_sources_may_upload_in_parts(deployed: Assembly, account: Account, services: Services) -> None:
+    services.manager.put_document(CATEGORY, b"x" * PART_BYTES, {"source": "large.pdf"})
+    assert any(action == "s3:GetObject" and resource.endswith("large.pdf") for action, resource in account.asked)
+    assert refused(account.asked, allowed(deployed, "sources", "PullSourcesRole")) == set()
+
+
+def test_the_receiver_of_webhooks_may_do_all_that_a_delivery_takes(
+    deployed: Assembly, account: Account, services: Services
+) -> None:
+    deliver(services)
+    assert any(resource.endswith(".metadata.json") and action == "s3:DeleteObject" for action, resource in account.asked)
+    assert refused(account.asked, allowed(deployed, "webhooks", "ReceiveWebhookRole")) == set()
