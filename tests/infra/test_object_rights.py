@@ -123,7 +123,7 @@ def put_and_delete(services: Services) -> None:
 def deliver(services: Services) -> None:
     """A document, its update, one with metadata beside it, and its end."""
     receiver = receiver_of(services)
-    many = [{"name": f"label {number} " + "x" * 52} for number in range(20)]
+    many = [{"name": f"label {number} " + "ü" * 52} for number in range(20)]
     told = [
         answer(lambda: receiver, github(an_issue(action, f"2026-01-02T1{hour}:00:00Z", labels=labels)))
         for hour, (action, labels) in enumerate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,7 +10,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SecretNotFoundError
 from opx.ports.sources import WebClient
-from opx.sources.connector import Connector, SourceTools, read_options
+from opx.sources.connector import Connector, SourceTools, nothing_known, read_options
 from opx.sources.registry import connector_type
 from tests.doubles.fake_time import FakeTime
 
@@ -28,11 +28,17 @@ class SomeSecrets:
 
 
 def a_connector(
-    kind: str, web: WebClient, options: Mapping[str, Any], *, time: FakeTime | None = None, **secrets: str
+    kind: str,
+    web: WebClient,
+    options: Mapping[str, Any],
+    *,
+    time: FakeTime | None = None,
+    known: Callable[[Sequence[str]], Collection[str]] = nothing_known,
+    **secrets: str,
 ) -> Connector[Any]:
     found = connector_type(kind)
     definition = SourceDefinition("feed", kind, "security/cve", Tier.SPECIALIZED, options=options)
-    tools = SourceTools(web, SomeSecrets(**secrets), (time or FakeTime()).clock)
+    tools = SourceTools(web, SomeSecrets(**secrets), (time or FakeTime()).clock, known)
     return found(definition, read_options(found.options_type, options, of="feed"), tools)
 
 

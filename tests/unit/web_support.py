@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
 from opx.domain.knowledge import Tier
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, SourceTools, nothing_known
 from opx.sources.registry import checked_options, connector_type
 from opx.sources.web.client import HttpWeb
 from tests.doubles.fake_time import FakeTime
@@ -20,19 +20,28 @@ class NoSecrets:
         raise AssertionError(name)
 
 
-def a_source(kind: str, web: HttpWeb, **options: Any) -> Connector[Any]:
+def a_source(
+    kind: str,
+    web: HttpWeb,
+    *,
+    known: Callable[[Sequence[str]], Collection[str]] = nothing_known,
+    time: FakeTime | None = None,
+    **options: Any,
+) -> Connector[Any]:
     definition = SourceDefinition("any", kind, "cloud", Tier.SPECIALIZED, options=options)
-    tools = SourceTools(web, NoSecrets(), FakeTime().clock)
+    tools = SourceTools(web, NoSecrets(), (time or FakeTime()).clock, known)
     return connector_type(kind)(definition, checked_options(definition), tools)
 
 
 class Pulls:
-    """Pulls of a source from one site, with what a puller keeps in between: validators, once a page is stored."""
+    """Pulls of a source from one site, with what a puller keeps in between, once a page is stored: validators, and which
+    keys it took in."""
 
     def __init__(self, site: MisbehavingSite, kind: str, **options: Any) -> None:
         self.site = site
         self.time = FakeTime()
         self.validators = MemoryValidators()
+        self.taken: set[str] = set()
         self._kind = kind
         self._options = options
 
@@ -48,7 +57,11 @@ class Pulls:
     def pull_lazily(self, request: PullRequest = PullRequest()) -> Iterator[Page]:  # noqa: B008
         """A page is stored before it is given."""
         with closing(a_web(self.site, time=self.time, validators=self.validators)) as web:
-            for page in a_source(self._kind, web, **self._options).pull(request):
+            source = a_source(self._kind, web, known=self.taken.intersection, time=self.time, **self._options)
+            for page in source.pull(request):
+                assert self.taken.issuperset(page.unchanged)
+                self.taken.update(document.key for document in page.documents)
+                self.taken.difference_update(page.withdrawn)
                 web.commit_validators()
                 yield page
 

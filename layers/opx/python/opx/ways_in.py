@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from opx.services import Services
     from opx.sources.control import SourceControl
 
-LOCAL_WEBHOOKS = "http://127.0.0.1:8321"
 BUCKET = "s3://"
 WATCHED_SHARE = 0.99
 """Of a directory that can be listed, files that are gone are gone; one that is empty is rather not mounted."""
@@ -44,8 +43,8 @@ class WaysIn:
 
     @property
     def webhook_url(self) -> str:
-        """Where webhooks arrive, without a path."""
-        return self._services.settings.webhook_url or LOCAL_WEBHOOKS
+        """Where webhooks arrive, without a path; "" for this machine."""
+        return self._services.settings.webhook_url
 
     def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
         """See `IngestionManager.register_source`."""

@@ -12,6 +12,7 @@ from opx.errors import InvalidInputError, SourceRefusedError
 from opx.sources.connector import Connector
 
 PAGE_BYTES = 16 * 1024 * 1024
+MAX_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,15 @@ class DirectoryOptions:
 
     def __post_init__(self) -> None:
         parts = self.pattern.split("/")
-        if not all(parts) or ".." in parts or any("**" in part and part != "**" for part in parts):
+        if not set(parts) - {"."} or not all(map(_is_part, parts)):
             raise InvalidInputError(
                 f"pattern {self.pattern!r}: write a name such as *.md, or a path below `path` such as docs/**/*.md"
             )
+
+
+def _is_part(part: str) -> bool:
+    """Whether a part of a pattern stays below the folder, and is one that pathlib takes."""
+    return 0 < len(part) <= MAX_NAME and part != ".." and (part == "**" or "**" not in part)
 
 
 class Directory(Connector[DirectoryOptions]):
