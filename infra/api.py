@@ -222,11 +222,11 @@ def _source_rights(names: Names) -> list[iam.PolicyStatement]:
 
 def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
     """Who puts with a signed address does so with this role's rights. Listing is for telling a missing object (404)
-    from a forbidden one (403)."""
+    from a forbidden one (403), and for whether a bucket that is a source can be read."""
     bucket = names.corpus_arn
     objects = [f"{bucket}/{folder}" for folder in _DOCUMENT_FOLDERS]
     return [
-        rights.allow(["s3:ListBucket"], bucket),
+        rights.allow(["s3:ListBucket"], bucket, *names.source_bucket_arns),
         rights.allow(["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *objects),
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:DeleteItem", "dynamodb:PutItem")),

@@ -122,3 +122,9 @@ class Names:
     @property
     def corpus_arn(self) -> str:
         return f"arn:{Aws.PARTITION}:s3:::{self.corpus_bucket}"
+
+    @property
+    def source_bucket_arns(self) -> list[str]:
+        """Of other buckets, those that may be sources."""
+        listed = self.deployment.source_buckets.split(",")
+        return [f"arn:{Aws.PARTITION}:s3:::{name.strip()}" for name in listed if name.strip()]

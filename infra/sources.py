@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws, CfnOutput, Duration, Environment, Stack
+from aws_cdk import CfnOutput, Duration, Environment, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_scheduler as scheduler
@@ -121,22 +121,17 @@ class SourcesStack(Stack):
         for folder in _DOCUMENT_FOLDERS:
             acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
         rights.acknowledge_secrets(function.role, names)
-        for arn in _source_buckets(names):
+        for arn in names.source_bucket_arns:
             acknowledge_wildcard(function.role, f"{arn}/*", "which of its objects are taken is up to the source")
         return function
 
 
-def _source_buckets(names: Names) -> list[str]:
-    """The ARNs of buckets that may be sources."""
-    listed = names.deployment.source_buckets.split(",")
-    return [f"arn:{Aws.PARTITION}:s3:::{name.strip()}" for name in listed if name.strip()]
-
-
 def _rights(names: Names, pulls: str) -> list[iam.PolicyStatement]:
-    """Listing is for telling a missing object (404) from a forbidden one (403)."""
+    """Of the corpus, what is there beside a document is looked up, and a document that was uploaded in parts. Listing is
+    for telling a missing object (404) from a forbidden one (403)."""
     bucket = names.corpus_arn
     objects = [f"{bucket}/{folder}" for folder in _DOCUMENT_FOLDERS]
-    sources = _source_buckets(names)
+    sources = names.source_bucket_arns
     return [
         rights.allow(["s3:ListBucket"], bucket, *sources),
         *([rights.allow(["s3:GetObject"], *(f"{arn}/*" for arn in sources))] if sources else []),

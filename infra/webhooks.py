@@ -23,6 +23,7 @@ from infra.constructs.keeping import removal_policy
 from infra.constructs.use_case_function import LOG_RETENTION, FunctionSpec, UseCaseFunction
 from infra.names import Names
 from infra.retrieval import configured_identity
+from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.knowledge_file import load_knowledge
 from opx.tables import DELIVERIES
 from opx.webhooks.definitions import WebhookDefinition, load_webhooks
@@ -44,6 +45,7 @@ RECEIVE_WEBHOOK = FunctionSpec(
 )
 
 _FOLDERS = (f"documents/*/{FOLDER}/*", f"clients/*/documents/*/{FOLDER}/*")
+_SIDECARS = tuple(folder + SIDECAR_SUFFIX for folder in _FOLDERS)
 _FOLDER_REASON = "objects have no names known at deployment; the folders are those of deliveries"
 _NO_AUTHORIZER = (
     "services that deliver have no credentials of AWS: the function verifies the signature of each delivery before it "
@@ -161,15 +163,19 @@ def _function(scope: Construct, names: Names, source: LayerSource, secrets: list
         rights=_rights(names, secrets),
         concurrency=CONCURRENCY if names.deployment.query_concurrency else 0,
     )
-    for folder in _FOLDERS:
+    for folder in (*_FOLDERS, *_SIDECARS):
         acknowledge_wildcard(found.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
     return found
 
 
 def _rights(names: Names, secrets: list[str]) -> list[iam.PolicyStatement]:
-    """Nothing can be read but what tells deliveries apart, and the secrets."""
+    """Nothing can be read but what tells deliveries apart, the secrets, and metadata beside its own documents, which
+    each put looks up. Listing is for telling a missing object (404) from a forbidden one (403)."""
+    bucket = names.corpus_arn
     found = [
-        rights.allow(["s3:DeleteObject", "s3:PutObject"], *(f"{names.corpus_arn}/{folder}" for folder in _FOLDERS)),
+        rights.allow(["s3:ListBucket"], bucket),
+        rights.allow(["s3:DeleteObject", "s3:PutObject"], *(f"{bucket}/{folder}" for folder in _FOLDERS)),
+        rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _SIDECARS)),
         rights.on_tables(names, (DELIVERIES,), ("dynamodb:GetItem", "dynamodb:PutItem")),
     ]
     if secrets:

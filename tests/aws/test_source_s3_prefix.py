@@ -119,6 +119,18 @@ def test_what_is_no_name_of_a_bucket_is_refused(client: S3Client, bucket: str) -
         connector(client, bucket)
 
 
+def test_the_corpus_itself_is_no_source() -> None:
+    with bootstrap(Settings(backend="aws", corpus_bucket=BUCKET), _client=never) as services:
+        own = a_connector("s3_prefix", tools={"buckets": services.foreign_bucket}, bucket=BUCKET)
+        with pytest.raises(InvalidInputError, match="is the corpus itself"):
+            pulled(own)
+        assert "is the corpus itself" in own.check().reason
+
+
+def never(*_: object, **__: object) -> Any:
+    raise AssertionError("nothing is asked")
+
+
 def test_on_one_machine_buckets_are_not_read(tmp_path: Any) -> None:
     with bootstrap(Settings(home=str(tmp_path))) as services:
         mailbox = a_connector("s3_prefix", tools={"buckets": services.foreign_bucket}, bucket="team-notes")

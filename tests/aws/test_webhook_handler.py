@@ -1,4 +1,4 @@
-"""The function that takes deliveries in, on the AWS adapters: only what its role may do is needed."""
+"""The function that takes deliveries in, on the AWS adapters."""
 
 from __future__ import annotations
 

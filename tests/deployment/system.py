@@ -29,6 +29,10 @@ from tests.deployment.engines import INDEX, Engine
 from tests.doubles.bedrock import BedrockDouble
 
 Found = TypeVar("Found")
+SETTLE_SECONDS = 4.0
+"""The emulator gives workers of the old configuration two seconds to end, and then takes the folder away that one which is
+started meanwhile was to run in: with large layers that is likely."""
+
 WAIT_SECONDS = 45.0
 INGEST, RETRIEVE = "ingest_documents", "retrieve_knowledge"
 
@@ -183,6 +187,7 @@ class System:
         eventually(
             lambda: self.functions.get_function_configuration(FunctionName=name)["LastUpdateStatus"] == "Successful"
         )
+        time.sleep(SETTLE_SECONDS)
 
     @contextmanager
     def denied(self, use_case: str, action: str) -> Iterator[None]:

@@ -26,7 +26,8 @@ RETRIEVE = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:
 def tokens(make: Callable[..., Assembly]) -> Assembly:
     """The other choices, all in one: synthesising takes seconds."""
     audience = {"api_auth": "jwt", "jwt_issuer": ISSUER, "jwt_audience": "cli, console"}
-    return make(**audience, query_concurrency="0", snapstart="false", client_id="acme", project_id="shop")
+    others = {"client_id": "acme", "project_id": "shop", "source_buckets": "docs-of-ops"}
+    return make(**audience, **others, query_concurrency="0", snapstart="false")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +109,13 @@ def test_this_api_alone_may_call_the_functions(default: Assembly) -> None:
         assert permission["Principal"] == "apigateway.amazonaws.com"
         assert permission["SourceAccount"] == "<AWS::AccountId>"
         assert permission["SourceArn"] == f"arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:<{api}>/*"
+
+
+def test_whether_a_bucket_can_be_a_source_is_asked_of_the_buckets_that_may_be(
+    tokens: Assembly, default: Assembly
+) -> None:
+    assert ("s3:ListBucket", "arn:<AWS::Partition>:s3:::docs-of-ops") in rights(tokens, "api")
+    assert not [resource for _, resource in rights(default, "api") if "docs-of-ops" in resource]
 
 
 class TestStage:

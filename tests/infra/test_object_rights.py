@@ -87,7 +87,7 @@ def services(account: Account, tmp_path: Path, request: pytest.FixtureRequest) -
 
 @pytest.fixture(scope="module")
 def deployed(make: Callable[..., Assembly]) -> Assembly:
-    return make(webhooks="true")
+    return make(webhooks="true", stream_arns="arn:aws:sqs:eu-central-1:123456789012:incidents")
 
 
 def allowed(assembly: Assembly, stack: str, role: str) -> set[Pair]:
@@ -134,13 +134,16 @@ def deliver(services: Services) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stack", "role"), [("sources", "PullSourcesRole"), ("api", "ManageKnowledgeRole")], ids=["sources", "api"]
+    ("stack", "role"),
+    [("sources", "PullSourcesRole"), ("streams", "ConsumeStreamRole"), ("api", "ManageKnowledgeRole")],
 )
 def test_who_puts_documents_may_do_all_that_it_takes(
     deployed: Assembly, account: Account, services: Services, stack: str, role: str
 ) -> None:
     put_and_delete(services)
-    assert {"s3:DeleteObject", "s3:GetObject", "s3:ListBucket", "s3:PutObject"} == {action for action, _ in account.asked}
+    assert {"s3:DeleteObject", "s3:GetObject", "s3:ListBucket", "s3:PutObject"} == {
+        action for action, _ in account.asked
+    }
     assert refused(account.asked, allowed(deployed, stack, role)) == set()
 
 
@@ -154,5 +157,7 @@ def test_the_receiver_of_webhooks_may_do_all_that_a_delivery_takes(
     deployed: Assembly, account: Account, services: Services
 ) -> None:
     deliver(services)
-    assert any(resource.endswith(".metadata.json") and action == "s3:DeleteObject" for action, resource in account.asked)
+    assert any(
+        resource.endswith(".metadata.json") and action == "s3:DeleteObject" for action, resource in account.asked
+    )
     assert refused(account.asked, allowed(deployed, "webhooks", "ReceiveWebhookRole")) == set()

@@ -89,13 +89,16 @@ def test_each_is_logged_without_its_address_which_may_have_a_token(open_to_other
 
 
 def test_the_function_may_do_exactly_this(open_to_others: Assembly) -> None:
-    """It can't read documents, list them, or read a secret that no webhook has."""
+    """It can't read documents, or a secret that no webhook has. Their names it can list, as each put looks for metadata
+    beside the document."""
     function = open_to_others.only("webhooks", "Lambda::Function")
     logs = f"<{function['LoggingConfig']['LogGroup'].strip('<>')}.Arn>"
     deliveries = {f"{BUCKET}/documents/*/webhooks/*", f"{BUCKET}/clients/*/documents/*/webhooks/*"}
     assert rights(open_to_others, "webhooks") == (
         pairs("logs:CreateLogStream PutLogEvents", {logs})
+        | pairs("s3:ListBucket", {BUCKET})
         | pairs("s3:DeleteObject PutObject", deliveries)
+        | pairs("s3:GetObject", {f"{each}.metadata.json" for each in deliveries})
         | pairs("dynamodb:GetItem PutItem", table_arns(DELIVERIES))
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
     )

@@ -68,6 +68,9 @@ class Corpus:
             self.refused.update({one.key: one.reason for one in page.refused})
             self.last = page
 
+    def known(self, keys: Sequence[str]) -> Collection[str]:
+        return self.documents.keys() & set(keys)
+
     def text(self, key: str) -> str:
         content = self.documents[key].content
         assert isinstance(content, str)

@@ -132,7 +132,7 @@ class TestDocument:
         assert isinstance(content, dict)
         assert content["conclusions"] == ["One."]
 
-    @pytest.mark.parametrize("identity", ["../x", "a/b", "ä", "x" * 300, ".hidden", "a b"])
+    @pytest.mark.parametrize("identity", ["../x", "a/b", "ä", "x" * 300, ".hidden", "a b", "run.metadata"])
     def test_an_odd_id_is_a_plain_name_and_the_same_each_time(self, rules: EvidenceRules, identity: str) -> None:
         names = {evidence_document(rules, {**RUN, "evidence_id": identity}).metadata["source"] for _ in range(2)}
         (name,) = names

@@ -216,9 +216,57 @@ class TestPrivateKeys:
         masked, findings = mask(pem(body))
         assert (masked, len(findings)) == (findings[0].mask, 1)
 
-    def test_fingerprint_does_not_depend_on_how_it_is_indented(self) -> None:
-        indented = pem(KEY_BODY).replace("\n", "\n  ")
-        assert mask(pem(KEY_BODY))[1][0].fingerprint == mask(indented)[1][0].fingerprint
+    @pytest.mark.parametrize("separator", ["\n  ", "\r\n", "\\n", "\\\\r\\\\n", " ", '\\n" + "'])
+    def test_fingerprint_does_not_depend_on_how_its_lines_are_separated(self, separator: str) -> None:
+        separated = pem(KEY_BODY).replace("\n", separator)
+        assert mask(pem(KEY_BODY))[1][0].fingerprint == mask(separated)[1][0].fingerprint
+
+    @pytest.mark.parametrize("ends", [True, False])
+    @pytest.mark.parametrize(
+        "form",
+        [
+            "{}",
+            "```\n{}\n```",
+            "| key | {} |",
+            "<pre>\n{}\n</pre>",
+        ],
+    )
+    @pytest.mark.parametrize("separator", ["\n", "\r\n", "\\n", "\\r\\n", "\\\\n", " ", "", "\n\n", "\n    ", "\n> "])
+    def test_a_key_is_masked_however_its_lines_are_separated(self, separator: str, form: str, ends: bool) -> None:
+        lines = pem(KEY_BODY + "\n" + any_token(17)).splitlines()
+        text = form.format(separator.join(lines if ends else lines[:-1]))
+        masked, findings = mask(f"before\n{text}\n\nText that comes after the key\n")
+        assert [finding.kind for finding in findings] == ["private-key"]
+        assert not any(line in masked for line in KEY_BODY.splitlines())
+        assert masked.startswith("before\n")
+        assert masked.endswith("Text that comes after the key\n")
+
+    @pytest.mark.parametrize("prefix", ["{} ", "{:>4}  ", "{}\t"])
+    def test_a_key_with_numbers_before_its_lines_is_masked(self, prefix: str) -> None:
+        begin, *body, end = pem(KEY_BODY).splitlines()
+        numbered = "\n".join(prefix.format(number) + line for number, line in enumerate(body, start=2))
+        masked, (finding,) = mask(f"{begin}\n{numbered}\n{end}\n")
+        assert masked == f"{finding.mask}\n"
+
+    @pytest.mark.parametrize(
+        "prose",
+        [
+            "Restart both load balancers one after the other and watch the pool",
+            "Copy the backup over the file and restart nginx on every node again\n\nThen tell the network team",
+            "## Roll back\n\nStop the service on all 3 nodes and copy the Backup of the file over it",
+            "> Ask the Network team for the file of all 3 nodes and never send it by mail",
+            "* nginx\n* haproxy\n* postgres\n* prometheus\n* grafana\n* elasticsearch\n* kubernetes",
+            "\n".join("Restart both load balancers one after the other and watch pool 1" for _ in range(40)),
+        ],
+    )
+    @pytest.mark.parametrize("fence", ["```\n{}\n```", "    {}\n", "`{}`", "{}"])
+    def test_prose_after_a_mention_of_a_key_stays(self, fence: str, prose: str) -> None:
+        text = f"The file begins with\n\n{fence.format('-----BEGIN RSA PRIVATE KEY-----')}\n\n{prose}\n"
+        assert mask(text) == (text, ())
+
+    def test_prose_between_the_first_and_the_last_line_of_a_key_stays(self) -> None:
+        text = pem("Here come some lines of base64 and all of them are as long as the first one but 4")
+        assert mask(text) == (text, ())
 
     def test_a_token_after_a_key_is_masked_too(self) -> None:
         assert kinds(f"{pem(KEY_BODY)}\n{ISSUED['npm-token']}\n") == ["private-key", "npm-token"]

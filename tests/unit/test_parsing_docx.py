@@ -81,6 +81,16 @@ def test_a_table_within_a_cell_becomes_text() -> None:
     assert read(a_docx(outer), "a.docx").text == "| Hosts | db1, primary / db2, replica |\n| --- | --- |\n"
 
 
+def test_a_cell_over_several_rows_stands_in_each_of_them() -> None:
+    def cell(text: str, merge: str = "") -> str:
+        return f"<w:tc><w:tcPr>{merge}</w:tcPr>{w_paragraph(text)}</w:tc>"
+
+    first = cell("db1", '<w:vMerge w:val="restart"/>') + cell("in")
+    rows = (cell("Host") + cell("Port"), first, cell("", "<w:vMerge/>") + cell("out"))
+    table = "<w:tbl>" + "".join(f"<w:tr>{row}</w:tr>" for row in rows) + "</w:tbl>"
+    assert read(a_docx(table), "a.docx").text.endswith("| db1 | in |\n| db1 | out |\n")
+
+
 def test_a_document_without_text_is_refused() -> None:
     assert "no text in it" in refused(a_docx(w_table(["", ""])), "a.docx")
 

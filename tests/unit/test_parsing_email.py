@@ -121,3 +121,77 @@ def test_a_broken_message_within_a_message_does_not_keep_the_rest_from_being_rea
     found = read(raw + b"Content-Type: message/rfc822\n\n" + inner + b"--x--\n", "a.eml")
     assert "the text" in found.text
     assert "inner text" in found.text
+
+
+def in_parts(kind: str, *parts: tuple[str, str]) -> bytes:
+    """A message of text parts, each given with its type."""
+    within = "".join(f"--x\nContent-Type: {each}\n\n{text}\n" for each, text in parts)
+    return f"Subject: a\nMIME-Version: 1.0\nContent-Type: {kind}; boundary=x\n\n{within}--x--\n".encode()
+
+
+def test_a_footer_in_plain_text_does_not_hide_the_html_before_it() -> None:
+    raw = in_parts("multipart/mixed", ("text/html", "<p>Promote the <b>replica</b>.</p>"), ("text/plain", "ops list"))
+    assert read(raw, "a.eml").text == "Promote the **replica**.\n\nops list\n"
+
+
+def test_alternatives_are_chosen_from_where_they_are_within_other_parts() -> None:
+    inner = "--y\nContent-Type: text/plain\n\nsame\n--y\nContent-Type: text/html\n\n<p>same, rich</p>\n--y--"
+    parts = (("multipart/alternative; boundary=y", inner), ("text/html", "<p>more</p>"))
+    assert read(in_parts("multipart/mixed", *parts), "a.eml").text == "same\n\nmore\n"
+
+
+def test_an_attachment_of_an_alternative_that_is_not_chosen_is_kept() -> None:
+    inner = "--y\nContent-Type: text/html\n\n<p>rich</p>\n--y\nContent-Type: text/csv\n\na,b\n1,2\n--y--"
+    parts = (("text/plain", "plain"), ("multipart/mixed; boundary=y", inner))
+    text = read(in_parts("multipart/alternative", *parts), "a.eml").text
+    assert text.startswith("plain\n\n## Attachment: attachment 1.csv")
+    assert "rich" not in text
+
+
+def test_two_dashes_without_a_blank_are_no_mark_of_a_signature() -> None:
+    assert "systemctl restart x" in body_markdown("Run this:\n--\nsystemctl restart x\n", "")
+
+
+def test_the_fields_of_a_report_on_delivery_are_kept() -> None:
+    status = "Reporting-MTA: dns; mx.example\n\nFinal-Recipient: rfc822; ann@example.org\nStatus: 5.1.1\n"
+    parts = (("text/plain", "It could not be delivered."), ("message/delivery-status", status))
+    text = read(in_parts("multipart/report", *parts), "a.eml").text
+    assert text.startswith("It could not be delivered.\n\nReporting-MTA: dns; mx.example\n\nFinal-Recipient")
+    assert "Status: 5.1.1" in text
+
+
+@pytest.mark.parametrize("kind", ["message/delivery-status", "message/disposition-notification"])
+def test_a_message_that_is_all_report_is_read(kind: str) -> None:
+    assert "Status: 5.1.1" in read(f"Subject: a\nContent-Type: {kind}\n\nStatus: 5.1.1\n".encode(), "a.eml").text
+
+
+CALENDAR = (
+    "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Maintenance\\, db\n  1\nDTSTART;TZID=Europe/Berlin:20240105T013000\n"
+    "DTEND:20240105T030000Z\nLOCATION:Room 2\nDESCRIPTION:Stop the jobs.\\nCall us.\n"
+    "BEGIN:VALARM\nDESCRIPTION:Reminder\nEND:VALARM\nEND:VEVENT\nEND:VCALENDAR\n"
+)
+APPOINTMENT = (
+    "- Appointment: Maintenance, db 1\n- Start: 2024-01-05 01:30 Europe/Berlin\n- End: 2024-01-05 03:00 UTC\n"
+    "- Place: Room 2\n"
+)
+
+
+def test_appointments_are_read() -> None:
+    raw = in_parts("multipart/alternative", ("text/plain", "Please come."), ("text/calendar; method=REQUEST", CALENDAR))
+    assert read(raw, "a.eml").text == f"Please come.\n\n{APPOINTMENT}"
+
+
+def test_an_appointment_without_a_text_beside_it_says_all() -> None:
+    text = read(f"Subject: a\nContent-Type: text/calendar\n\n{CALENDAR}".encode(), "a.eml").text
+    assert text == f"{APPOINTMENT}\nStop the jobs.\nCall us.\n"
+
+
+def test_a_calendar_without_appointments_is_named() -> None:
+    found = read(in_parts("multipart/mixed", ("text/plain", "x"), ("text/calendar", "BEGIN:VCALENDAR")), "a.eml")
+    assert found.unread == ["the calendar in the message has no appointment that can be read"]
+
+
+def test_html_is_read_in_the_charset_of_its_part_whatever_it_declares_itself() -> None:
+    html = '<html><head><meta charset="iso-2022-jp"></head><body><p>Störung</p></body></html>'
+    raw = f"Subject: a\nContent-Type: text/html; charset=latin-1\n\n{html}".encode("latin-1")
+    assert read(raw, "a.eml").text == "Störung\n"

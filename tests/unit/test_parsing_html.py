@@ -140,3 +140,67 @@ def test_markup_that_the_parser_rejects_is_refused() -> None:
 
 def test_html_in_an_unknown_encoding_is_refused() -> None:
     assert "not valid UTF-8 at byte 3" in refusal(b"<p>\xe9</p>", "a.html")
+
+
+def rows_of(table: str) -> list[str]:
+    lines = text_of(page(f"<table>{table}</table>"), "a.html").splitlines()
+    return [line for line in lines if "---" not in line]
+
+
+def test_a_cell_over_several_rows_stands_in_each_of_them() -> None:
+    table = (
+        "<tr><th>Host</th><th>Port</th><th>Use</th></tr>"
+        "<tr><td rowspan=2><b>db1</b></td><td>5432</td><td rowspan=2>SQL</td></tr><tr><td>5433</td></tr>"
+        "<tr><td>db2</td><td>1</td><td>x</td></tr>"
+    )
+    assert rows_of(table) == [
+        "| Host | Port | Use |",
+        "| **db1** | 5432 | SQL |",
+        "| db1 | 5433 | SQL |",
+        "| db2 | 1 | x |",
+    ]
+
+
+def test_cells_over_rows_and_columns_keep_the_others_in_their_place() -> None:
+    table = (
+        "<thead><tr><th rowspan=2>Host</th><th colspan=2>Ports</th></tr><tr><th>in</th><th>out</th></tr></thead>"
+        "<tbody><tr><td rowspan=0>db1</td><td colspan=2 rowspan=2>none</td></tr><tr></tr><tr><td>1</td><td>2</td></tr>"
+        "</tbody>"
+    )
+    assert rows_of(table)[1:] == ["| Host | in | out |", "| db1 | none | |", "| db1 | none | |", "| db1 | 1 | 2 |"]
+
+
+def test_a_cell_does_not_go_on_beyond_its_group_of_rows() -> None:
+    table = "<tbody><tr><td rowspan=9>a</td><td>b</td></tr></tbody><tbody><tr><td>c</td><td>d</td></tr></tbody>"
+    assert rows_of(table)[-1] == "| c | d |"
+
+
+@pytest.mark.timeout(20)
+def test_cells_over_rows_do_not_make_a_page_grow_without_bounds() -> None:
+    wide = "<tr>" + "<td rowspan=65534>word</td>" * 5_000 + "</tr>"
+    assert len(text_of(page(f"<table>{wide}{'<tr><td>x</td></tr>' * 5_000}</table>"), "a.html")) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [("iso-8859-1", "Störung – Gerät"), ("Shift_JIS", "障害①"), ("iso-2022-jp", "障害"), ("utf-16", "Störung")],
+)
+def test_the_charset_that_a_page_declares_is_heeded(charset: str, text: str) -> None:
+    encoding = {"iso-8859-1": "cp1252", "Shift_JIS": "cp932", "utf-16": "utf-8"}.get(charset, charset)
+    html = page(f"<p>{text}</p>\r\n", f'<meta http-equiv="content-type" content="text/html; charset={charset}">')
+    assert text_of(html.encode(encoding), "a.html") == text + "\n"
+
+
+def test_utf_8_is_read_as_such_whatever_the_page_declares() -> None:
+    assert text_of(page("<p>Störung</p>", '<meta charset="windows-1252">'), "a.html") == "Störung\n"
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "no-such", "base64", "euc-jp"])
+def test_bytes_that_are_not_in_the_declared_charset_are_refused(charset: str) -> None:
+    html = page("<p>Störung</p>", f'<meta charset="{charset}">').encode("latin-1")
+    assert "save it as UTF-8" in refusal(html, "a.html")
+
+
+def test_a_charset_declared_far_down_is_not_looked_for() -> None:
+    html = page("<p>Störung</p>", f'<!--{"x" * 1024}--><meta charset="iso-8859-1">').encode("latin-1")
+    assert "not valid UTF-8" in refusal(html, "a.html")

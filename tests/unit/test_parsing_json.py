@@ -77,7 +77,7 @@ def test_a_vulnerability_of_nvd_is_read() -> None:
         "references": [{"url": "https://example.org/advisory"}],
     }
     source = parsed(record(cve=cve), "a.json", shipped("security/cve"))
-    assert source.title == "CVE-2030-0001"
+    assert source.title == "CVE-2030-0001: A flaw."
     assert "".join(source.lines) == "## descriptions\n\nA flaw.\n\n## criteria\n\ncpe:2.3:a:x:y\n"
     assert source.metadata == {
         "tags": ["CWE-79"],
@@ -86,6 +86,25 @@ def test_a_vulnerability_of_nvd_is_read() -> None:
         "updated": "2030-02-02T03:04:05.678",
         "source_uri": "https://example.org/advisory",
     }
+
+
+def titled(description: object) -> str | None:
+    cve = {"id": "CVE-2030-0001", "descriptions": [{"lang": "en", "value": description}, {"lang": "es", "value": "x"}]}
+    return parsed(record(cve=cve), "a.json", shipped("security/cve")).title
+
+
+def test_the_title_of_a_vulnerability_has_as_many_words_as_fit() -> None:
+    assert titled("Overflow in v1.2 " * 50) == "CVE-2030-0001: " + ("Overflow in v1.2 " * 6).strip() + " Overflow"
+
+
+@pytest.mark.parametrize("description", [5, ["A flaw."], None, {"a": 1}, True])
+def test_a_vulnerability_with_an_odd_description_has_its_id_as_title(description: object) -> None:
+    assert titled(description) == "CVE-2030-0001"
+
+
+@pytest.mark.parametrize(("body", "content"), [("It broke.", "It broke.\n"), (None, "Why?\n"), ("", "Why?\n")])
+def test_an_issue_without_a_text_is_its_title(body: str | None, content: str) -> None:
+    assert text_of(record(title="Why?", body=body), "a.json", shipped("web/github_issues")) == content
 
 
 @pytest.mark.parametrize("bundled", [False, True])
@@ -184,7 +203,61 @@ def test_deep_small_values_do_not_grow_by_their_depth() -> None:
 
 
 def test_an_array_of_records_is_refused() -> None:
-    assert "array of records" in refusal("[{}]", "a.json", SIMPLE)
+    told = refusal("[{}]", "a.json", SIMPLE)
+    assert "array of records" in told
+    assert "one a line into a .jsonl file" in told
+
+
+def a_bundle(*objects: dict[str, object]) -> str:
+    return record(type="bundle", id="bundle--1", objects=list(objects))
+
+
+def an_object(name: str, **fields: object) -> dict[str, object]:
+    return {"type": "attack-pattern", "id": f"attack-pattern--{name}", "name": name, "description": "Text.", **fields}
+
+
+@pytest.mark.parametrize("second", [an_object("b"), {"type": "relationship"}])
+def test_a_bundle_of_several_objects_is_refused(second: dict[str, object]) -> None:
+    told = refusal(a_bundle(an_object("a"), second), "a.json", shipped("security/mitre"))
+    assert "2 objects in one file, at $.objects" in told
+    assert "--kind attack" in told
+
+
+@pytest.mark.parametrize("bundled", [False, True])
+@pytest.mark.parametrize(("mark", "state"), [("revoked", "revoked"), ("x_mitre_deprecated", "deprecated")])
+def test_an_object_that_its_authors_withdrew_is_refused(mark: str, state: str, bundled: bool) -> None:
+    found = an_object("a", **{mark: True})
+    data = a_bundle(found) if bundled else record(**found)
+    assert f"{state} attack-pattern--a" in refusal(data, "a.json", shipped("security/mitre"))
+
+
+def test_an_own_record_may_be_about_something_revoked() -> None:
+    assert parsed(record(title="T", body="x", revoked=True), "a.json", SIMPLE).title == "T"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "where"),
+    [
+        ("security/cve", {"format": "NVD_CVE", "vulnerabilities": [{"cve": {"id": "CVE-1"}}]}, "`vulnerabilities`"),
+        ("web/search", {"type": "search", "web": {"results": [{"title": "T"}]}}, "`web.results`"),
+        ("web/github_issues", {"action": "opened", "issue": {"title": "T", "body": "x"}}, "`issue`"),
+        ("web/search", {"videos": {"results": [{"title": "T"}]}, "web": {"results": [{"title": "T"}]}},
+         "`videos.results` and `web.results`"),
+    ],
+)  # fmt: skip
+def test_records_below_the_top_are_pointed_at(path: str, fields: dict[str, object], where: str) -> None:
+    told = refusal(record(**fields), "a.json", shipped(path))
+    assert f" seem to be in {where}: put " in told or f" seems to be in {where}: put " in told
+    assert "add it" not in told
+
+
+def test_a_record_of_another_category_is_told_so() -> None:
+    told = refusal(record(issues=[{"fields": {"summary": "T"}}]), "a.json", shipped("operations/incidents"))
+    assert "choose a category whose `json` paths fit" in told
+
+
+def test_a_path_that_makes_a_text_is_not_shown() -> None:
+    assert "no title at $.cve.id; " in refusal(record(x=1), "a.json", shipped("security/cve"))
 
 
 @pytest.mark.parametrize("data", ["1", '"text"', "null", "true"])

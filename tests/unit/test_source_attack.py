@@ -283,6 +283,15 @@ def test_odd_object_is_refused_under_its_documents_key(site: MisbehavingSite, we
     assert set(corpus.refused) == {"technique/T2", "technique/T3"}
 
 
+@pytest.mark.parametrize("description", [5, ["Text"], {"en": "Text"}])
+def test_description_of_another_shape_does_not_disappear(
+    site: MisbehavingSite, web: HttpWeb, description: object
+) -> None:
+    corpus = pulled(site, web, SHELL, a_technique("T2", "x", description=description))
+    assert list(corpus.documents) == ["technique/T1059"]
+    assert corpus.refused["technique/T2"] == "expected a text at 'description'"
+
+
 def test_missing_bundle_says_what_to_set(site: MisbehavingSite, web: HttpWeb) -> None:
     with pytest.raises(SourceRefusedError, match="base_url"):
         Corpus().pull(connector(site, web))

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.ingestion.metadata import MAX_ITEMS, validated
 from opx.sources.connector import Connector
+from opx.sources.workplace import confluence
 from tests.doubles.http_double import Request
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each, text_of
@@ -225,6 +227,64 @@ def test_comments_are_read_if_that_is_wanted(wiki: Wiki) -> None:
     assert "Works" not in text_of(documents_of(pulled(wiki.connector()))["1"])
     assert "### Comment" in (text := text_of(documents_of(pulled(wiki.connector(comments=True)))["1"]))
     assert "2024-01-02\n\nWorks *too*" in text
+
+
+def a_comment(words: str, **fields: Any) -> dict[str, Any]:
+    when = {"createdAt": "2024-03-01T00:00:00Z", "when": "2024-03-01T00:00:00Z"}
+    return {"id": words, "version": when, "body": {"storage": {"value": f"<p>{words}</p>"}}, **fields}
+
+
+def serve_comments(wiki: Wiki, count: int) -> None:
+    """Two comments a reply."""
+    cloud = wiki.kind == "cloud"
+    path = "/wiki/api/v2/pages/1/footer-comments" if cloud else "/rest/api/content/1/child/comment"
+
+    def answer(request: Request) -> Answer:
+        start = int(request.parameters.get("cursor" if cloud else "start") or 0)
+        found = [a_comment(f"Word {number}.") for number in range(start, min(start + 2, count))]
+        links = {"next": f"{path}?cursor={start + 2}"} if start + 2 < count else {}
+        return Answer(200, {"results": found, "_links": links})
+
+    wiki.site.on(path, answer)
+
+
+def test_comments_are_read_reply_by_reply(wiki: Wiki) -> None:
+    wiki.add(Written("1"))
+    wiki.start()
+    serve_comments(wiki, 5)
+    text = text_of(documents_of(pulled(wiki.connector(comments=True)))["1"])
+    assert [text.count(f"Word {number}.") for number in range(5)] == [1] * 5
+    assert "left out" not in text
+
+
+def test_comments_beyond_the_bound_are_left_out_and_that_is_said(wiki: Wiki, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confluence, "MAX_COMMENTS", 3)
+    wiki.add(Written("1"))
+    wiki.start()
+    serve_comments(wiki, 9)
+    text = text_of(documents_of(pulled(wiki.connector(comments=True)))["1"])
+    assert "Word 2." in text
+    assert "Word 3." not in text
+    assert "Further comments are left out." in text
+    assert sum("comment" in request.target for request in wiki.site.requests) == 2
+
+
+def test_a_comment_without_a_version_has_the_time_of_its_creation() -> None:
+    with MisbehavingSite() as site:
+        wiki = Wiki(site, "cloud")
+        wiki.add(Written("1"))
+        wiki.start()
+        old = a_comment("Hello", version={"number": 1}, createdAt="2023-05-06T00:00:00Z")
+        site.page("/wiki/api/v2/pages/1/footer-comments", {"results": [old]})
+        text = text_of(documents_of(pulled(wiki.connector(comments=True)))["1"])
+    assert "### Comment, 2023-05-06\n\nHello" in text
+
+
+def test_a_page_with_hundreds_of_labels_keeps_as_many_as_it_may(wiki: Wiki) -> None:
+    wiki.add(Written("1", labels=(*(f"label-{number}" for number in range(200)), "x" * 300)))
+    wiki.start()
+    metadata = documents_of(pulled(wiki.connector()))["1"].metadata
+    assert len(validated(metadata, name="1").tags) == MAX_ITEMS
 
 
 def test_attachments_of_formats_that_are_read_are_taken_in(wiki: Wiki) -> None:

@@ -51,6 +51,10 @@ def plain(body: str) -> str:
         ("<p><time datetime='2024-01-02' /> <ac:emoticon ac:name='tick' ac:emoji-fallback='ok' /></p>", "2024-01-02 ok"),
         (("<ac:adf-extension><ac:adf-node>raw</ac:adf-node><ac:adf-fallback><p>shown</p></ac:adf-fallback>"
          "</ac:adf-extension>"), "shown"),
+        (("<p>a</p><ac:structured-macro ac:name='include'><ac:parameter ac:name=''><ac:link>"
+         "<ri:page ri:content-title='How to' /></ac:link></ac:parameter></ac:structured-macro><p>b</p>"),
+         "a\n\nIncluded page: How to\n\nb"),
+        (macro("excerpt-include"), "Included page: unknown"),
         ("<script>alert(1)</script>", ""),
         ("", ""),
     ],
@@ -70,6 +74,11 @@ def test_issues_of_jira_macros_are_told() -> None:
 def test_nesting_without_end_is_refused(levels: int) -> None:
     with pytest.raises(OddRecordError, match="nested"):
         storage_markdown("<div>" * levels)
+
+
+def test_a_cell_over_several_rows_stands_in_each_of_them() -> None:
+    table = "<table><tr><th>A</th><th>B</th></tr><tr><td rowspan='2'>a|b</td><td>1</td></tr><tr><td>2</td></tr></table>"
+    assert storage_markdown(table).markdown.endswith("| a\\|b | 1 |\n| a\\|b | 2 |")
 
 
 def test_a_cell_of_a_million_columns_stays_a_cell() -> None:

@@ -3,13 +3,18 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from infra.sources import PULL_SOURCES
+from lambdas.pull_sources.handler import RESERVE_MS
 from opx.domain.sources import Health, Page, PullRequest, RateLimit
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.sources.web.client import MAX_WAIT_SECONDS, TIMEOUT_SECONDS, TRIES
 from opx.sources.web.crawl import CrawlOptions, WebCrawl
+from opx.sources.web.crawl_batch import BATCH_SECONDS
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 from tests.unit.web_support import Pulls, a_source, documents, html, refused, sitemap, unchanged
 
@@ -517,6 +522,41 @@ def test_a_page_of_the_day_of_the_last_pull_is_asked_for(site: MisbehavingSite) 
     assert [*documents(pulls.pull(PullRequest(since="2025-01-01T12:00:00Z")))] == ["/a"]
 
 
+def test_a_page_that_is_no_longer_kept_is_read_whole_though_it_did_not_change(site: MisbehavingSite) -> None:
+    site.page("/", html("Home", "/a"), etag='"h"')
+    site.page("/a", html("A", "/b"), etag='"a"')
+    site.page("/b", html("B"), etag='"b"')
+    pulls = crawl_of(site)
+    pulls.pull()
+    pulls.taken = {key for key in pulls.taken if not key.endswith("/a")}
+    pages = pulls.pull()
+    assert [*documents(pages)] == ["/a"]
+    assert unchanged(pages) == ["/", "/b"]
+    assert unchanged(pulls.pull()) == ["/", "/a", "/b"]
+
+
+def a_listed_page_that_is_not_kept(site: MisbehavingSite) -> Pulls:
+    site.page("/map.xml", sitemap((site.url("/a"), "2024-01-02")))
+    site.page("/a", html("A"))
+    pulls = Pulls(site, "crawl", sitemaps=(site.url("/map.xml"),))
+    pulls.pull()
+    pulls.taken.clear()
+    return pulls
+
+
+def test_a_page_that_is_not_kept_is_asked_for_though_its_sitemap_says_that_it_is_old(site: MisbehavingSite) -> None:
+    pulls = a_listed_page_that_is_not_kept(site)
+    assert [*documents(pulls.pull(PullRequest(since="2025-01-01T00:00:00Z")))] == ["/a"]
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_an_error_page_in_its_place_is_no_document(site: MisbehavingSite, status: int) -> None:
+    pulls = a_listed_page_that_is_not_kept(site)
+    site.page("/a", html("Not found"), status=status)
+    pages = pulls.pull(PullRequest(since="2025-01-01T00:00:00Z"))
+    assert (documents(pages), unchanged(pages)) == ({}, [])
+
+
 # -- interruptions
 
 
@@ -611,6 +651,27 @@ def test_pages_that_another_order_moves_behind_the_place_are_not_missed(site: Mi
     rest = pulls.pull(PullRequest(cursor=first[-1].cursor))
     assert len({*unchanged(first), *unchanged(rest)}) == 40
     assert rest[-1].complete
+
+
+def test_a_slow_site_s_pages_are_given_away_every_minute(site: MisbehavingSite) -> None:
+    site.page("/robots.txt", "User-agent: *\nCrawl-delay: 60", kind="text/plain")
+    site.page("/map.xml", sitemap(*(site.url(f"/{number}") for number in range(6))))
+    for number in range(6):
+        site.page(f"/{number}", html(f"Page {number}"))
+    pulls = Pulls(site, "crawl", sitemaps=(site.url("/map.xml"),))
+    given = [pulls.time.elapsed for _ in pulls.pull_lazily()]
+    assert given[0] <= 60
+    assert max(late - early for early, late in pairwise(given)) <= 120
+
+
+def test_pages_that_come_at_once_are_given_away_together(site: MisbehavingSite) -> None:
+    many(site)
+    assert [len(page.documents) for page in crawl_of(site, requests_per_second=1_000.0).pull()] == [20, 20, 20, 1]
+
+
+def test_a_function_leaves_time_for_a_batch_and_one_request_that_is_tried_as_often_as_may_be() -> None:
+    request = TRIES * TIMEOUT_SECONDS + (TRIES - 1) * MAX_WAIT_SECONDS
+    assert BATCH_SECONDS + request <= RESERVE_MS / 1000 <= PULL_SOURCES.timeout / 2 + BATCH_SECONDS
 
 
 def test_cursors_are_small(site: MisbehavingSite) -> None:

@@ -76,6 +76,15 @@ def test_a_page_that_is_no_longer_linked_is_withdrawn(services: Services, site: 
     assert len(titles(services)) == COUNT
 
 
+def test_a_page_that_is_linked_again_comes_back(services: Services, site: MisbehavingSite) -> None:
+    pull(services)
+    for count in (COUNT - 1, COUNT):
+        listed(site, count)
+        report = pull(services)
+    assert (len(report.put), report.refusals) == (2, ())
+    assert f"Page {COUNT - 1}" in titles(services)
+
+
 def test_nothing_is_withdrawn_when_a_page_fails(services: Services, site: MisbehavingSite) -> None:
     pull(services)
     listed(site, COUNT - 1)

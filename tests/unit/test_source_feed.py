@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -166,11 +167,12 @@ def test_a_feed_needs_an_address_on_the_web(site: MisbehavingSite, urls: tuple[s
 # -- whole articles
 
 
-def articles(site: MisbehavingSite, count: int) -> None:
+LATER = PullRequest(since="2024-01-03T00:00:00Z")
+
+
+def articles(site: MisbehavingSite, count: int, *, etag: str = '"f"') -> None:
     extra = "<link>{}</link><pubDate>Tue, 02 Jan 2024 03:04:05 GMT</pubDate>"
-    site.page(
-        "/feed", rss([rss_item(n, extra=extra.format(site.url(f"/posts/{n}"))) for n in range(count)]), etag='"f"'
-    )
+    site.page("/feed", rss([rss_item(n, extra=extra.format(site.url(f"/posts/{n}"))) for n in range(count)]), etag=etag)
     for number in range(count):
         site.page(f"/posts/{number}", html(f"Article {number}"), etag=f'"{number}"')
 
@@ -220,9 +222,78 @@ def test_unchanged_articles_are_named(site: MisbehavingSite) -> None:
 
 def test_articles_that_the_feed_dates_before_the_last_pull_are_not_asked_for(site: MisbehavingSite) -> None:
     articles(site, 2)
-    pages = feed_of(site, full_article=True).pull(PullRequest(since="2024-01-03T00:00:00Z"))
+    pulls = feed_of(site, full_article=True)
+    pulls.pull()
+    articles(site, 2, etag='"g"')
+    site.requests.clear()
+    pages = pulls.pull(LATER)
     assert unchanged(pages) == ["/post-0", "/post-1"]
     assert site.asked("/posts/0") == 0
+
+
+def test_an_article_that_could_not_be_read_is_tried_again_though_it_is_old_by_now(site: MisbehavingSite) -> None:
+    articles(site, 2)
+    pulls = feed_of(site, full_article=True)
+    site.fail("/posts/0", status=500, times=4)
+    pulls.pull()
+    assert [*documents(pulls.pull(LATER))] == ["/post-0"]
+
+
+def test_a_feed_whose_articles_were_all_read_is_asked_for_changes_alone_again(site: MisbehavingSite) -> None:
+    articles(site, 2)
+    pulls = feed_of(site, full_article=True)
+    site.fail("/posts/0", status=500, times=4)
+    for _ in range(3):
+        pages = pulls.pull(LATER)
+    assert (documents(pages), unchanged(pages)) == ({}, [])
+
+
+def test_what_is_behind_an_article_at_which_a_site_wanted_to_be_left_alone_is_read_later(site: MisbehavingSite) -> None:
+    articles(site, 12)
+    site.page("/other", rss([rss_item(99)]))
+    site.fail("/posts/11", status=429, retry_after="600")
+    pulls = feed_of(site, "/feed", "/other", full_article=True)
+    assert "/post-99" in documents(pulls.pull())
+    assert "/post-11" in documents(pulls.pull(LATER))
+
+
+def test_a_slow_site_s_articles_are_given_away_every_minute(site: MisbehavingSite) -> None:
+    articles(site, 6)
+    site.page("/robots.txt", "User-agent: *\nCrawl-delay: 50", kind="text/plain")
+    pulls = feed_of(site, full_article=True)
+    given = [(pulls.time.elapsed, [*documents([page])]) for page in pulls.pull_lazily()]
+    assert [key for _, keys in given for key in keys] == [f"/post-{number}" for number in range(6)]
+    assert max(late - early for (early, _), (late, _) in pairwise(given)) <= 110
+
+
+def test_a_pull_of_a_slow_site_goes_on_behind_what_it_gave(site: MisbehavingSite) -> None:
+    articles(site, 6)
+    site.page("/robots.txt", "User-agent: *\nCrawl-delay: 50", kind="text/plain")
+    pulls = feed_of(site, full_article=True)
+    first = pulls.pull(stop_after=1)
+    rest = pulls.pull(PullRequest(cursor=first[-1].cursor))
+    assert [*documents(first), *documents(rest)] == [f"/post-{number}" for number in range(6)]
+
+
+def test_an_entry_that_appears_with_an_old_date_is_read(site: MisbehavingSite) -> None:
+    articles(site, 2)
+    pulls = feed_of(site, full_article=True)
+    pulls.pull()
+    articles(site, 3, etag='"g"')
+    pages = pulls.pull(LATER)
+    assert [*documents(pages)] == ["/post-2"]
+    assert unchanged(pages) == ["/post-0", "/post-1"]
+
+
+def test_an_article_that_is_no_longer_kept_is_read_whole_though_it_did_not_change(site: MisbehavingSite) -> None:
+    articles(site, 2)
+    pulls = feed_of(site, full_article=True)
+    pulls.pull()
+    pulls.taken = {key for key in pulls.taken if key.endswith("post-0")}
+    articles(site, 2, etag='"g"')
+    pages = pulls.pull()
+    assert [*documents(pages)] == ["/post-1"]
+    assert unchanged(pages) == ["/post-0"]
 
 
 # -- the next pull, and interrupted ones

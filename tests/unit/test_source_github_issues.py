@@ -181,6 +181,13 @@ def test_issue_without_text_and_author_is_a_document(github: GitHubDouble, web: 
     assert corpus.documents["issues/1"].metadata["tags"] == ["old"]
 
 
+def test_issue_with_an_empty_title_has_its_number_as_title(github: GitHubDouble, web: HttpWeb) -> None:
+    github.put(an_issue(12, title=" ", body="It broke."))
+    corpus = Corpus().pull(connector(github, web))
+    assert corpus.text("issues/12").startswith("# Issue 12\n")
+    assert corpus.documents["issues/12"].metadata["title"] == "Issue 12"
+
+
 # -- what goes wrong
 
 

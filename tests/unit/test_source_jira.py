@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.ingestion.metadata import MAX_ITEMS, validated
 from opx.sources.connector import Connector
 from tests.doubles.http_double import Request
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
@@ -315,6 +316,63 @@ def test_extra_fields_are_sections(cloud: Jira) -> None:
     connector = cloud.connector(extra_fields=["customfield_10050=Root cause"])
     assert "## Root cause\n\nA full disk" in text_of(documents_of(pulled(connector))["OPS-1"])
     assert "customfield_10050" in cloud.bodies[0]["fields"]
+
+
+EXTRA = "customfield_1"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([{"value": "Disk"}, {"value": "Network"}], "- Disk\n- Network"),
+        ([{"value": "Disk"}], "Disk"),
+        (["slow", "down"], "- slow\n- down"),
+        ([{"name": "2.1"}], "2.1"),
+        (42, "42"),
+        (8.0, "8"),
+        (0.5, "0.5"),
+        (True, "yes"),
+        ({"displayName": "Ann", "accountId": "1"}, "Ann"),
+        ({"value": "Storage", "child": {"value": "Disk"}}, "Storage > Disk"),
+        ("2024-01-01", "2024-01-01"),
+    ],
+)
+def test_extra_fields_of_every_kind_are_read(cloud: Jira, given: Any, told: str) -> None:
+    cloud.issues = [an_issue(1, **{EXTRA: given})]
+    text = text_of(documents_of(pulled(cloud.connector(extra_fields=[f"{EXTRA}=Own"])))["OPS-1"])
+    assert text.endswith(f"## Own\n\n{told}\n")
+
+
+@pytest.mark.parametrize("nothing", [None, [], ""])
+def test_an_extra_field_that_is_empty_is_left_out(cloud: Jira, nothing: Any) -> None:
+    cloud.issues = [an_issue(1, **{EXTRA: nothing})]
+    assert "Own" not in text_of(documents_of(pulled(cloud.connector(extra_fields=[f"{EXTRA}=Own"])))["OPS-1"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("description", each) for each in (5, ["words"], {"version": 1, "content": []}, {"raw": "words"})),
+        ("environment", True),
+        *(("comment", each) for each in (True, "x", [{"body": "words"}], {"comments": "x"})),
+        ("comment", {"comments": [], "total": "3"}),
+        ("comment", {"comments": [{"created": "2024-01-01T00:00:00.000+0000", "body": 5}]}),
+        *((EXTRA, each) for each in ({}, {"raw": "x"}, [None], [["x"]], {"value": "a", "child": {"raw": "x"}})),
+    ],
+)
+def test_a_text_of_another_shape_does_not_disappear(cloud: Jira, field: str, value: Any) -> None:
+    cloud.issues = [an_issue(1), an_issue(2, **{field: value})]
+    pages = pulled(cloud.connector(extra_fields=[f"{EXTRA}=Own"]))
+    assert set(documents_of(pages)) == {"OPS-1"}
+    (refused,) = [each for page in pages for each in page.refused]
+    assert refused.key == "OPS-2"
+    assert refused.reason.startswith("expected ")
+
+
+def test_an_issue_with_hundreds_of_labels_keeps_as_many_as_it_may(cloud: Jira) -> None:
+    cloud.issues = [an_issue(1, labels=[f"label-{number}" for number in range(200)] + ["x" * 300])]
+    metadata = documents_of(pulled(cloud.connector()))["OPS-1"].metadata
+    assert len(validated(metadata, name="OPS-1").tags) == MAX_ITEMS
 
 
 def test_an_odd_issue_is_refused_and_the_others_are_read(jira: Jira) -> None:

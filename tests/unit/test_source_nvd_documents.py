@@ -210,6 +210,8 @@ def test_text_from_outside_makes_no_headings_of_ours() -> None:
         a_record(NAME, published="yesterday"),
         a_record(NAME, metrics={"cvssMetricV31": [{"cvssData": {"baseScore": "high"}}]}),
         a_record(NAME, metrics={"cvssMetricV31": {}}),
+        a_record(NAME, metrics="none"),
+        a_record(NAME, metrics=[{}]),
         a_record(NAME, configurations=[{"nodes": [{"cpeMatch": [{}]}]}]),
         a_record(NAME, references=[{"link": "https://acme.example"}]),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opx.domain.sources import PullRequest
+from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.sources.connector import Connector
 from opx.sources.standards import rfc
@@ -37,8 +37,8 @@ def editor(site: MisbehavingSite) -> RfcEditor:
     return RfcEditor(site)
 
 
-def connector(site: MisbehavingSite, web: HttpWeb, **options: Any) -> Connector[Any]:
-    return a_connector("rfc", web, {"base_url": site.url(), **options})
+def connector(site: MisbehavingSite, web: HttpWeb, corpus: Corpus | None = None, **options: Any) -> Connector[Any]:
+    return a_connector("rfc", web, {"base_url": site.url(), **options}, known=(corpus or Corpus()).known)
 
 
 def texts_sent(site: MisbehavingSite) -> list[str]:
@@ -160,10 +160,10 @@ def test_number_that_is_none_is_refused(editor: RfcEditor, site: MisbehavingSite
 def test_unchanged_index_is_all_that_is_asked_for(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
     editor.rfc(1)
     editor.publish(etag='"1"')
-    Corpus().pull(connector(site, web))
+    corpus = Corpus().pull(connector(site, web))
     web.commit_validators()
     site.requests.clear()
-    pages = list(connector(site, web).pull(PullRequest()))
+    pages = list(connector(site, web, corpus).pull(PullRequest(left=corpus.last.cursor)))
     assert [(page.documents, page.complete) for page in pages] == [((), False)]
     assert not texts_sent(site)
 
@@ -174,15 +174,90 @@ def test_changed_index_has_only_new_and_changed_rfcs_read(
     for number in (1, 2, 3):
         editor.rfc(number)
     editor.publish()
-    Corpus().pull(connector(site, web))
+    corpus = Corpus().pull(connector(site, web))
     web.commit_validators()
     editor.rfc(2, obsoleted_by=("RFC4",))
     editor.rfc(4, obsoletes=("RFC0002",))
     editor.publish()
-    pages = list(connector(site, web).pull(PullRequest()))
+    pages = list(connector(site, web, corpus).pull(PullRequest(left=corpus.last.cursor)))
     assert [document.key for page in pages for document in page.documents] == ["rfc2", "rfc4"]
     assert [key for page in pages for key in page.unchanged] == ["rfc1", "rfc3"]
     assert pages[-1].complete
+
+
+def again(site: MisbehavingSite, web: HttpWeb, corpus: Corpus, **options: Any) -> list[Page]:
+    """The pages of the next pull, after which the corpus has what they name."""
+    pages = list(connector(site, web, corpus, **options).pull(PullRequest(left=corpus.last.cursor)))
+    web.commit_validators()
+    corpus.store(pages)
+    if pages[-1].complete:
+        named = {key for page in pages for key in (*page.unchanged, *(document.key for document in page.documents))}
+        corpus.documents = {key: document for key, document in corpus.documents.items() if key in named}
+    return pages
+
+
+def test_other_rfcs_are_chosen_though_the_index_did_not_change(
+    editor: RfcEditor, site: MisbehavingSite, web: HttpWeb
+) -> None:
+    for number in (1, 2, 3):
+        editor.rfc(number)
+    editor.publish(etag='"1"')
+    corpus = Corpus()
+    again(site, web, corpus, numbers=["1-2"])
+    pages = again(site, web, corpus, numbers=["2-3"])
+    assert pages[-1].complete
+    assert sorted(corpus.documents) == ["rfc2", "rfc3"]
+
+
+def test_rfc_that_was_left_out_for_a_while_is_read_again(
+    editor: RfcEditor, site: MisbehavingSite, web: HttpWeb
+) -> None:
+    for number in (1, 2):
+        editor.rfc(number)
+    editor.publish()
+    corpus = Corpus()
+    for numbers in (["1-2"], ["1"]):
+        again(site, web, corpus, numbers=numbers)
+    pages = again(site, web, corpus, numbers=["1-2"])
+    assert [key for page in pages for key in page.unchanged] == ["rfc1"]
+    assert [document.key for page in pages for document in page.documents] == ["rfc2"]
+
+
+def test_an_unchanged_index_can_be_found_any_number_of_times(
+    editor: RfcEditor, site: MisbehavingSite, web: HttpWeb
+) -> None:
+    editor.rfc(1)
+    editor.publish(etag='"1"')
+    corpus = Corpus()
+    again(site, web, corpus)
+    site.requests.clear()
+    for _ in range(3):
+        again(site, web, corpus)
+    assert len(site.requests) == 3
+
+
+def test_pull_that_is_stopped_after_an_unchanged_index_names_everything_when_it_goes_on(
+    editor: RfcEditor, site: MisbehavingSite, web: HttpWeb
+) -> None:
+    editor.rfc(1)
+    editor.publish(etag='"1"')
+    corpus = Corpus()
+    again(site, web, corpus)
+    (stopped,) = again(site, web, corpus)
+    pages = list(connector(site, web, corpus).pull(PullRequest(cursor=stopped.cursor)))
+    assert [page.unchanged for page in pages if page.complete] == [("rfc1",)]
+
+
+def test_place_of_an_interrupted_pull_is_not_one_among_other_rfcs(
+    editor: RfcEditor, site: MisbehavingSite, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rfc, "PAGE_DOCUMENTS", 2)
+    for number in range(1, 6):
+        editor.rfc(number)
+    editor.publish()
+    cursor = Corpus().interrupted(connector(site, web, numbers=["1-4"]), after=1)
+    corpus = Corpus().pull(connector(site, web, numbers=["2-5"]), cursor=cursor)
+    assert sorted(corpus.documents) == ["rfc2", "rfc3", "rfc4", "rfc5"]
 
 
 def test_interrupted_pull_goes_on_where_it_was(

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from opx.errors import ForbiddenAddressError, SourceUnavailableError
+from opx.domain.knowledge import Tier
+from opx.domain.sources import SourceDefinition
+from opx.errors import ForbiddenAddressError, InvalidInputError, SourceUnavailableError
+from opx.sources.registry import checked_options
 from opx.sources.web.addresses import AddressBook, is_public, target_of
 
 NOT_PUBLIC = """
@@ -53,6 +56,44 @@ def test_credentials_in_an_address_are_refused_without_showing_them() -> None:
     with pytest.raises(ForbiddenAddressError) as refusal:
         target_of("https://user:hunter2@e.org/x")
     assert "hunter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("ftp://ann:hunter2@e.org/x?key=hunter2", "ftp://e.org/x"),
+        ("ftp://ann:hun@ter2@e.org/x#hunter2", "ftp://e.org/x"),
+        ("ftp://ann:a?hunter2@e.org/x", "ftp://..."),
+        ("ftp://ann:a#hunter2@e.org/x", "ftp://..."),
+        ("ann:hunter2@e.org/x", "e.org/x"),
+        ("//ann:hunter2@e.org/x", "//e.org/x"),
+        ("ann:hunter2//@e.org/x", "e.org/x"),
+        ("http://ann:hunter2@[::1/?key=hunter2", "http://[::1/"),
+        ("http://e.org:x/?key=hunter2", "http://e.org:x/"),
+        ("http://ann:hunter2@e.org:99999/?mail=a@b", "http://..."),
+    ],
+)
+def test_what_is_no_address_is_shown_without_credentials_and_query(url: str, shown: str) -> None:
+    with pytest.raises(ForbiddenAddressError) as refusal:
+        target_of(url)
+    assert repr(shown) in str(refusal.value)
+    assert "hun" not in str(refusal.value)
+    assert "ter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("kind", "option"), [("crawl", "start"), ("crawl", "sitemaps"), ("feed", "urls")])
+def test_options_that_are_refused_do_not_show_them_either(kind: str, option: str) -> None:
+    definition = SourceDefinition(
+        "any", kind, "cloud", Tier.SPECIALIZED, options={option: ["https://ann:hunter2@e.org/x?key=hunter2"]}
+    )
+    with pytest.raises(InvalidInputError, match=r"https://e\.org/x") as refusal:
+        checked_options(definition)
+    assert "hunter2" not in str(refusal.value)
+
+
+def test_who_means_a_private_host_is_told_which_setting_allows_it() -> None:
+    with pytest.raises(ForbiddenAddressError, match=r"OPX_ALLOWED_HOSTS \(on AWS: -c allowed_hosts"):
+        book("10.0.0.1").addresses(target_of("http://e.org/"))
 
 
 def test_addresses_are_brought_into_one_form() -> None:

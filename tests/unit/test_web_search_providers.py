@@ -121,9 +121,20 @@ def test_each_address_comes_once_and_others_than_web_pages_not_at_all(
 ) -> None:
     item, page = (brave_item, brave_page) if name == "brave" else (google_item, google_page)
     urls = ("https://a.test/1", "javascript:alert(1)", "https://a.test/1", "ftp://a.test/2", "http://a.test/3")
-    site.page(PLACES[name], page(*map(item, urls), {"title": "", "url": "https://a.test/4"}, {"title": 4}))
+    site.page(PLACES[name], page(*map(item, urls), {"title": 4}))
     found = engine(name, web, site).search("x", 5)
     assert [each.url for each in found] == ["https://a.test/1", "http://a.test/3"]
+
+
+@pytest.mark.parametrize("title", [{"title": ""}, {"title": "<b> </b>"}, {"title": None}, {}])
+@pytest.mark.parametrize("name", ["brave", "google"])
+def test_page_without_title_is_called_as_its_host(
+    web: HttpWeb, site: MisbehavingSite, name: str, title: dict[str, Any]
+) -> None:
+    item, page = (brave_item, brave_page) if name == "brave" else (google_item, google_page)
+    bare = {field: value for field, value in item("https://b.test:8443/x").items() if field != "title"}
+    site.page(PLACES[name], page(item("https://a.test/1"), {**bare, **title}))
+    assert [each.title for each in engine(name, web, site).search("x", 5)] == ["Page 1", "b.test:8443"]
 
 
 @pytest.mark.parametrize("name", ["brave", "google"])
@@ -138,6 +149,10 @@ def test_each_address_comes_once_and_others_than_web_pages_not_at_all(
         {"web": {"results": {}}, "items": {}},
         {"web": {"results": ["x"]}, "items": ["x"]},
         {"web": {"results": [{"name": "x"}]}, "items": [{"name": "x"}]},
+        {
+            "web": {"results": [{"name": "x", "url": "https://a.test/1"}]},
+            "items": [{"name": "x", "link": "https://a.test/1"}],
+        },
     ],
 )
 def test_reply_of_another_shape_is_refused(web: HttpWeb, site: MisbehavingSite, name: str, body: Any) -> None:
@@ -222,6 +237,14 @@ def test_standing_questions_become_documents(web: HttpWeb, site: MisbehavingSite
     assert document.metadata["last_updated"] == "2026-01-02"
     assert [request.parameters["q"] for request in site.requests] == ["one", "two"]
     assert source.check().ok
+
+
+def test_documents_have_neither_tags_nor_entities(web: HttpWeb, site: MisbehavingSite) -> None:
+    item = brave_item("https://a.test/1", title="<strong>Pods</strong>", description="I&#x27;ve <strong>pods</strong>")
+    site.page(BRAVE, brave_page(item))
+    options = {"queries": ("one",), "key_secret": "key", "base_url": site.url()}
+    (document,) = Corpus().pull(a_connector("brave_search", web, options, key="k")).documents.values()
+    assert document.content == "# Pods\n\nI've pods\n"
 
 
 def test_google_is_a_source_too(web: HttpWeb, site: MisbehavingSite) -> None:

@@ -13,6 +13,7 @@ from opx.errors import StoreUnavailableError
 from opx.ports import Condition
 from opx.tables import DELIVERIES
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.webhooks.payloads.shape import Change
 from opx.webhooks.receiving import receiver_of
 from opx.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from tests.unit.webhook_support import (
@@ -289,6 +290,12 @@ class TestOrder:
         assert webhooks.send(github(an_issue("deleted", "2026-01-03T10:00:00Z"))) == (202, "accepted")
         assert webhooks.documents() == {}
 
+    def test_a_deletion_deletes_the_metadata_beside_the_document_too(self, webhooks: Webhooks) -> None:
+        webhooks.send(github(an_issue(labels=[{"name": f"label {number} " + "ü" * 52} for number in range(20)])))
+        assert set(webhooks.documents()) == {ISSUE, ISSUE + ".metadata.json"}
+        webhooks.send(github(an_issue("deleted", "2026-01-03T10:00:00Z")))
+        assert webhooks.documents() == {}
+
     @pytest.mark.parametrize("updated", ["2026-01-02T10:00:00Z", "2026-01-02T09:30:00Z"])
     def test_what_was_sent_before_a_deletion_brings_nothing_back(self, webhooks: Webhooks, updated: str) -> None:
         webhooks.send(github(an_issue("deleted")))
@@ -302,13 +309,25 @@ class TestOrder:
 
     def test_while_one_delivery_writes_another_of_the_document_waits(self, webhooks: Webhooks) -> None:
         order = Order(webhooks.services.table(DELIVERIES), webhooks.clock)
-        from opx.webhooks.payloads.shape import Change
-
-        assert order.begin("documents/" + ISSUE, Change("k", "2026-01-01T00:00:00.000Z"))
+        lease = order.begin("documents/" + ISSUE, Change("k", "2026-01-01T00:00:00.000Z"))
+        assert lease is not None
         found = webhooks.answer(github(an_issue()))
         assert (found.status, found.headers["retry-after"]) == (503, "30")
         webhooks.clock.now += LEASE_SECONDS + 1
         assert webhooks.send(github(an_issue())) == (202, "accepted")
+
+    def test_one_that_takes_too_long_leaves_what_another_noted_meanwhile(self, webhooks: Webhooks) -> None:
+        order = Order(webhooks.services.table(DELIVERIES), webhooks.clock)
+        old, new = (Change("k", f"2026-01-02T1{hour}:00:00.000Z") for hour in (0, 1))
+        lease = order.begin("documents/a.md", old)
+        assert lease is not None
+        webhooks.clock.now += LEASE_SECONDS + 1
+        assert order.begin("documents/a.md", new) is not None
+        order.end("documents/a.md", old, lease)
+        with pytest.raises(StoreUnavailableError, match="another delivery"):
+            order.begin("documents/a.md", new)
+        webhooks.clock.now += LEASE_SECONDS + 1
+        assert order.begin("documents/a.md", old) is None
 
 
 class TestUnavailable:

@@ -20,6 +20,9 @@ from cryptography.x509.oid import NameOID
 
 from opx.errors import ForbiddenAddressError, SourceUnavailableError
 from opx.ports.sources import WebReply
+from opx.sources.web.addresses import AddressBook
+from opx.sources.web.exchange import Exchanges, Message, Reply
+from opx.webhooks import receiving
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.sns import SnsMessages
 from tests.unit.webhook_support import NOW, TOPIC, Webhooks, bare, webhooks_in
@@ -282,6 +285,20 @@ class TestUnavailable:
     def test_a_redirect_to_elsewhere_is_not_followed(self, webhooks: Webhooks, pages: Pages) -> None:
         pages.led_to = "https://evil.example/SimpleNotificationService-1.pem"
         assert webhooks.send(a_notification()) == (503, "unavailable")
+
+
+def test_what_does_not_answer_is_asked_once_as_sns_waits_for_seconds_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def silent(_: object, message: Message, addresses: object) -> Reply:
+        asked.append(message.target.url)
+        raise SourceUnavailableError("no answer")
+
+    monkeypatch.setattr(AddressBook, "addresses", lambda *_: ("192.0.2.1",))
+    monkeypatch.setattr(Exchanges, "send", silent)
+    with pytest.raises(SourceUnavailableError):
+        receiving._open_web().get(CERTIFICATE)
+    assert asked == [CERTIFICATE]
 
 
 class TestSubscription:

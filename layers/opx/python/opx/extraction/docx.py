@@ -25,6 +25,7 @@ p[style-name^='Code'] => pre:separator('\\n')
 p[style-name='HTML Preformatted'] => pre:separator('\\n')
 p[style-name='Plain Text'] => pre:separator('\\n')
 r[style-name='HTML Code'] => code
+comment-reference => span
 """
 _MARGINS = re.compile(r"word/(?:header|footer)\d*\.xml")
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from email import message_from_binary_file
-from email.errors import MessageError
 from email.message import Message
 from email.policy import compat32, default
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from opx.errors import UnparsableDocumentError
+from opx.extraction.mail_calendar import appointments
+from opx.extraction.mail_parts import (
+    BROKEN_HEADER,
+    asked,
+    decoded,
+    file_name,
+    is_message,
+    is_report,
+    kind_of,
+    parts_of,
+    payload,
+)
 from opx.extraction.mail_text import body_markdown
 from opx.extraction.markdown import plain
 from opx.extraction.output import Job, Output
 
-MAX_PARTS = 200
 MAX_ATTACHMENTS = 50
 _HEADERS = ("from", "to", "date", "subject", "received", "message-id", "mime-version", "content-type", "return-path")
 _EXTENSIONS = {
@@ -29,31 +38,21 @@ _EXTENSIONS = {
     "application/json": ".json",
     "text/plain": ".txt",
 }
-T = TypeVar("T")
-
-_BROKEN_HEADER = (ValueError, LookupError, MessageError, AttributeError, TypeError)
-"""What the standard library raises for some of them."""
-_NO_DOCUMENTS = (
-    "application/pgp-signature",
-    "application/pkcs7-signature",
-    "application/x-pkcs7-signature",
-    "text/calendar",
-)
 
 
 def read_email(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so
-    """The plain text, or else the HTML, then the attachments; headers as title and metadata."""
+    """What was written, appointments, then the attachments; headers as title and metadata."""
     message = _opened(path)
     if not any(name in message for name in _HEADERS):
         raise UnparsableDocumentError("it is no e-mail message: it has none of its headers; save it again as .eml")
-    bodies, attachments = _parts(message, output)
+    parts = parts_of(message, output)
     subject = _header(message, "subject")
-    body = _body(bodies)
+    body = "\n\n".join(filter(None, (_body(part).strip("\n") for part in parts.bodies)))
     output.text(body)
-    written = 0
-    for number, part in enumerate(attachments, start=1):
+    written = _write_appointments(parts.appointments, output, described=not body)
+    for number, part in enumerate(parts.attachments, start=1):
         if number > MAX_ATTACHMENTS:
-            output.unread(f"{len(attachments) - MAX_ATTACHMENTS} more attachments are not read")
+            output.unread(f"{len(parts.attachments) - MAX_ATTACHMENTS} more attachments are not read")
             break
         written += _write_attachment(part, number, output)
     if not body and not written:
@@ -66,83 +65,40 @@ def _opened(path: Path) -> Message:
     with path.open("rb") as file:
         try:
             return message_from_binary_file(file, policy=default)
-        except _BROKEN_HEADER:
+        except BROKEN_HEADER:
             file.seek(0)
             return message_from_binary_file(file, policy=compat32)
 
 
-def _asked(question: Callable[[], T], otherwise: T) -> T:
-    """What the library says of a part, or something else where it trips over a broken header."""
-    try:
-        return question()
-    except _BROKEN_HEADER:
-        return otherwise
+def _body(part: Message) -> str:
+    if is_report(part):
+        return plain(decoded(part))
+    html = kind_of(part) == "text/html"
+    return body_markdown("" if html else decoded(part), decoded(part) if html else "")
 
 
-def _parts(message: Message, output: Output) -> tuple[list[Message], list[Message]]:
-    """Parts to read as what was written, and those that are attached."""
-    bodies: list[Message] = []
-    attachments: list[Message] = []
-    for count, part in enumerate(_leaves(message)):
-        if count >= MAX_PARTS:
-            output.unread(f"only the first {MAX_PARTS} parts of the message are read")
-            break
-        kind = _kind(part)
-        named = _asked(part.get_content_disposition, None) == "attachment" or bool(_file_name(part))
-        if kind.startswith("multipart/"):  # it has none of the parts that it speaks of
-            bodies += [part] if str(part.get_payload()).strip() else []
-        elif kind in ("text/plain", "text/html") and not named:
-            bodies.append(part)
-        elif kind not in _NO_DOCUMENTS:
-            attachments.append(part)
-    return bodies, attachments
-
-
-def _leaves(message: Message) -> Iterator[Message]:
-    """Parts without parts, and whole messages; not by recursion, as messages may nest thousands deep."""
-    waiting = [message]
-    while waiting:
-        part = waiting.pop()
-        whole = part is not message and _kind(part) == "message/rfc822"
-        content = part.get_payload()
-        if isinstance(content, list) and not whole:
-            waiting += [each for each in reversed(content) if isinstance(each, Message)]
-        else:
-            yield part
-
-
-def _body(bodies: list[Message]) -> str:
-    """Plain text where there is some, as every alternative says the same."""
-    texts = [_decoded(part) for part in bodies if _kind(part) != "text/html"]
-    html = [_decoded(part) for part in bodies if _kind(part) == "text/html"]
-    return body_markdown("\n\n".join(text for text in texts if text.strip()), "\n".join(html))
-
-
-def _decoded(part: Message) -> str:
-    data = _payload(part)
-    if not isinstance(data, bytes):
-        return str(part.get_payload())
-    charset = str(_asked(part.get_content_charset, None) or "utf-8")
-    for encoding in (charset, "utf-8", "cp1252"):
-        try:
-            return data.decode(encoding)
-        except (LookupError, UnicodeDecodeError, ValueError):
-            continue
-    return data.decode("utf-8", "replace")
+def _write_appointments(parts: list[Message], output: Output, *, described: bool) -> int:
+    """How many parts had some; an invitation may come in the text and as a file, which say the same."""
+    found = {text: None for part in parts if (text := appointments(decoded(part), described=described))}
+    if parts and not found:
+        output.unread("the calendar in the message has no appointment that can be read")
+    for text in found:
+        output.text(text)
+    return len(found)
 
 
 def _write_attachment(part: Message, number: int, output: Output) -> bool:
     """Whether there was anything in it."""
-    name = _file_name(part)
-    if _kind(part) == "message/rfc822":
+    name = file_name(part)
+    if is_message(part):
         inner = part.get_payload()
         message = inner[0] if isinstance(inner, list) and inner else None
         subject = _header(message, "subject") if isinstance(message, Message) else ""
         data: Any = _bytes(message) if isinstance(message, Message) else b""
         name = (name or subject or f"message {number}").removesuffix(".eml") + ".eml"
     else:
-        data = _payload(part)
-        name = name or f"attachment {number}{_EXTENSIONS.get(_kind(part), '')}"
+        data = payload(part)
+        name = name or f"attachment {number}{_EXTENSIONS.get(kind_of(part), '')}"
     if not isinstance(data, bytes) or not data:
         output.unread(f"{name} is empty, or can't be decoded")
         return False
@@ -153,30 +109,15 @@ def _write_attachment(part: Message, number: int, output: Output) -> bool:
 def _bytes(message: Message) -> bytes:
     try:
         return message.as_bytes(policy=compat32)
-    except _BROKEN_HEADER:
-        return _asked(lambda: message.as_string(policy=compat32), "").encode("utf-8", "replace")
-
-
-def _payload(part: Message) -> Any:
-    """Bytes, decoded; anything else if it can't be."""
-    decoded: Callable[[], Any] = lambda: part.get_payload(decode=True)  # noqa: E731
-    return _asked(decoded, b"")
-
-
-def _kind(part: Message) -> str:
-    return _asked(part.get_content_type, "text/plain")
-
-
-def _file_name(part: Message) -> str:
-    name = _asked(part.get_filename, None) or ""
-    return str(name).replace("\\", "/").rpartition("/")[2].strip()
+    except BROKEN_HEADER:
+        return asked(lambda: message.as_string(policy=compat32), "").encode("utf-8", "replace")
 
 
 def _header(message: Message | None, name: str) -> str:
     """The header's text, "" if it isn't there or can't be read."""
     if message is None:
         return ""
-    return _asked(lambda: str(message.get(name) or ""), "").strip()
+    return asked(lambda: str(message.get(name) or ""), "").strip()
 
 
 def _metadata(message: Message) -> dict[str, Any]:

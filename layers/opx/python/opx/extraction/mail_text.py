@@ -8,7 +8,8 @@ from opx.extraction.markdown import heading, plain
 
 EARLIER = "Earlier messages"
 _LEVEL = 2
-_MARK_OF_SIGNATURE = ("-- ", "--")
+_MARK_OF_SIGNATURE = "-- "
+"""With the blank (RFC 3676, 4.3): two dashes alone may be a line of what was written."""
 _LONGEST_SIGNATURE = 12
 _QUOTED = re.compile(r"[ \t]*>")
 _INTRODUCTION = re.compile(
@@ -35,10 +36,10 @@ def body_markdown(text: str, html: str) -> str:
 
 
 def _unsigned(text: str) -> str:
-    """The text without a signature: a few lines at its end, after one of two dashes."""
+    """The text without a signature: a few lines at its end, after one of two dashes and a blank."""
     lines = text.rstrip().split("\n")
     for at in range(len(lines) - 1, max(-1, len(lines) - 2 - _LONGEST_SIGNATURE), -1):
-        if lines[at] in _MARK_OF_SIGNATURE:
+        if lines[at] == _MARK_OF_SIGNATURE:
             return "\n".join(lines[:at])
     return text
 

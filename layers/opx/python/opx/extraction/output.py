@@ -65,6 +65,10 @@ class Output:
         """A part of the document that isn't read: what and why."""
         self._part(kind="unread", text=text)
 
+    def irregular(self, text: str) -> None:
+        """What was read and may be wrong all the same, and what to do."""
+        self._part(kind="irregular", text=text)
+
     def scan(self, page: int) -> None:
         """A page (from 1) without a text layer."""
         self._part(kind="scan", page=page)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
+from itertools import islice
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 from openpyxl import load_workbook
 from openpyxl.utils.exceptions import InvalidFileException
 
 from opx.errors import UnparsableDocumentError
-from opx.extraction.markdown import heading, plain, table
+from opx.extraction.markdown import heading, one_line, plain, table
 from opx.extraction.output import Job, Output
 from opx.extraction.packages import checked_package, core_metadata
+from opx.extraction.xlsx_parts import MAX_COMMENTS, comments, formulas_without_value, sheet_paths
 
 MAX_ROWS = 10_000
 """Of a sheet. More are data for a database, not knowledge to search in words."""
@@ -33,15 +35,38 @@ def read_xlsx(path: Path, job: Job, output: Output) -> None:
         if "xl/workbook.xml" not in package.namelist():
             raise UnparsableDocumentError("it is no Excel workbook; save it again as .xlsx")
         title, metadata = core_metadata(package)
+        _write_sheets(path, package, output)
+    output.finish(title, metadata)
+
+
+def _write_sheets(path: Path, package: ZipFile, output: Output) -> None:
     try:
         with warnings.catch_warnings(action="ignore"), path.open("rb") as file:
             workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            parts = sheet_paths(package)
             for sheet in workbook.worksheets:
                 _write_sheet(sheet, output)
+                if sheet.sheet_state == "visible" and sheet.title in parts:
+                    _write_besides(sheet.title, package, parts[sheet.title], output)
             workbook.close()
     except (InvalidFileException, BadZipFile, KeyError) as exc:
         raise UnparsableDocumentError("it is no Excel workbook; save it again as .xlsx") from exc
-    output.finish(title, metadata)
+
+
+def _write_besides(title: str, package: ZipFile, part: str, output: Output) -> None:
+    """Comments, as a list below the sheet's tables, and how many formulas show nothing."""
+    notes = list(islice(comments(package, part), MAX_COMMENTS + 1))
+    if notes:
+        lines = [f"- {note}" for note in notes[:MAX_COMMENTS]]
+        output.text("\n".join([f"Comments on cells of {one_line(title)}:", "", *lines]))
+    if len(notes) > MAX_COMMENTS:
+        output.unread(f"only the first {MAX_COMMENTS} comments on cells of sheet {title!r} are read")
+    missing = formulas_without_value(package, part, MAX_ROWS)
+    if missing:
+        number = "1 formula" if missing == 1 else f"{missing:,} formulas"
+        has = "has" if missing == 1 else "have"
+        remedy = "open and save the workbook in Excel"
+        output.unread(f"{number} of sheet {title!r} {has} no calculated value; {remedy}")
 
 
 def _write_sheet(sheet: Any, output: Output) -> None:

@@ -116,8 +116,9 @@ class PrivateKeys:
 
 
 def _pieces(text: str) -> list[str]:
-    """What stands between the blanks of a text, written ones (`\\n`) among them, without decoration around it all."""
-    return _BLANKS.sub(" ", text).strip(_DECORATION).split()
+    """What stands between the blanks of a text, written ones (`\\n`) among them, each without decoration around it."""
+    bare = (piece.strip(_DECORATION) for piece in _BLANKS.sub(" ", text).split())
+    return [piece for piece in bare if piece]
 
 
 def _is_body(pieces: list[str]) -> bool:
@@ -131,9 +132,7 @@ def _is_body(pieces: list[str]) -> bool:
 def _may_be_key(body: str) -> bool:
     """Whether so much random base64 is there. A list of names, one a line, has no digits or no capital letters."""
     kinds = (str.isdigit, str.isupper, str.islower)
-    return (
-        len(body) >= _LEAST_CHARACTERS and len(set(body)) >= 10 and all(any(map(kind, body)) for kind in kinds)
-    )
+    return len(body) >= _LEAST_CHARACTERS and len(set(body)) >= 10 and all(any(map(kind, body)) for kind in kinds)
 
 
 def _begin(text: str) -> re.Match[str] | None:

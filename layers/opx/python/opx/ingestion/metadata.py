@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -74,6 +74,13 @@ def validated(raw: Mapping[str, Any], *, name: str) -> DocumentMetadata:
     values["category"] = values.get("category") or None
     ignored = tuple(sorted(str(key) for key in raw if key not in used and raw[key] is not None))
     return DocumentMetadata(**values, ignored=ignored)
+
+
+def fitting(texts: Iterable[str]) -> list[str]:
+    """Tags as a document may have them, each once: cut to `MAX_ITEM` characters, and the first `MAX_ITEMS` of them."""
+    lines = (" ".join(normalise(well_formed(text)).split()) for text in texts)
+    cut = (line if len(line) <= MAX_ITEM else line[: MAX_ITEM - 1].rstrip() + "…" for line in lines if line)
+    return list(dict.fromkeys(cut))[:MAX_ITEMS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from opx.domain.knowledge import KnowledgeModel
@@ -88,7 +89,7 @@ def _secrets_of(definition: SourceDefinition, around: Around) -> Secrets:
     """Sources of knowledge.yaml may use every secret: who writes that file says what the others are for, too."""
     if around.sources.is_declared(definition.source_id):
         return around.secrets
-    return SourceSecrets(around.secrets, lambda: reserved_secrets(around.knowledge, around.settings))
+    return SourceSecrets(around.secrets, cache(lambda: reserved_secrets(around.knowledge, around.settings)))
 
 
 def _connector(definition: SourceDefinition, provided: KnowledgeSource | None, tools: SourceTools) -> Connector[Any]:

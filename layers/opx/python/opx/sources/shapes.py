@@ -36,6 +36,14 @@ def maybe_text(record: Any, path: str) -> str:
     return found if isinstance(found, str) else ""
 
 
+def given_text(record: Any, path: str) -> str:
+    """The text at a path, "" if nothing is there. Raises `OddRecordError` if it is something else."""
+    found = member(record, path)
+    if found is not None and not isinstance(found, str):
+        raise OddRecordError(f"expected a text at {path!r}")
+    return found or ""
+
+
 def items(record: Any, path: str) -> list[Any]:
     """The list at a path, empty if there is none. Raises `OddRecordError` if it is something else."""
     found = member(record, path)

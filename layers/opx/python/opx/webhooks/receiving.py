@@ -179,4 +179,4 @@ def _open_web() -> WebClient:
 
 def _no_time(seconds: float) -> None:
     """Instead of a pause before another try: SNS sends its message again by itself, and doesn't wait that long."""
-    raise SourceUnavailableError("Amazon SNS doesn't give its certificate for now", seconds)
+    raise SourceUnavailableError("Amazon SNS doesn't answer for now", seconds)

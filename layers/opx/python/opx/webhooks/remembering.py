@@ -75,9 +75,7 @@ class Order:
     def end(self, document: str, change: Change, lease: float) -> None:
         """The change is written. What another delivery noted after the lease was over stays."""
         try:
-            self._table.put(
-                {**self._item(document, change), "busyUntil": FREE}, condition=Equals("busyUntil", lease)
-            )
+            self._table.put({**self._item(document, change), "busyUntil": FREE}, condition=Equals("busyUntil", lease))
         except ConditionFailedError:
             log.warning("a delivery took longer than %d seconds; another wrote %s meanwhile", LEASE_SECONDS, document)
 

@@ -107,17 +107,23 @@ def _items(value: Any, what: str) -> list[Mapping[str, Any]]:
 
 
 def _results(found: Iterable[tuple[Any, Any, Any, Any]], limit: int) -> list[WebResult]:
-    """Results with an address and a title, each address once. Raises `SourceShapeError` if none of several has them."""
+    """Results with an address, each address once; one without a title is called as its host. Raises `SourceShapeError`
+    if none has an address, or none has a field for its title."""
     results: dict[str, WebResult] = {}
-    count = 0
+    count = named = 0
     for title, url, text, published in found:
         count += 1
-        if not (isinstance(url, str) and isinstance(title, str) and title.strip()):
+        if not (isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= _MAX_URL):
             continue
-        if url.startswith(("https://", "http://")) and len(url) <= _MAX_URL:
-            shown = plain_text(text) if isinstance(text, str) else ""
-            moment = published if isinstance(published, str) else ""
-            results.setdefault(url, WebResult(plain_text(title, MAX_TITLE), url, shown, moment[:40]))
-    if count and not results:
+        named += isinstance(title, str)
+        called = plain_text(title, MAX_TITLE) if isinstance(title, str) else ""
+        shown = plain_text(text) if isinstance(text, str) else ""
+        moment = published if isinstance(published, str) else ""
+        results.setdefault(url, WebResult(called or _host(url), url, shown, moment[:40]))
+    if count and not named:
         raise SourceShapeError("no search result has a title and an address; the API's format may have changed")
     return list(results.values())[:limit]
+
+
+def _host(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]

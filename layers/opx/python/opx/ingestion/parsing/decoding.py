@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
@@ -15,6 +16,16 @@ MAX_PIECE = 64 * 1024
 """Characters of a line that are kept together."""
 
 _CUT_WINDOW = 4096
+_DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
+_LARGER_CHARSETS = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+}
 _MAX_MARKS = 256
 """Combining characters in a row. Text has up to 30 (the Stream-Safe Text Format of UAX 15); normalising takes time that
 grows with the square of the run, so that a crafted file could keep a machine busy for hours."""
@@ -51,6 +62,41 @@ def read_text(source: Source) -> str:
     return "".join(_decoded(source))
 
 
+def read_html_text(source: Source) -> str:
+    """As `read_text`, for HTML: what is not UTF-8 is read in the charset that its <meta> declares.
+
+    What is valid UTF-8 is taken for it, whatever the page says: it often says what it was before it was saved anew.
+    """
+    charset = declared_charset(source.head)
+    if not charset or _encoding(source.head)[1]:
+        return read_text(source)
+    data = b"".join(source.blocks())
+    for name in ("utf-8", charset) if not charset.startswith("iso2022") else (charset, "utf-8"):
+        try:
+            text = data.decode(name)
+        except UnicodeError:
+            continue
+        _refuse_binary(text, source.name, 1)
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+    problem = f"neither valid UTF-8 nor {charset}, which its <meta> declares"
+    raise UnparsableDocumentError(f"{source.name}: {problem}; save it as UTF-8")
+
+
+def declared_charset(head: bytes, within: int = 1024) -> str:
+    """Python's name of the charset that a page's <meta> declares; "" for none, and for one that is not known.
+
+    It has to stand in the page's first 1,024 bytes (HTML standard, "Specifying the document's character encoding"), in
+    a superset of ASCII; some names stand for the larger charsets that browsers read (WHATWG's Encoding standard).
+    """
+    found = _DECLARED_CHARSET.search(head[:within])
+    try:
+        name = codecs.lookup(found[1].decode("ascii")).name if found else ""
+        b"".decode(name or "utf-8")  # fails for a codec that is none of texts
+    except (LookupError, UnicodeError):
+        return ""
+    return "utf-8" if name.startswith(("utf-16", "utf-32", "utf-7")) else _LARGER_CHARSETS.get(name, name)
+
+
 def not_blank(lines: Iterable[str], name: str, problem: str) -> Iterator[str]:
     """The same lines; raises `UnparsableDocumentError` at the end if there was nothing but white space."""
     blank = True
@@ -78,13 +124,17 @@ def _decoded(source: Source) -> Iterator[str]:
             text = newlines.decode(decoder.decode(block, final=not block), final=not block)
         except UnicodeDecodeError as exc:
             raise _not_decodable(source.name, exc, offset - pending + exc.start, line) from exc
-        if "\0" in text:
-            line += text.partition("\0")[0].count("\n")
-            problem = f"NUL character in line {line}, so it is binary data, not text"
-            raise UnparsableDocumentError(f"{source.name}: {problem}; convert it to Markdown, plain text or HTML")
+        _refuse_binary(text, source.name, line)
         offset += len(block)
         line += text.count("\n")
         yield text
+
+
+def _refuse_binary(text: str, name: str, line: int) -> None:
+    if "\0" in text:
+        line += text.partition("\0")[0].count("\n")
+        problem = f"NUL character in line {line}, so it is binary data, not text"
+        raise UnparsableDocumentError(f"{name}: {problem}; convert it to Markdown, plain text or HTML")
 
 
 def _not_decodable(name: str, exc: UnicodeDecodeError, offset: int, line: int) -> UnparsableDocumentError:

@@ -15,7 +15,8 @@ from markdownify import ATX, MarkdownConverter
 
 from opx.domain.ids import normalise
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing.decoding import cut_lines, read_text, well_formed
+from opx.ingestion.parsing.decoding import cut_lines, read_html_text, well_formed
+from opx.ingestion.parsing.html_tables import spread_cells
 from opx.ingestion.parsing.source import ParsedSource, Source
 
 MAX_DEPTH = 150
@@ -54,7 +55,7 @@ class HtmlPage:
 
 def parse_html(source: Source) -> ParsedSource:
     """The page's main part as Markdown; title, description, author and language from its head."""
-    page = read_html(read_text(source), source.name)
+    page = read_html(read_html_text(source), source.name)
     if not page.text.strip():
         raise UnparsableDocumentError(
             f"{source.name}: the page has no text of its own; save it after its scripts have run"
@@ -184,9 +185,7 @@ def _markdown(soup: BeautifulSoup, main: Tag | None = None) -> str:
         header.decompose()
     main = main or _main_part(soup)
     _number_items(main)
-    for cell in main.find_all(["td", "th"], colspan=True):
-        if not _SMALL_NUMBER.match(_attribute(cell, "colspan")):
-            del cell["colspan"]  # a few bytes would become a thousand columns
+    spread_cells(main)
     converter = _Converter(heading_style=ATX, escape_asterisks=False, escape_underscores=False)
     return normalise(well_formed(converter.convert_soup(main))).strip("\n") + "\n"
 

@@ -9,6 +9,7 @@ from opx.domain.ids import normalise
 from opx.domain.knowledge import JSON_MAPPING_FIELDS
 from opx.errors import InvalidInputError, KnowledgeConfigError, UnparsableDocumentError
 from opx.ingestion.parsing.decoding import cut_lines, read_text, well_formed
+from opx.ingestion.parsing.json_hints import SPLIT, advice, refuse_several, refuse_withdrawn, shown
 from opx.ingestion.parsing.json_paths import FieldPath, compile_paths
 from opx.ingestion.parsing.source import ParsedSource, Source
 
@@ -36,9 +37,12 @@ def parse_record(record: dict[str, Any], source: Source) -> ParsedSource:
     """As `parse_json`, of an object that is read already, nested no deeper than `MAX_DEPTH`."""
     category, name = source.category, source.name
     paths = {field: _compiled(field, source) for field in JSON_MAPPING_FIELDS if field in category.json_mapping}
-    title = _first(paths.pop("title"), record)
+    titles = paths.pop("title")
+    refuse_several(titles, record, name)
+    refuse_withdrawn(record, name)
+    title = _first(titles, record)
     if isinstance(title, bool) or not isinstance(title, str | int | float):
-        raise UnparsableDocumentError(f"{name}: no title at {category.json_mapping['title']}; add it to the record")
+        raise UnparsableDocumentError(f"{name}: no title at {shown(titles)}; {advice(titles, record)}")
     text = _content(paths.pop("content"), record)
     if not text.strip():
         raise UnparsableDocumentError(f"{name}: no content at {category.json_mapping['content']}; add it to the record")
@@ -63,7 +67,7 @@ def _loaded(text: str, name: str) -> dict[str, Any]:
     except RecursionError as exc:
         raise UnparsableDocumentError(f"{name}: JSON nested deeper than {MAX_DEPTH} levels; flatten it") from exc
     if isinstance(record, list):
-        raise UnparsableDocumentError(f"{name}: an array of records at the top; put each record into a file of its own")
+        raise UnparsableDocumentError(f"{name}: an array of records at the top; {SPLIT}")
     if not isinstance(record, dict):
         raise UnparsableDocumentError(f"{name}: a JSON object is needed at the top, not {type(record).__name__}")
     if is_deep(record):

@@ -59,6 +59,8 @@ class Reading:
             yield from self._text(part["text"])
         elif kind == "unread":
             self._remark(RemarkKind.UNREAD_PART, part["text"])
+        elif kind == "irregular":
+            self._remark(RemarkKind.IRREGULAR, part["text"])
         elif kind == "scan":
             yield from self._text(self._scanned(part["page"]))
         elif kind == "picture":

@@ -133,7 +133,7 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
         comments = self._comments(issue)
         if comments is None:
             return None
-        title = issue.text("title", needed=True)
+        title = issue.text("title", needed=True).strip() or f"Issue {issue.number('number')}"
         metadata = described(
             title=title,
             address=issue.text("html_url"),

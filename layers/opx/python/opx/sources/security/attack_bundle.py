@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx.errors import SourceShapeError
-from opx.sources.shapes import items, maybe_text, member, names, text
+from opx.sources.shapes import given_text, items, maybe_text, member, names, text
 
 KINDS = {
     "attack-pattern": "technique",
@@ -137,7 +137,7 @@ def _entry(found: Any, kind: str) -> Entry:
         kind=kind,
         attack_id=text(own, "external_id") if kind in KINDS.values() else maybe_text(own, "external_id"),
         name=text(found, "name"),
-        description=maybe_text(found, "description"),
+        description=given_text(found, "description"),
         url=maybe_text(own, "url"),
         created=maybe_text(found, "created"),
         modified=maybe_text(found, "modified"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,9 @@ def scores(cve: Any) -> list[Score]:
 
 
 def _found(cve: Any) -> Iterator[Score]:
+    metrics = member(cve, "metrics")
+    if not isinstance(metrics, Mapping | None):
+        raise OddRecordError("expected an object at 'metrics'")
     for version, name in _METRICS:
         for metric in items(cve, f"metrics.{name}"):
             score = member(metric, "cvssData.baseScore")

@@ -37,6 +37,7 @@ _NOT_PUBLIC = tuple(
 )
 """Besides what the registries of special addresses list, which differs between versions of Python."""
 
+_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?")
 _NAT64 = ip_network("64:ff9b::/96")
 
 
@@ -88,7 +89,7 @@ def _target(parts: Url) -> Target:
 def shown_address(text: str) -> str:
     """An address as a message may have it, also one that can't be taken apart: without what may be a secret in it."""
     start, slashes, rest = text.strip().partition("//")
-    scheme, rest = (start + slashes, rest) if slashes and "@" not in start else ("", text.strip())
+    scheme, rest = (start + slashes, rest) if slashes and _SCHEME.fullmatch(start) else ("", text.strip())
     bare, *others = re.split(r"[?#]", rest, maxsplit=1)
     if others and "@" in others[0]:  # a query has it, or it is a password's question mark
         return f"{scheme}..."

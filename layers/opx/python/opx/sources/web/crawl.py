@@ -46,7 +46,9 @@ class CrawlOptions:
             raise InvalidInputError("a crawl needs an address to begin at: set `start` or `sitemaps`")
         for address in (*self.start, *self.sitemaps):
             if not page_url(address, ""):
-                raise InvalidInputError(f"not an address on the web: {shown_address(address)!r}; write https://host/path")
+                raise InvalidInputError(
+                    f"not an address on the web: {shown_address(address)!r}; write https://host/path"
+                )
         if self.requests_per_second <= 0 or self.max_pages < 1 or self.max_bytes < 1 or self.depth < 0:
             raise InvalidInputError("requests_per_second, max_pages and max_bytes must be above 0, depth at least 0")
 

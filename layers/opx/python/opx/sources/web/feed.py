@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import dropwhile, islice
+from itertools import chain, dropwhile, islice
 from typing import ClassVar
 
 from opx.domain.sources import Cursor, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
@@ -26,9 +27,10 @@ from opx.sources.web.urls import page_key, page_url
 
 BATCH = 100
 BATCH_OF_ARTICLES = 10
-_NO_VALIDATORS = {"etag": "", "last-modified": ""}
-"""Of a feed with an entry that could not be read: it is sent whole the next time, so that the entry is tried again."""
+BATCH_SECONDS = 60.0
+"""A site that wants a minute between two articles would else have a batch take longer than a function may run."""
 
+_NO_VALIDATORS = {"etag": "", "last-modified": ""}
 _NOT_READ = (SourceUnavailableError, SourceRefusedError, SourceShapeError, ForbiddenAddressError)
 
 
@@ -46,7 +48,9 @@ class FeedOptions:
     def __post_init__(self) -> None:
         for address in self.urls:
             if not page_url(address, ""):
-                raise InvalidInputError(f"not an address on the web: {shown_address(address)!r}; write https://host/path")
+                raise InvalidInputError(
+                    f"not an address on the web: {shown_address(address)!r}; write https://host/path"
+                )
         if not self.urls or self.requests_per_second <= 0 or self.max_entries < 1 or self.max_bytes < 1:
             raise InvalidInputError("a feed needs `urls`; max_entries, max_bytes and requests_per_second above 0")
 
@@ -75,6 +79,7 @@ class WebFeed(Connector[FeedOptions]):
                 yield from self._pages(number, url, cursor, request.since)
             except _NOT_READ as exc:
                 failures.append(exc)
+                self._send_whole(url)
                 if len(failures) == len(self.options.urls):
                     raise
                 refused = (Refused(page_key(page_url(url, "")), str(exc)),)
@@ -96,23 +101,32 @@ class WebFeed(Connector[FeedOptions]):
             entries = _behind(after, list(entries))
         size = BATCH_OF_ARTICLES if self.options.full_article else BATCH
         while batch := list(islice(entries, size)):
-            page = self._page(batch, since, {"feed": number, "after": batch[-1].key})
-            if page.refused and self.options.full_article and isinstance(self.web, PageMemory):
-                self.web.note(url, _NO_VALIDATORS)
+            page, unread = self._page(batch, since, number)
+            entries = chain(unread, entries) if unread else entries
+            if page.refused and self.options.full_article:
+                self._send_whole(url)
             yield page
         yield Page(cursor={"feed": number + 1})
+
+    def _send_whole(self, url: str) -> None:
+        """Have the feed sent the next time though it did not change, so that what could not be read is tried again."""
+        if isinstance(self.web, PageMemory):
+            self.web.note(url, _NO_VALIDATORS)
 
     def _entries(self, reply: WebReply) -> Iterator[FeedEntry]:
         if reply.gone:
             raise SourceRefusedError(f"{reply.url}: there is no feed (status {reply.status}); correct the address", 404)
         return feed_entries(reply, limit=self.options.max_entries)
 
-    def _page(self, entries: list[FeedEntry], since: str, cursor: Cursor) -> Page:
+    def _page(self, entries: list[FeedEntry], since: str, number: int) -> tuple[Page, Collection[FeedEntry]]:
+        """The page of some entries of a feed, and those for which there was no time."""
         documents: list[SourceDocument] = []
         unchanged: list[str] = []
         refused: list[Refused] = []
         known = self._known([entry.key for entry in entries]) if self.options.full_article else ()
-        for entry in entries:
+        began, unread = self.clock(), deque(entries)
+        while unread:
+            entry = unread.popleft()
             found = self._read(entry, since, known)
             if isinstance(found, SourceDocument):
                 documents.append(found)
@@ -120,23 +134,24 @@ class WebFeed(Connector[FeedOptions]):
                 refused.append(found)
             else:
                 unchanged.append(entry.key)
-        return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor)
+            if self.clock() - began >= BATCH_SECONDS:
+                break
+        cursor = {"feed": number, "after": entry.key}
+        return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor), unread
 
     def _read(self, entry: FeedEntry, since: str, known: Collection[str]) -> SourceDocument | Refused | None:
         """The entry's document, why there is none, or None if it is as it was."""
         if not (self.options.full_article and entry.link):
             return _from_feed(entry)
-        if entry.key in known and since and entry.changed and entry.changed < since:
+        if entry.key in known and "" < entry.changed < since:
             return None
         try:
             if not self._robots.allows(entry.link):
                 return _from_feed(entry)
             reply = self.web.get(entry.link, conditional=True, limit=self.options.max_bytes)
-            if reply.not_modified and entry.key in known:
-                return None
-            if reply.not_modified:
+            if reply.not_modified and entry.key not in known:
                 reply = self.web.get(entry.link, limit=self.options.max_bytes)
-            return _from_article(entry, reply)
+            return None if reply.not_modified else _from_article(entry, reply)
         except SourceUnavailableError as exc:
             if exc.retry_after:
                 raise

@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 
 from bs4 import BeautifulSoup, Tag
 
+from opx.ingestion.parsing.decoding import declared_charset
 from opx.ingestion.parsing.html import read_html
 from opx.ports.sources import WebReply
 from opx.sources.web.main_content import take_out
@@ -64,11 +65,7 @@ def html_text(reply: WebReply) -> str:
     """The page as text, in the charset of the reply's header, or else of the page itself."""
     if "charset=" in reply.headers.get("content-type", "").lower():
         return reply.text()
-    declared = re.search(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w-]{1,40})""", reply.body[:4096], re.IGNORECASE)
-    try:
-        return reply.body.decode(declared[1].decode("ascii") if declared else "utf-8", errors="replace")
-    except (LookupError, UnicodeError):  # no charset, or one that is none of texts
-        return reply.body.decode("utf-8", errors="replace")
+    return reply.body.decode(declared_charset(reply.body, within=4096) or "utf-8", errors="replace")
 
 
 def iso_date(value: object) -> str:

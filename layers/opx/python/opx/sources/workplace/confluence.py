@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
 from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceShapeError
+from opx.ingestion.metadata import fitting
 from opx.ingestion.parsing.registry import EXTENSIONS
 from opx.sources.connector import Connector, SourceTools
 from opx.sources.markdown import facts, joined, nested, one_line
@@ -21,6 +23,7 @@ from opx.sources.relationships import block, reference, relation
 from opx.sources.shapes import OddRecordError, since_of
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.confluence_api import (
+    MAX_COMMENTS,
     Attachment,
     CloudConfluence,
     Comment,
@@ -138,7 +141,8 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
         try:
             page = confluence.load(listed.id)
             if page is not None:
-                comments = list(confluence.comments(page.id)) if self.options.comments else []
+                given = confluence.comments(page.id) if self.options.comments else ()
+                comments = list(islice(given, MAX_COMMENTS + 1))
                 step.documents.append(page_document(page, comments))
         except OddRecordError as exc:
             step.refused.append(Refused(listed.id, str(exc)))
@@ -179,7 +183,8 @@ def _is_taken(attachment: Attachment) -> bool:
 
 
 def page_document(page: LoadedPage, comments: Sequence[Comment]) -> SourceDocument:
-    """A page as a document: where it is in the tree, its text, its comments. Raises `OddRecordError`."""
+    """A page as a document: where it is in the tree, its text, its first `MAX_COMMENTS` comments. Raises
+    `OddRecordError`."""
     title = one_line(page.title)
     read = storage_markdown(page.body)
     own = reference("confluence", page.id)
@@ -191,7 +196,8 @@ def page_document(page: LoadedPage, comments: Sequence[Comment]) -> SourceDocume
             ),
             nested(read.markdown, 1),
             *(["## Comments"] if comments else []),
-            *(_comment(each) for each in comments),
+            *(_comment(each) for each in comments[:MAX_COMMENTS]),
+            *(["Further comments are left out."] if len(comments) > MAX_COMMENTS else []),
             block(
                 [
                     relation(own, "PARENT", reference("confluence", page.parent)),
@@ -203,7 +209,7 @@ def page_document(page: LoadedPage, comments: Sequence[Comment]) -> SourceDocume
     metadata: dict[str, Any] = {
         "title": title,
         "source_uri": page.address,
-        "tags": list(dict.fromkeys([*page.labels, page.space, *page.ancestors])),
+        "tags": fitting([*page.labels, page.space, *page.ancestors]),
         "created_at": page.created,
         "last_updated": page.changed,
         "author": page.author,

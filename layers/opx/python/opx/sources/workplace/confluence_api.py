@@ -20,7 +20,11 @@ STEP_BACK = 10
 
 MAX_LEVELS = 20
 MAX_TITLES = 20_000
-MAX_COMMENTS = 200
+MAX_COMMENTS = 1_000
+"""Comments of a page that are taken in."""
+
+_COMMENTS = 200
+"""Comments a reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,8 @@ class Confluence(Protocol):
     def load(self, page_id: str) -> LoadedPage | None:
         """A page, None if it is gone."""
 
-    def comments(self, page_id: str) -> Iterator[Comment]: ...
+    def comments(self, page_id: str) -> Iterator[Comment]:
+        """All of them; to be asked for no more than is needed, as they come reply by reply."""
 
     def attachments(self, page_id: str) -> Iterator[Attachment]: ...
 
@@ -122,23 +127,27 @@ class CloudConfluence:
         )
 
     def comments(self, page_id: str) -> Iterator[Comment]:
-        query: dict[str, str | int] = {"body-format": "storage", "limit": MAX_COMMENTS}
-        reply = self._get(f"pages/{quote(page_id)}/footer-comments", query)
-        for record in listed(reply, "results", self._api.root):
-            yield Comment("", moment(record, "version.createdAt"), _body(record))
+        query: dict[str, str | int] = {"body-format": "storage", "limit": _COMMENTS}
+        for record in self._each(f"pages/{quote(page_id)}/footer-comments", query):
+            when = "version.createdAt" if maybe_text(record, "version.createdAt") else "createdAt"
+            yield Comment("", moment(record, when), _body(record))
 
     def attachments(self, page_id: str) -> Iterator[Attachment]:
+        for record in self._each(f"pages/{quote(page_id)}/attachments", {"limit": CLOUD_LIMIT}):
+            size = member(record, "fileSize")
+            yield Attachment(
+                text(record, "title"),
+                size if isinstance(size, int) else 0,
+                moment(record, "version.createdAt"),
+                "/wiki" + text(record, "downloadLink"),
+            )
+
+    def _each(self, path: str, query: dict[str, str | int]) -> Iterator[Any]:
+        """What is listed, reply after reply."""
         cursor = ""
         while True:
-            reply = self._get(f"pages/{quote(page_id)}/attachments", {"limit": CLOUD_LIMIT}, cursor=cursor)
-            for record in listed(reply, "results", self._api.root):
-                size = member(record, "fileSize")
-                yield Attachment(
-                    text(record, "title"),
-                    size if isinstance(size, int) else 0,
-                    moment(record, "version.createdAt"),
-                    "/wiki" + text(record, "downloadLink"),
-                )
+            reply = self._get(path, query, cursor=cursor)
+            yield from listed(reply, "results", self._api.root)
             following = _cursor_of(reply)
             if not following or following == cursor:
                 return
@@ -221,25 +230,29 @@ class ServerConfluence:
         )
 
     def comments(self, page_id: str) -> Iterator[Comment]:
-        query: dict[str, str | int] = {"expand": "body.storage,version", "limit": MAX_COMMENTS, "depth": "all"}
-        for record in _results(self._get(f"content/{quote(page_id)}/child/comment", query), self._api):
+        query: dict[str, str | int] = {"expand": "body.storage,version", "limit": _COMMENTS, "depth": "all"}
+        for record in self._each(f"content/{quote(page_id)}/child/comment", query):
             author = maybe_text(record, "version.by.displayName")
             yield Comment(author, moment(record, "version.when"), _body(record))
 
     def attachments(self, page_id: str) -> Iterator[Attachment]:
+        query: dict[str, str | int] = {"expand": "version", "limit": SERVER_LIMIT}
+        for record in self._each(f"content/{quote(page_id)}/child/attachment", query):
+            size = member(record, "extensions.fileSize")
+            yield Attachment(
+                text(record, "title"),
+                size if isinstance(size, int) else 0,
+                moment(record, "version.when"),
+                text(record, "_links.download"),
+            )
+
+    def _each(self, path: str, query: dict[str, str | int]) -> Iterator[Any]:
+        """What is listed, reply after reply."""
         start = 0
         while True:
-            query: dict[str, str | int] = {"expand": "version", "limit": SERVER_LIMIT, "start": start}
-            reply = self._get(f"content/{quote(page_id)}/child/attachment", query)
+            reply = self._get(path, query | {"start": start})
             records = _results(reply, self._api)
-            for record in records:
-                size = member(record, "extensions.fileSize")
-                yield Attachment(
-                    text(record, "title"),
-                    size if isinstance(size, int) else 0,
-                    moment(record, "version.when"),
-                    text(record, "_links.download"),
-                )
+            yield from records
             if not records or not maybe_text(reply, "_links.next"):
                 return
             start += len(records)

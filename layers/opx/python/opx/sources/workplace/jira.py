@@ -18,7 +18,7 @@ from typing import Any
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.sources.connector import Connector, SourceTools
-from opx.sources.shapes import OddRecordError, listed, maybe_text, member, moment, read_each, since_of, text
+from opx.sources.shapes import OddRecordError, items, listed, maybe_text, member, moment, read_each, since_of, text
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.jira_documents import FIELDS, issue_document
 
@@ -224,10 +224,7 @@ class JiraConnector(Connector[JiraOptions]):
 
     def _comments(self, server: _Server, issue: Any) -> tuple[list[Any], int]:
         """The last ones, the newest first, and how many there are besides; a search gives only some of many."""
-        here = member(issue, "fields.comment.comments")
-        given = here if isinstance(here, list) else []
-        told = member(issue, "fields.comment.total")
-        total = told if isinstance(told, int) else len(given)
+        given, total = _given_comments(member(issue, "fields.comment"))
         most = self.options.max_comments
         if total > len(given) and most > 0:
             path = f"/rest/api/{3 if server.kind == 'cloud' else 2}/issue/{text(issue, 'key')}/comment"
@@ -243,6 +240,16 @@ class _Server:
 
     api: Api
     kind: str
+
+
+def _given_comments(field: Any) -> tuple[list[Any], int]:
+    """The comments that came with the issue, and how many there are in all."""
+    if field is None:
+        return [], 0
+    given, total = items(field, "comments"), member(field, "total")
+    if not isinstance(field, Mapping) or not isinstance(total, int | None):
+        raise OddRecordError("expected 'comments' and their number 'total' at 'comment'")
+    return given, len(given) if total is None else total
 
 
 def _expired(refusal: SourceRefusedError, position: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:

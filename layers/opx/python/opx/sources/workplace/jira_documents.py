@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from opx.domain.sources import SourceDocument
+from opx.ingestion.metadata import fitting
 from opx.sources.markdown import facts, joined, nested, one_line
 from opx.sources.relationships import block, reference, relation
-from opx.sources.shapes import items, maybe_text, member, moment, names, text
+from opx.sources.shapes import OddRecordError, items, maybe_text, member, moment, names, text
 from opx.sources.workplace.adf import adf_markdown, mentioned
 from opx.sources.workplace.wiki_markup import wiki_markdown
 
@@ -59,9 +60,9 @@ def issue_document(
             f"# {title}",
             _facts(fields),
             *(_resolution(fields, resolved, told[:1]) if resolved else ()),
-            _section("Description", _markdown(member(fields, "description"))),
-            _section("Environment", _markdown(member(fields, "environment"))),
-            *(_section(one_line(name), _markdown(member(fields, field))) for field, name in extra.items()),
+            _section("Description", _markdown(fields, "description")),
+            _section("Environment", _markdown(fields, "environment")),
+            *(_section(one_line(name), _extra(fields, field)) for field, name in extra.items()),
             _comments(told[1:] if resolved else told, more),
             block(_relations(key, fields, comments)),
         ]
@@ -73,7 +74,7 @@ def _metadata(key: str, title: str, fields: Any, root: str) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "title": title,
         "source_uri": f"{root}/browse/{key}",
-        "tags": [*names(fields, "labels"), *names(fields, "components")],
+        "tags": fitting([*names(fields, "labels"), *names(fields, "components")]),
         "created_at": moment(fields, "created"),
         "last_updated": moment(fields, "updated"),
         "author": _person(member(fields, "reporter")),
@@ -116,20 +117,52 @@ def _comments(told: Sequence[str], more: int) -> str:
 
 def _comment(comment: Any) -> str:
     who, when = _person(member(comment, "author")) or "unknown", moment(comment, "created")[:10]
-    return f"### Comment of {who}, {when}\n\n{nested(_markdown(member(comment, 'body')), 3)}"
+    return f"### Comment of {who}, {when}\n\n{nested(_markdown(comment, 'body'), 3)}"
 
 
 def _section(title: str, markdown: str) -> str:
     return f"## {title}\n\n{nested(markdown, 2)}" if markdown.strip() else ""
 
 
-def _markdown(value: Any) -> str:
-    """Text of either kind: Atlassian documents in the cloud, wiki markup in-house. Choices by their name."""
+def _markdown(record: Any, field: str) -> str:
+    """Text of either kind: Atlassian documents in the cloud, wiki markup in-house."""
+    value = member(record, field)
+    if value is None:
+        return ""
     if isinstance(value, str):
         return wiki_markdown(value)
-    if isinstance(value, Mapping) and "type" in value:
+    if isinstance(value, Mapping) and value.get("type") == "doc":
         return adf_markdown(value)
-    return maybe_text(value, "value") or maybe_text(value, "name")
+    raise OddRecordError(f"expected a text or an Atlassian document at {field!r}")
+
+
+def _extra(fields: Any, field: str) -> str:
+    """A field of a project's own: text, or whatever was chosen, entered or picked, one a line."""
+    value = member(fields, field)
+    if isinstance(value, list):
+        told = [_chosen(each, field) for each in value]
+        return "\n".join(f"- {each}" for each in told) if len(told) > 1 else "".join(told)
+    if isinstance(value, Mapping) and value.get("type") != "doc":
+        return _chosen(value, field)
+    if isinstance(value, bool | int | float):
+        return _chosen(value, field)
+    return _markdown(fields, field)
+
+
+def _chosen(value: Any, field: str) -> str:
+    """A choice (of a cascade with the one below it), a person, a version and the like, a label, a number."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return str(int(value)) if value == value // 1 else str(value)
+    if isinstance(value, str):
+        return one_line(value)
+    words = [maybe_text(value, name) for name in ("value", "displayName", "name")]
+    found = one_line(next(filter(None, words), ""))
+    if not found:
+        raise OddRecordError(f"expected a text, a number, choices or people at {field!r}")
+    below = member(value, "child")
+    return f"{found} > {_chosen(below, field)}" if below else found
 
 
 def _person(person: Any) -> str:

@@ -17,6 +17,7 @@ from bs4.exceptions import ParserRejectedMarkup
 from markdownify import ATX, MarkdownConverter
 
 from opx.ingestion.parsing.decoding import well_formed
+from opx.ingestion.parsing.html_tables import spread_cells
 from opx.sources.markdown import fenced, one_line
 from opx.sources.shapes import OddRecordError
 
@@ -25,7 +26,6 @@ MAX_DEPTH = 150
 
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
-_SMALL_NUMBER = re.compile(r"[0-9]{1,2}\Z", re.ASCII)
 _ISSUE_KEY = re.compile(r"[A-Z][A-Z0-9_]+-[0-9]+\Z")
 _DROPPED = ("script", "style", "ac:parameter", "ac:placeholder", "ac:adf-node", "ac:task-id", "ac:task-uuid")
 _ADMONITIONS = ("info", "note", "tip", "warning", "panel")
@@ -111,6 +111,8 @@ def _replace_macros(soup: BeautifulSoup, issues: list[str]) -> None:
             macro.replace_with(
                 key or _labelled("Jira issues", _parameter(macro, "jqlQuery") or _parameter(macro, "jql"))
             )
+        elif name in ("include", "excerpt-include"):
+            macro.replace_with(_labelled("Included page", _resource(macro) or "unknown"))
         elif name == "status":
             macro.replace_with(_parameter(macro, "title"))
         else:
@@ -198,16 +200,10 @@ def _replace_elements(soup: BeautifulSoup) -> None:
         tag.name = "ul"
     for tag in soup.find_all(lambda each: each.name.startswith(("ac:", "ri:"))):
         tag.name = "div" if tag.name.startswith("ac:layout") else "span"
+    spread_cells(soup)
     for cell in soup.find_all(["td", "th"]):
-        _one_cell(cell)
-
-
-def _one_cell(cell: Tag) -> None:
-    """A few bytes must not become a thousand columns, nor a bar end the cell."""
-    if cell.has_attr("colspan") and not _SMALL_NUMBER.match(_attribute(cell, "colspan")):
-        del cell["colspan"]
-    for text in cell.find_all(string=re.compile(r"\|")):
-        text.replace_with(text.replace("|", "\\|"))
+        for text in cell.find_all(string=re.compile(r"\|")):
+            text.replace_with(text.replace("|", "\\|"))
 
 
 def _link(link: Tag) -> str:

@@ -1,0 +1,41 @@
+"""Comments that readers left on the pages of a PDF file (ISO 32000-1, 12.5.6: markup annotations)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import pypdfium2 as pdfium
+from pypdfium2 import raw
+
+from opx.extraction.markdown import one_line
+
+MAX_COMMENTS = 500
+_MAX_ANNOTATIONS = 2000
+"""Of a page; most are links."""
+_MAX_LENGTH = 2000
+_NO_COMMENTS = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FILEATTACHMENT)
+
+
+def comments_of(page: pdfium.PdfPage) -> Iterator[str]:
+    """What comments on the page say, and who says it where that is known. They are gone once the page is flattened."""
+    for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_ANNOTATIONS)):
+        annotation = raw.FPDFPage_GetAnnot(page, index)
+        if not annotation:
+            continue
+        try:
+            if raw.FPDFAnnot_GetSubtype(annotation) not in _NO_COMMENTS:
+                text, author = _value(annotation, b"Contents"), _value(annotation, b"T")
+                if text:
+                    yield f"{author}: {text}" if author else text
+        finally:
+            raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _value(annotation: object, key: bytes) -> str:
+    size = raw.FPDFAnnot_GetStringValue(annotation, key, None, 0)
+    if size <= 2:  # nothing but the character at its end
+        return ""
+    buffer = (ctypes.c_ushort * (size // 2 + 1))()
+    raw.FPDFAnnot_GetStringValue(annotation, key, buffer, size)
+    return one_line(bytes(buffer)[: size - 2].decode("utf-16-le", "replace"))[:_MAX_LENGTH]
