@@ -106,3 +106,20 @@ def test_an_encrypted_document_is_refused_with_what_to_do() -> None:
 @pytest.mark.parametrize(("name", "remedy"), [("a.doc", ".docx"), ("a.XLS", ".xlsx"), ("a.ppt", ".pptx")])
 def test_old_formats_are_refused_with_the_new_one_named(name: str, remedy: str) -> None:
     assert f"save it as {remedy} or PDF" in refused(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", name)
+
+
+def test_comments_are_kept_where_the_text_refers_to_them() -> None:
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/comments"
+    relations = "http://schemas.openxmlformats.org/package/2006/relationships"
+    names = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    comment = f'<w:comment w:id="0" w:author="Ada" w:initials="A">{w_paragraph("not on mondays")}</w:comment>'
+    extra = {
+        "word/comments.xml": f"<w:comments {names}>{comment}</w:comments>",
+        "word/_rels/document.xml.rels": f'<Relationships xmlns="{relations}">'
+        f'<Relationship Id="c" Type="{kind}" Target="comments.xml"/></Relationships>',
+    }
+    said = '<w:p><w:r><w:t>Fail over</w:t></w:r><w:r><w:commentReference w:id="0"/></w:r></w:p>'
+    text = read(a_docx(said, extra=extra), "a.docx").text
+    assert text.startswith("Fail over[A1]\n")
+    assert "Comment [A1]" in text
+    assert "not on mondays" in text

@@ -148,6 +148,11 @@ def test_an_attachment_of_an_alternative_that_is_not_chosen_is_kept() -> None:
     assert "rich" not in text
 
 
+def test_a_text_that_only_refers_to_the_html_is_not_chosen() -> None:
+    parts = (("text/plain", "Please view this in an HTML reader."), ("text/html", "<p>Drain n7.</p>"))
+    assert read(in_parts("multipart/alternative", *parts), "a.eml").text == "Drain n7.\n"
+
+
 def test_two_dashes_without_a_blank_are_no_mark_of_a_signature() -> None:
     assert "systemctl restart x" in body_markdown("Run this:\n--\nsystemctl restart x\n", "")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 
+from opx.domain.remarks import RemarkKind
+from opx.extraction import pdf_comments
 from opx.extraction.pdf_document import _date
 from opx.ports.reading import ParsingLimits, ParsingTools
 from tests.unit.binary_files import (
@@ -266,3 +268,47 @@ def test_large_pictures_among_text_are_described_where_they_are() -> None:
 def test_empty_pages_are_passed_over() -> None:
     pdf = PdfWriter().line(50, 700, "First.").next_page().next_page().line(50, 700, "Third.")
     assert read(pdf.data(), "a.pdf").unread == []
+
+
+def test_comments_on_pages_are_kept_at_the_end() -> None:
+    pdf = PdfWriter().line(60, 700, "Restart the broker.")
+    pdf.canvas.textAnnotation("Not on\nmondays", (60, 600, 80, 620))
+    pdf.canvas.linkURL("https://example.com/", (60, 500, 80, 520))
+    found = read(pdf.next_page().line(60, 700, "Call the team.").data(), "a.pdf")
+    assert found.text == "Restart the broker.\n\nCall the team.\n\nComments on pages:\n\n- Page 1: Not on mondays\n"
+
+
+def test_comments_are_kept_where_there_are_forms() -> None:
+    pdf = PdfWriter().line(60, 700, "Restart the broker.")
+    pdf.canvas.acroForm.textfield(name="host", value="db1", x=60, y=640, width=100, height=20)
+    pdf.canvas.textAnnotation("Not on mondays", (60, 600, 80, 620))
+    text = read(pdf.data(), "a.pdf").text
+    assert "db1" in text
+    assert text.count("- Page 1: Not on mondays") == 1
+
+
+def test_comments_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_comments, "MAX_COMMENTS", 1)
+    pdf = PdfWriter().line(60, 700, "Restart the broker.")
+    for text in ("one", "two", "three"):
+        pdf.canvas.textAnnotation(text, (60, 600, 80, 620))
+    found = read(pdf.data(), "a.pdf")
+    assert found.text.endswith("- Page 1: one\n")
+    assert found.unread == ["2 more comments on its pages are not read"]
+
+
+def test_text_from_right_to_left_is_remarked_on() -> None:
+    font = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding<</Differences[65/afii57664/afii57665/afii57666]>>>>"
+    content = b"BT /F 12 Tf 60 700 Td (ABC CBA) Tj ET"
+    pdf = (
+        b"%%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+        b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>endobj\n"
+        b"4 0 obj<</Length %d>>stream\n%b\nendstream endobj\n5 0 obj%bendobj\ntrailer<</Root 1 0 R>>\n%%%%EOF"
+    ) % (len(content), content, font)
+    found = read(pdf, "a.pdf")
+    assert "\u05d0" in found.text
+    assert "first on page 1" in found.remarks_of(RemarkKind.IRREGULAR)[0]
+
+
+def test_text_from_left_to_right_is_not_remarked_on(handbook: Read) -> None:
+    assert handbook.remarks_of(RemarkKind.IRREGULAR) == []

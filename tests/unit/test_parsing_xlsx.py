@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
+import zipfile
 from collections.abc import Sequence
 from datetime import date, datetime
 
 import pytest
 from openpyxl import Workbook
+from openpyxl.comments import Comment
 
 from tests.unit.binary_files import a_docx, in_this_process, read, refused, w_paragraph
 
@@ -96,3 +99,58 @@ def test_hidden_sheets_are_named_and_left_out() -> None:
 
 def test_another_office_document_is_refused() -> None:
     assert "no Excel workbook" in refused(a_docx(w_paragraph("x")), "a.xlsx")
+
+
+def a_sheet_with(**comments: str) -> Workbook:
+    made = Workbook()
+    sheet = made.active
+    sheet.title = "Costs"
+    for row in (["Item", "Price"], ["disk", 5], ["all", "=SUM(B2:B2)"], ["most", "=MAX(B2:B2)"]):
+        sheet.append(row)
+    for cell, text in comments.items():
+        sheet[cell].comment = Comment(text, "Ada")
+    return made
+
+
+def saved(workbook: Workbook, **replaced: str) -> bytes:
+    """The workbook, with pieces of its sheet's XML (formulas) replaced by others."""
+    target, changed = io.BytesIO(), io.BytesIO()
+    workbook.save(target)
+    with zipfile.ZipFile(target) as package, zipfile.ZipFile(changed, "w") as copy:
+        for name in package.namelist():
+            data = package.read(name)
+            for cell, value in replaced.items() if name == "xl/worksheets/sheet1.xml" else ():
+                data = re.sub(
+                    rb'(<c r="%s"[^>]*><f>[^<]*</f>)<v ?/?>(?:</v>)?' % cell.encode(), rb"\1" + value.encode(), data
+                )
+            copy.writestr(name, data)
+    return changed.getvalue()
+
+
+def test_formulas_without_a_calculated_value_are_counted() -> None:
+    found = read(saved(a_sheet_with()), "a.xlsx")
+    remedy = "open and save the workbook in Excel"
+    assert found.unread == [f"2 formulas of sheet 'Costs' have no calculated value; {remedy}"]
+
+
+def test_formulas_with_a_calculated_value_are_not_remarked_on() -> None:
+    found = read(saved(a_sheet_with(), B3="<v>5</v>", B4="<v>5</v>"), "a.xlsx")
+    assert found.unread == []
+    assert "| all | 5 |" in found.text
+
+
+def test_comments_on_cells_are_listed_below_the_table() -> None:
+    newer = "[Threaded comment]\n\nYour version of Excel lets you read this.\n\nComment:\n    Sold out"
+    found = read(saved(a_sheet_with(B2="Was 7\nlast year", A2=newer), B3="<v>5</v>", B4="<v>5</v>"), "a.xlsx")
+    assert found.text.endswith("| most | 5 |\n\nComments on cells of Costs:\n\n- A2: Sold out\n- B2: Was 7 last year\n")
+
+
+def test_broken_comments_do_not_keep_the_sheet_from_being_read() -> None:
+    target = io.BytesIO(saved(a_sheet_with(A2="x")))
+    changed = io.BytesIO()
+    with zipfile.ZipFile(target) as package, zipfile.ZipFile(changed, "w") as copy:
+        for name in package.namelist():
+            copy.writestr(name, b"<broken" if "comment" in name and name.endswith(".xml") else package.read(name))
+    found = read(changed.getvalue(), "a.xlsx")
+    assert "| disk | 5 |" in found.text
+    assert "the comments are broken" in found.unread[0]

@@ -79,7 +79,7 @@ def test_nesting_without_end_is_refused(kind: str) -> None:
         markdown(deep)
 
 
-@pytest.mark.parametrize("given", [None, "text", {"type": "paragraph"}, []])
+@pytest.mark.parametrize("given", [None, "text", {"type": "paragraph"}, [], {"type": "doc", "content": "words"}])
 def test_what_is_no_document_is_refused(given: Any) -> None:
     with pytest.raises(OddRecordError, match="doc"):
         adf_markdown(given)

@@ -378,3 +378,12 @@ def test_text_in_latin_1_is_read_as_it_is_declared(editor: RfcEditor, site: Misb
     said = {"Content-Type": "text/plain; charset=iso-8859-1"}
     site.on("/rfc/rfc1.txt", Answer(200, "Abstract\n\n   Größe.\n".encode("iso-8859-1"), said))
     assert "Größe." in Corpus().pull(connector(site, web)).text("rfc1")
+
+
+@pytest.mark.parametrize("body", [b"", b" \n", b"<html>moved</html>", b"PK\x03\x04\0\0"])
+def test_what_is_no_text_is_refused(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb, body: bytes) -> None:
+    editor.rfc(1)
+    editor.publish()
+    site.on("/rfc/rfc1.txt", Answer(200, body))
+    corpus = Corpus().pull(connector(site, web))
+    assert (list(corpus.documents), "no plain text" in corpus.refused["rfc1"]) == ([], True)

@@ -15,7 +15,9 @@ def markdown_of(html: str) -> str:
     """The Markdown of a page, "" if it has no text. Raises `UnparsableDocumentError` for what is nested too deeply."""
     if not html.strip():
         return ""
-    data = codecs.BOM_UTF8 + html.encode("utf-8", "replace")  # whatever charset the page declares, it is decoded already
+    data = codecs.BOM_UTF8 + html.encode(
+        "utf-8", "replace"
+    )  # whatever charset the page declares, it is decoded already
     no_category = Category("documents", Tier.INTERNAL, 1.0, Retention.parse("permanent"))
     try:
         return "".join(parse_html(Source("it", data, io.BytesIO(), no_category)).lines)

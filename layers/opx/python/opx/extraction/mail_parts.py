@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email.errors import MessageError
@@ -16,6 +17,8 @@ BROKEN_HEADER = (ValueError, LookupError, MessageError, AttributeError, TypeErro
 _WHOLE_MESSAGES = ("message/rfc822", "message/global", "message/news")
 _CALENDAR = "text/calendar"
 _SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
+_LONGEST_REFERENCE = 300
+_HTML = re.compile(r"\bhtml\b", re.IGNORECASE)
 T = TypeVar("T")
 
 
@@ -89,10 +92,16 @@ def _sort(node: _Node, found: Parts) -> None:
 
 
 def _preferred(choices: Sequence[list[Message]]) -> list[Message]:
-    """The first alternative that is all plain text, or else the last that says anything: later ones are richer."""
+    """The first alternative that is all plain text, or else the last that says anything: later ones are richer.
+
+    A short text that speaks of HTML mostly says only that it is to be found there.
+    """
     said = [bodies for bodies in choices if any(decoded(body).strip() for body in bodies)]
-    texts = (bodies for bodies in said if all(kind_of(body) != "text/html" for body in bodies))
-    return next(texts, said[-1] if said else [])
+    for bodies in said[:-1]:
+        text = "".join(map(decoded, bodies)) if all(kind_of(body) != "text/html" for body in bodies) else ""
+        if text and (len(text) > _LONGEST_REFERENCE or not _HTML.search(text)):
+            return bodies
+    return said[-1] if said else []
 
 
 def is_report(part: Message) -> bool:
@@ -123,7 +132,8 @@ def decoded(part: Message) -> str:
 
 
 def _fields(group: Message) -> str:
-    lines = [f"{name}: {' '.join(str(value).split())}" for name, value in asked(group.items, [])]
+    none: list[tuple[str, Any]] = []
+    lines = [f"{name}: {' '.join(str(value).split())}" for name, value in asked(group.items, none)]
     rest = group.get_payload()
     return "\n".join([*lines, *([rest.strip()] if isinstance(rest, str) and rest.strip() else [])])
 

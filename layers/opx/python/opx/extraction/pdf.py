@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from opx.extraction.output import Job, Output
+from opx.extraction.pdf_comments import Comments
 from opx.extraction.pdf_document import metadata_of, opened, page_of, title_of
 from opx.extraction.pdf_layout import Style, blocks
 from opx.extraction.pdf_margins import without_margins
@@ -26,6 +28,12 @@ _MAX_HEADING_SIZES = 4
 _MAX_ATTACHMENTS = 50
 _PICTURE_SHARE = 0.04
 """Pictures that cover less of a page are logos and icons."""
+_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+"""Hebrew, Arabic and the scripts beside them."""
+_MAY_BE_REVERSED = (
+    "it has text that is written from right to left, the first on page {page}, whose letters or words may be in reversed "
+    "order; put the document it was made from into the corpus instead"
+)
 
 
 @dataclass(slots=True)
@@ -44,27 +52,38 @@ def read_pdf(path: Path, job: Job, output: Output) -> None:
     document = opened(path)
     count = len(document)
     read = min(count, job.pages)
+    comments = Comments(output)
+    if document.formenv is not None:  # filled forms are made part of the page, and the comments on it with them
+        comments.add_all(document, read)
     outline = Outline(document)
     sampled = _sampled(document, read)
     style = _style(sampled.values(), by_outline=bool(outline))
     paragraphs = _Paragraphs(output)
-    for page in without_margins(_pages(document, read, sampled)):
+    leftward = 0
+    for page in without_margins(_pages(document, read, sampled, comments)):
+        leftward = leftward or (page.index + 1) * any(_LEFTWARD.search(row.text) for row in page.rows)
         _write_page(page, outline, style, paragraphs)
         _write_pictures(document, page, job, paragraphs)
     paragraphs.flush()
+    comments.write()
+    if leftward:
+        output.irregular(_MAY_BE_REVERSED.format(page=leftward))
     if count > read:
         output.unread(f"only the first {read:,} of {count:,} pages are read (OPX_PARSE_PAGES)")
     _write_attachments(document, output)
     output.finish(title_of(document), metadata_of(document))
 
 
-def _pages(document: pdfium.PdfDocument, count: int, known: dict[int, list[Row]]) -> Iterator[_Page]:
+def _pages(
+    document: pdfium.PdfDocument, count: int, known: dict[int, list[Row]], comments: Comments
+) -> Iterator[_Page]:
     for index in range(count):
         try:
             page = page_of(document, index)
         except pdfium.PdfiumError:
             yield _Page(index, 0.0, [], [], drawn=True)  # broken, and listed like a page that is only a picture
             continue
+        comments.add(page, index)
         rows = known.pop(index, None) or _rows(page)
         drawn = bool(rows) or raw.FPDFPage_CountObjects(page) > 0
         yield _Page(index, page.get_height(), rows, _tables(page, rows), drawn)

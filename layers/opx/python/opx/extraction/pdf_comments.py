@@ -9,6 +9,7 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from opx.extraction.markdown import one_line
+from opx.extraction.output import Output
 
 MAX_COMMENTS = 500
 _MAX_ANNOTATIONS = 2000
@@ -17,7 +18,38 @@ _MAX_LENGTH = 2000
 _NO_COMMENTS = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FILEATTACHMENT)
 
 
-def comments_of(page: pdfium.PdfPage) -> Iterator[str]:
+class Comments:
+    """Gathers the comments on pages, which come at the end: in between they would part sentences."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._found: list[str] = []
+        self._left_out = 0
+
+    def add(self, page: pdfium.PdfPage, index: int) -> None:
+        for text in _comments_of(page):
+            if len(self._found) < MAX_COMMENTS:
+                self._found.append(f"- Page {index + 1}: {text}")
+            else:
+                self._left_out += 1
+
+    def add_all(self, document: pdfium.PdfDocument, count: int) -> None:
+        for index in range(count):
+            try:
+                page = document[index]
+            except pdfium.PdfiumError:
+                continue
+            self.add(page, index)
+            page.close()
+
+    def write(self) -> None:
+        if self._found:
+            self._output.text("\n".join(["Comments on pages:", "", *self._found]))
+        if self._left_out:
+            self._output.unread(f"{self._left_out:,} more comments on its pages are not read")
+
+
+def _comments_of(page: pdfium.PdfPage) -> Iterator[str]:
     """What comments on the page say, and who says it where that is known. They are gone once the page is flattened."""
     for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_ANNOTATIONS)):
         annotation = raw.FPDFPage_GetAnnot(page, index)

@@ -55,7 +55,11 @@ def _write_sheets(path: Path, package: ZipFile, output: Output) -> None:
 
 def _write_besides(title: str, package: ZipFile, part: str, output: Output) -> None:
     """Comments, as a list below the sheet's tables, and how many formulas show nothing."""
-    notes = list(islice(comments(package, part), MAX_COMMENTS + 1))
+    notes: list[str] = []
+    try:
+        notes += islice(comments(package, part), MAX_COMMENTS + 1)
+    except UnparsableDocumentError as exc:
+        output.unread(f"comments on cells of sheet {title!r}: {exc}")
     if notes:
         lines = [f"- {note}" for note in notes[:MAX_COMMENTS]]
         output.text("\n".join([f"Comments on cells of {one_line(title)}:", "", *lines]))

@@ -44,7 +44,7 @@ def nothing_known(keys: Sequence[str]) -> Collection[str]:  # noqa: ARG001
 class SourceTools:
     """What connectors read with. `web` keeps the rate limit of the source that it was made for.
 
-    `known` gives those of some keys whose documents were taken in before: for a source whose documents never change.
+    `known` gives those of some keys whose documents were taken in before: only these may be called `unchanged`.
     `addresses` are those that a connection to a host and port may go to, for what is no web site; it raises
     `ForbiddenAddressError` and `SourceUnavailableError`. `buckets` opens a bucket of objects by its name.
     """

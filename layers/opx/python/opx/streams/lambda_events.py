@@ -7,7 +7,6 @@ Shapes: AWS Lambda Developer Guide, "Using Lambda with Kinesis", "... with Amazo
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,33 +38,41 @@ def delivered_records(event: Mapping[str, Any]) -> list[DeliveredRecord]:
         if event.get("eventSource") in _KAFKA:
             return list(_of_kafka(event))
         return [_of_record(record) for record in event["Records"]]
-    except (KeyError, TypeError, AttributeError, binascii.Error) as exc:
+    except (KeyError, TypeError, AttributeError, ValueError) as exc:  # the last: data that isn't base64
         raise InvalidInputError(f"the event is no batch of a stream: {type(exc).__name__}") from exc
 
 
 def _of_record(record: Mapping[str, Any]) -> DeliveredRecord:
     """A number of Kinesis is unique in its shard alone, hence the event's id, which begins with the shard's."""
-    source = record["eventSourceARN"]
+    source = _text(record, "eventSourceARN")
     if record["eventSource"] == _KINESIS:
-        number = record["kinesis"]["sequenceNumber"]
+        number = _text(record["kinesis"], "sequenceNumber")
         body = base64.b64decode(record["kinesis"]["data"], validate=True)
-        shard = record["eventID"].partition(":")[0]
+        shard = _text(record, "eventID").partition(":")[0]
         return DeliveredRecord(StreamRecord(f"{shard}/{number}", body), source, "", shard, number)
     if record["eventSource"] == _SQS:
-        message = record["messageId"]
+        message = _text(record, "messageId")
         body = record["body"].encode("utf-8", "surrogatepass")
-        group = record.get("attributes", {}).get("MessageGroupId", "") if source.endswith(".fifo") else ""
+        group = _text(record["attributes"], "MessageGroupId") if source.endswith(".fifo") else ""
         return DeliveredRecord(StreamRecord(message, body), source, "", group, message)
     raise InvalidInputError(f"records of {str(record['eventSource'])[:50]!r} are not taken")
 
 
 def _of_kafka(event: Mapping[str, Any]) -> Iterator[DeliveredRecord]:
     """A record without a value says that its key is gone, which says nothing about documents: it has no body."""
-    source = event.get("eventSourceArn") or "kafka://" + event["bootstrapServers"]
+    source = _text(event, "eventSourceArn") if event.get("eventSourceArn") else "kafka://" + event["bootstrapServers"]
     for partition, records in event["records"].items():
         for record in records:
             position = f"{record['topic']}-{record['partition']}-{record['offset']}"
             value = record.get("value")
             body = None if value is None else base64.b64decode(value, validate=True)
             failure = {"partition": partition, "offset": record["offset"]}
-            yield DeliveredRecord(StreamRecord(position, body), source, record["topic"], partition, failure)
+            yield DeliveredRecord(StreamRecord(position, body), source, _text(record, "topic"), partition, failure)
+
+
+def _text(record: Mapping[str, Any], field: str) -> str:
+    """A text that every record has. Raises `InvalidInputError` if it is anything else."""
+    found = record[field]
+    if not isinstance(found, str):
+        raise InvalidInputError(f"the event is no batch of a stream: {field} is no text")
+    return found

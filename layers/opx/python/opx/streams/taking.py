@@ -7,19 +7,26 @@ itself.
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.streams import StreamDefinition
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, UnparsableDocumentError
 from opx.ingestion.corpus_writer import Content, CorpusWriter
+from opx.ingestion.markdown_lines import scan
+from opx.ingestion.parsing.front_matter import read_front_matter
 from opx.ingestion.parsing.json_paths import compile_paths
+from opx.sources.community.threads import one_line
 from opx.sources.storing import object_name
 from opx.streams.patterns import matches
 
 MAX_IDENTITY = 200
+MAX_TITLE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,9 @@ class StreamTaker:
 
     def _put(self, name: str, content: Content, suffix: str) -> str:
         metadata: dict[str, Any] = {"source": f"streams/{self._definition.name}/{object_name(name)}{suffix}"}
+        title = _title(content) if isinstance(content, str) else ""
+        if title:
+            metadata["title"] = title
         if self._definition.tags:
             metadata["tags"] = list(self._definition.tags)
         return self._writer.put_document(self._definition.category, content, metadata)
@@ -92,3 +102,22 @@ def _read(body: bytes) -> _Read:
     if isinstance(value, dict):
         return _Read(value, value)
     return _Read(body, value, ".json") if isinstance(value, list) else _Read(text, value)
+
+
+def _title(text: str) -> str:
+    """What a text calls itself, since a position in a stream says nothing: its first main heading, or else its first line
+    with words. "" if its front matter has a title or can't be read, which is the pipeline's to say."""
+    lines: Iterator[str] = io.StringIO(text, newline=None)
+    try:
+        known, read = read_front_matter(lines, "record")
+    except UnparsableDocumentError:
+        return ""
+    if known and known.get("title"):
+        return ""
+    first = ""
+    for line in scan(chain(read, lines)):
+        if line.level == 1 and line.heading:
+            return one_line(line.heading, MAX_TITLE)
+        if not first and any(map(str.isalnum, line.text)):
+            first = line.heading or line.text
+    return one_line(first, MAX_TITLE)

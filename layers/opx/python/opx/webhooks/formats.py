@@ -34,8 +34,8 @@ def read(
     """What a verified delivery says. `message` is the one of SNS's that it is. Without changes for an event that the
     webhook doesn't want. Raises `PayloadError`, and `WebhookSetupError` for a wrong mapping."""
     if definition.format == "github":
-        event = delivery.header(github.EVENT_HEADER).decode("utf-8", "replace")
-        return _wanted(definition, event, lambda: github.changes_of(event, delivery.json()))
+        event = github.event_of(delivery)
+        return _wanted(definition, event, lambda: github.changes_of(event, github.payload_of(delivery)))
     if definition.format == TOPIC_FORMAT:
         alarm = cloudwatch.alarm_of(message or {})
         return _wanted(definition, cloudwatch.event_of(alarm), lambda: cloudwatch.changes_of(alarm))

@@ -17,6 +17,8 @@ MAX_PIECE = 64 * 1024
 
 _CUT_WINDOW = 4096
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
+_ASCII = "<meta\\n+AGE-"
+"""Reads as it stands in charsets that have ASCII within; neither in UTF-7, nor in a codec of escapes."""
 _LARGER_CHARSETS = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -91,10 +93,10 @@ def declared_charset(head: bytes, within: int = 1024) -> str:
     found = _DECLARED_CHARSET.search(head[:within])
     try:
         name = codecs.lookup(found[1].decode("ascii")).name if found else ""
-        b"".decode(name or "utf-8")  # fails for a codec that is none of texts
-    except (LookupError, UnicodeError):
+        known = bool(name) and _ASCII.encode("ascii").decode(name) == _ASCII
+    except (LookupError, UnicodeError):  # no codec, one that is none of texts, or UTF-16, in which it can't be declared
         return ""
-    return "utf-8" if name.startswith(("utf-16", "utf-32", "utf-7")) else _LARGER_CHARSETS.get(name, name)
+    return _LARGER_CHARSETS.get(name, name) if known else ""
 
 
 def not_blank(lines: Iterable[str], name: str, problem: str) -> Iterator[str]:

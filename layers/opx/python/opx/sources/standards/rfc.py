@@ -132,6 +132,8 @@ class RfcConnector(Connector[RfcOptions]):
                 unchanged.append(_key(entry))
             elif reply is not None and reply.gone:
                 refused.append(Refused(_key(entry), f"{reply.url}: the index lists it, and there is no text of it"))
+            elif reply is not None and _is_no_text(reply.body):
+                refused.append(Refused(_key(entry), f"{reply.url}: what was sent is no plain text of an RFC"))
             else:
                 documents.append(rfc_document(entry, reply.text() if reply else "", self._base))
         return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor, complete=last)
@@ -140,6 +142,11 @@ class RfcConnector(Connector[RfcOptions]):
         """The text, unless it was sent with this mark before. Servers of files don't look at what follows `?`."""
         url = f"{self._base}/rfc/rfc{number}.txt"
         return self.web.get(url, query={"entry": mark} if mark else None, conditional=conditional and bool(mark))
+
+
+def _is_no_text(body: bytes) -> bool:
+    """Nothing, something binary, or a page that stands in for what isn't there."""
+    return not body.strip() or b"\0" in body or body.lstrip().startswith(b"<")
 
 
 def rfc_document(entry: RfcEntry, text: str, base: str) -> SourceDocument:

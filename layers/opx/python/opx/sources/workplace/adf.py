@@ -24,6 +24,8 @@ def adf_markdown(document: Any) -> str:
     """A document's Markdown. Raises `OddRecordError` for what is none, and for one that is nested too deeply."""
     if not isinstance(document, Mapping) or document.get("type") != "doc":
         raise OddRecordError("expected an Atlassian document (type 'doc')")
+    if not isinstance(document.get("content", []), list):
+        raise OddRecordError("expected a list of nodes as the 'content' of the Atlassian document (type 'doc')")
     return _blocks(document, 0).strip("\n")
 
 

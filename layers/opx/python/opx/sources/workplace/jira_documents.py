@@ -161,8 +161,7 @@ def _chosen(value: Any, field: str) -> str:
     found = one_line(next(filter(None, words), ""))
     if not found:
         raise OddRecordError(f"expected a text, a number, choices or people at {field!r}")
-    below = member(value, "child")
-    return f"{found} > {_chosen(below, field)}" if below else found
+    return f"{found} > {one_line(text(value, 'child.value'))}" if member(value, "child") else found
 
 
 def _person(person: Any) -> str:

@@ -1,4 +1,5 @@
-"""Prometheus Alertmanager (`webhook_config` of its configuration page, version 4): one document an alert.
+"""Prometheus Alertmanager (`webhook_config` of its configuration page), and what sends as it does, such as Grafana
+("Configure the webhook notifier for Alerting"): one document an alert.
 
 A notification is about a group, whose members come and go with the routing; an alert is the same by its fingerprint in
 whichever group it is sent.
@@ -14,7 +15,6 @@ from opx.domain.ids import stable_hash
 from opx.webhooks.errors import PayloadError
 from opx.webhooks.payloads.shape import Change, document, metadata, moment, part, rows_at, text_at, value_at
 
-VERSION = "4"
 MAX_ALERTS = 100
 """In one delivery; `max_alerts` of `webhook_config` limits what is sent."""
 _TITLES = ("summary", "title")
@@ -27,10 +27,10 @@ def event_of(payload: Mapping[str, Any]) -> str:
 
 
 def changes_of(payload: Mapping[str, Any]) -> list[Change]:
-    """A document for each alert, as it is now."""
-    version = text_at(payload, "version")
-    if version and version != VERSION:
-        raise PayloadError(f"version {version[:20]} of the payload is not known; {VERSION} is")
+    """A document for each alert, as it is now. The payload's `version` is the sender's own count: Alertmanager is at 4,
+    Grafana at 1; the alerts must have what is read of them."""
+    if payload.get("alerts") is None:
+        raise PayloadError("the delivery has no alerts")
     alerts = rows_at(payload, "alerts")
     if len(alerts) > MAX_ALERTS:
         raise PayloadError(f"the delivery has {len(alerts)} alerts; set max_alerts to {MAX_ALERTS} at most")
@@ -39,6 +39,8 @@ def changes_of(payload: Mapping[str, Any]) -> list[Change]:
 
 def _alert(alert: Mapping[str, Any], payload: Mapping[str, Any]) -> Change:
     labels, notes = _texts(alert, "labels"), _texts(alert, "annotations")
+    if not labels:
+        raise PayloadError("alerts.labels is empty; they tell alerts apart")
     name = labels.get("alertname", "Alert")
     started = moment(value_at(alert, "startsAt"), "alerts.startsAt")
     ended = "" if text_at(alert, "endsAt").startswith(_NEVER) else moment(value_at(alert, "endsAt"), "alerts.endsAt")

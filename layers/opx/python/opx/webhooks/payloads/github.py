@@ -6,9 +6,12 @@ Which event it is stands in a header that isn't signed, so that it is believed o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 from opx.sources.community.threads import thread
+from opx.webhooks.deliveries import Delivery
 from opx.webhooks.errors import PayloadError
 from opx.webhooks.payloads.shape import (
     Change,
@@ -27,6 +30,7 @@ EVENT_HEADER = "x-github-event"
 MAX_COMMITS = 50
 _MAX_FILES = 20
 _GONE = ("deleted", "transferred")
+_FORM = b"payload="
 
 _SHAPES = {
     "issues": (("issue",), ("comment",)),
@@ -36,6 +40,26 @@ _SHAPES = {
     "push": (("ref", "after", "commits"), ("pull_request",)),
 }
 """What the body of an event has, and what it hasn't: a deleted comment must not pass for a deleted issue."""
+
+
+def event_of(delivery: Delivery) -> str:
+    """Such as `issues`. Raises `PayloadError` without the header."""
+    event = delivery.header(EVENT_HEADER).strip().decode("utf-8", "replace")
+    if not event:
+        raise PayloadError("the delivery has no header X-GitHub-Event")
+    return event
+
+
+def payload_of(delivery: Delivery) -> dict[str, Any]:
+    """The body's object, which GitHub sends as it is or as the field `payload` of a form: "Content type" of a webhook's
+    settings. Raises `PayloadError`."""
+    if not delivery.body.startswith(_FORM):  # which no JSON does; the header that names the type isn't signed
+        return delivery.json()
+    try:
+        fields = parse_qsl(delivery.body.decode("ascii"), max_num_fields=1, strict_parsing=True, errors="strict")
+    except ValueError as exc:
+        raise PayloadError("the body is no form with one field, payload") from exc
+    return replace(delivery, headers={}, body=fields[0][1].encode("utf-8") if fields else b"").json()
 
 
 def check_shape(event: str, payload: Mapping[str, Any]) -> None:
@@ -148,8 +172,10 @@ def _deployment(payload: Mapping[str, Any], repository: str, prefix: str) -> lis
 def _push(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Change]:
     """Each push is a document of its own; a branch or tag that was removed leaves what was pushed to it."""
     head = payload.get("head_commit")
-    if payload.get("deleted") or not isinstance(head, Mapping):
+    if payload.get("deleted") or head is None:
         return []
+    if not isinstance(head, Mapping):
+        raise PayloadError("head_commit is not an object")
     branch = needed(payload, "ref").removeprefix("refs/heads/").removeprefix("refs/")
     commits = rows_at(payload, "commits")
     time = moment(value_at(head, "timestamp"), "head_commit.timestamp")

@@ -18,7 +18,7 @@ def event_of(payload: Mapping[str, Any]) -> str:
 def changes_of(payload: Mapping[str, Any]) -> list[Change]:
     """An incident as it is now, or what somebody wrote about one; nothing for the rest (responders, services, pings)."""
     event = value_at(payload, "event")
-    kind = text_at(event, "data", "type")
+    kind = needed(payload, "event", "data", "type")
     time = moment(value_at(event, "occurred_at"), "event.occurred_at")
     if kind == "incident":
         return [_incident(value_at(event, "data"), time)]

@@ -16,7 +16,7 @@ MAX_TITLE = 300
 MAX_TAGS = 12
 MAX_TAG = 64
 MAX_URI = 400
-"""The metadata of an object have 1,400 bytes in all."""
+"""Most metadata then fit into those of the object itself; the writer puts what is longer into a file beside it."""
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
@@ -128,7 +128,7 @@ def metadata(
     severity: str = "",
     services: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Metadata of a document, cut to what an object can carry; without what is empty. The title is the heading."""
+    """Metadata of a document, with an end to how many and how long; without what is empty. The title is the heading."""
     found = {
         "tags": _short(tags),
         "source_uri": source_uri if len(source_uri) <= MAX_URI else "",
