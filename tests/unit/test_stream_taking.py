@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from opx.errors import InvalidInputError
 from opx.operations.metrics import Metric
 from opx.streams.consuming import consume_batch
+from opx.streams.lambda_events import delivered_records
 from tests.fakes import Measured
 from tests.unit.cli_support import Opx
 from tests.unit.stream_support import (
@@ -48,6 +50,24 @@ class TestDocuments:
     def test_other_text_is_markdown(self, system: System) -> None:
         system.consume(from_kinesis([b"# Disk full\n\nDelete rotated logs."]))
         assert system.titles == ["Disk full"]
+
+    @pytest.mark.parametrize(
+        ("text", "title"),
+        [
+            ("Disk full on db-1\n\nDelete rotated logs.", "Disk full on db-1"),
+            ("\n---\n  Disk full\r\nmore\n\n# Cause\n\nLogs.", "Cause"),
+            ("## Disk full\n\n### Cause\n\nLogs.", "Disk full"),
+            ("\ufeff# Disk full\n\nLogs.", "Disk full"),
+            ("---\ntitle: Own title\n---\nDisk full.", "Own title"),
+            ("---\nseverity: high\n---\nDisk full.", "Disk full."),
+            ("disk " * 50, "disk " * 19 + "disk…"),
+            ("# " + "disk " * 50, "disk " * 19 + "disk…"),
+            ('"a text of JSON"', '"a text of JSON"'),
+        ],
+    )
+    def test_a_text_is_called_by_its_first_heading_or_line(self, system: System, text: str, title: str) -> None:
+        system.consume(from_kinesis([text.encode()]))
+        assert system.titles == [title]
 
     def test_the_same_record_again_is_no_second_document(self, system: System) -> None:
         for _ in range(2):
@@ -96,6 +116,8 @@ class TestFailedItems:
             b"",
             b"\xff\xfe\x00\x01",
             b"[" * 9999,
+            b"---\ntitle: [\n---\ntext",
+            b"---\n---\n",
         ],
     )
     def test_what_cannot_be_read_is_listed_and_keeps_no_other_back(self, system: System, body: bytes) -> None:
@@ -174,6 +196,41 @@ class TestShapes:
         event["Records"][0]["kinesis"]["data"] = "***"
         with pytest.raises(InvalidInputError, match="no batch"):
             system.consume(event)
+
+    def test_letters_that_base64_does_not_have_are_refused(self) -> None:
+        event = from_kinesis([an_incident()])
+        event["Records"][0]["kinesis"]["data"] = "ü"
+        with pytest.raises(InvalidInputError, match="no batch"):
+            delivered_records(event)
+
+    @pytest.mark.parametrize("value", [{"a": 1}, [], 5, None])
+    @pytest.mark.parametrize(
+        ("event", "path"),
+        [
+            (from_sqs([an_incident()]), ("messageId",)),
+            (from_sqs([an_incident()]), ("eventSourceARN",)),
+            (from_sqs([an_incident()], source=FIFO), ("attributes", "MessageGroupId")),
+            (from_kinesis([an_incident()]), ("eventSourceARN",)),
+            (from_kinesis([an_incident()]), ("eventID",)),
+            (from_kinesis([an_incident()]), ("kinesis", "sequenceNumber")),
+        ],
+    )
+    def test_a_field_that_is_no_text_is_refused_by_its_name(
+        self, event: dict[str, Any], path: tuple[str, ...], value: Any
+    ) -> None:
+        odd = copy.deepcopy(event)
+        place = odd["Records"][0]
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = value
+        with pytest.raises(InvalidInputError, match=f"no batch of a stream: {path[-1]} is no text"):
+            delivered_records(odd)
+
+    @pytest.mark.parametrize("field", ["eventSourceArn", "bootstrapServers"])
+    def test_a_cluster_that_is_no_text_is_refused(self, field: str) -> None:
+        event = from_kafka({0: [an_incident()]}, eventSource="SelfManagedKafka", **{field: {"a": 1}})
+        with pytest.raises(InvalidInputError, match="no batch"):
+            delivered_records(event)
 
     def test_a_stream_that_nobody_declared_is_refused(self, system: System) -> None:
         with pytest.raises(InvalidInputError, match=r"no stream is declared for .*:other"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from opx.webhooks.errors import PayloadError
-from opx.webhooks.payloads import alertmanager, github, jira, pagerduty, statuspage
+from opx.webhooks.payloads import alertmanager, cloudwatch, github, jira, pagerduty, statuspage
 from opx.webhooks.payloads.shape import MAX_TAGS, Change, document, metadata, moment, part
 from tests.unit.webhook_support import an_incident, an_issue
 
@@ -163,6 +163,8 @@ class TestPagerDuty:
     def test_another_shape_is_refused(self) -> None:
         with pytest.raises(PayloadError, match=r"event\.event_type"):
             pagerduty.event_of({"messages": []})
+        with pytest.raises(PayloadError, match=r"event\.data\.type"):
+            pagerduty.changes_of({"event": {"event_type": "incident.triggered"}})
         with pytest.raises(PayloadError, match="title"):
             pagerduty.changes_of({"event": {"event_type": "x", "data": {"type": "incident", "id": "1"}}})
 
@@ -236,6 +238,11 @@ class TestAlertmanager:
         assert (crash.metadata["severity"], crash.metadata["services"]) == ("critical", ["cart"])
         assert (crash.time, disk.time) == ("2026-01-02T10:00:00.000Z", "2026-01-02T09:30:00.000Z")
 
+    @pytest.mark.parametrize("version", ["1", "5", ""])
+    def test_other_senders_count_their_versions_themselves(self, version: str) -> None:
+        found = [change.key for change in alertmanager.changes_of({**self.GROUP, "version": version})]
+        assert found == ["c6eadffa33fcdf37", "bc97ff14869b13e3"]
+
     def test_without_a_fingerprint_the_labels_tell_alerts_apart(self) -> None:
         alerts = [{"labels": {"alertname": "A", "pod": pod}, "annotations": {}} for pod in "xyx"]
         first, second, third = (change.key for change in alertmanager.changes_of({"alerts": alerts}))
@@ -244,16 +251,81 @@ class TestAlertmanager:
     @pytest.mark.parametrize(
         "payload",
         [
-            {"version": "5", "alerts": []},
+            {"version": "4"},
+            {"alerts": None},
             {"alerts": "none"},
+            {"alerts": [{"labels": {}, "annotations": {}, "fingerprint": "a"}]},
+            {"version": "1", "alerts": [{"labels": {"alertname": "A"}}]},
             {"alerts": [{"labels": [], "annotations": {}}]},
             {"alerts": [{"labels": {"alertname": {}}, "annotations": {}}]},
-            {"alerts": [{"labels": {}, "annotations": {}}] * (alertmanager.MAX_ALERTS + 1)},
+            {"alerts": [{"labels": {"alertname": "A"}, "annotations": {}}] * (alertmanager.MAX_ALERTS + 1)},
         ],
     )
     def test_another_shape_is_refused(self, payload: dict[str, Any]) -> None:
         with pytest.raises(PayloadError):
             alertmanager.changes_of(payload)
+
+
+class TestCloudWatch:
+    ALARM = {  # noqa: RUF012
+        "AlarmName": "busy",
+        "NewStateValue": "ALARM",
+        "StateChangeTime": "2026-01-02T10:00:00.123+0000",
+    }
+
+    def of(self, **fields: Any) -> Change:
+        (change,) = cloudwatch.changes_of({**self.ALARM, **fields})
+        return change
+
+    def test_an_alarm_on_metric_math_has_its_metrics(self) -> None:
+        def metric(identity: str, name: str, **row: Any) -> dict[str, Any]:
+            dimensions = [{"name": "StreamName", "value": "orders"}]
+            of = {"MetricName": name, "Namespace": "AWS/Kinesis", "Dimensions": dimensions}
+            return {"Id": identity, "MetricStat": {"Metric": of, "Period": 60, "Stat": "Sum"}, **row}
+
+        rows = [
+            {"Id": "e1", "Expression": "100 *\n  m1 / m2", "Label": "Load", "ReturnData": True},
+            metric("m1", "IncomingBytes", Label="Bytes"),
+            metric("m2", "IncomingRecords"),
+        ]
+        found = self.of(Trigger={"Threshold": 5.0, "Metrics": rows})
+        assert "- Metric: AWS/Kinesis IncomingBytes, AWS/Kinesis IncomingRecords\n" in found.text
+        assert "- Dimensions: StreamName = orders\n" in found.text
+        assert found.text.endswith(
+            "## Metrics\n\n"
+            "- e1: `100 * m1 / m2`, called Load\n"
+            "- m1: Sum of AWS/Kinesis IncomingBytes (StreamName = orders), called Bytes\n"
+            "- m2: Sum of AWS/Kinesis IncomingRecords (StreamName = orders)\n"
+        )
+        assert found.metadata["services"] == ["orders"]
+
+    def test_an_alarm_on_one_metric_needs_no_list_of_them(self) -> None:
+        trigger = {"Namespace": "AWS/SQS", "MetricName": "Age", "Dimensions": [{"name": "Queue", "value": "q"}]}
+        found = self.of(Trigger=trigger)
+        assert "- Metric: AWS/SQS Age\n- Dimensions: Queue = q\n" in found.text
+        assert "## Metrics" not in found.text
+
+    def test_a_composite_alarm_names_the_alarms_that_made_it_change(self) -> None:
+        arn = "arn:aws:cloudwatch:eu-central-1:123456789012:alarm:slow: checkout"
+        child = {"Arn": arn, "State": {"Value": "ALARM", "Timestamp": "2026-01-02T09:59:00.000+0000"}}
+        found = self.of(AlarmRule="ALARM(slow) OR ALARM(down)", TriggeringChildren=[child])
+        assert "- Rule: ALARM(slow) OR ALARM(down)\n" in found.text
+        assert "## Triggered by\n\n- slow: checkout: ALARM since 2026-01-02T09:59:00.000+0000\n" in found.text
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"Trigger": {"Metrics": {}}},
+            {"Trigger": {"Metrics": [5]}},
+            {"Trigger": {"Metrics": [{"MetricStat": {"Metric": {"MetricName": []}}}]}},
+            {"Trigger": {"Metrics": [{"MetricStat": {"Metric": {"MetricName": "m", "Dimensions": "d"}}}]}},
+            {"TriggeringChildren": "all"},
+            {"TriggeringChildren": [{"Arn": {}}]},
+        ],
+    )
+    def test_another_shape_is_refused(self, fields: dict[str, Any]) -> None:
+        with pytest.raises(PayloadError):
+            self.of(**fields)
 
 
 class TestJira:

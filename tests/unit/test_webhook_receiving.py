@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -33,6 +35,7 @@ from tests.unit.webhook_support import (
     webhooks_in,
 )
 
+FORM = "application/x-www-form-urlencoded"
 ISSUE = "web/github_issues/webhooks/github/acme/shop/issues/7.md"
 INCIDENT = "operations/incidents/webhooks/pager/PGR0VU2.md"
 DEPLOY = {"id": "d1", "name": "Deploy 7", "text": "All went well.", "at": "2026-01-02T10:00:00Z", "labels": ["shop"]}
@@ -120,6 +123,13 @@ class TestAccepted:
         assert webhooks.send(pagerduty(an_incident(), "pager-few", key)) == (200, "ignored")
         assert webhooks.documents() == {}
         assert webhooks.send(pagerduty(an_incident("resolved"), "pager-few", key)) == (202, "accepted")
+
+    @pytest.mark.parametrize("kind", [FORM, "application/json", ""])
+    def test_github_may_send_a_form(self, webhooks: Webhooks, kind: str) -> None:
+        body = urlencode({"payload": json.dumps(an_issue(title="100 % + ü & more"))}).encode()
+        form = hub_signed("github", body, "x-hub-signature-256", content_type=kind, x_github_event="issues")
+        assert webhooks.send(form) == (202, "accepted")
+        assert webhooks.documents()[ISSUE].startswith("# 100 % + ü & more\n")
 
     def test_events_that_are_not_read_are_ignored(self, webhooks: Webhooks) -> None:
         assert webhooks.send(github({"zen": "Keep it simple."}, "ping")) == (200, "ignored")
@@ -420,10 +430,49 @@ class TestRefused:
         assert refusing.send(github(body)) == (400, "invalid_payload")
 
     def test_a_form_is_refused_with_what_to_choose_instead(self, refusing: Webhooks) -> None:
-        kind = {"content_type": "application/x-www-form-urlencoded", "x_github_event": "issues"}
-        found = refusing.answer(hub_signed("github", b"payload=%7B%7D", "x-hub-signature-256", **kind))
+        form = hub_signed("jira", b"payload=%7B%7D", "x-hub-signature", content_type=FORM)
+        found = refusing.answer(form)
         assert found.status == 400
         assert "choose application/json" in found.payload["error"]["message"]
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"payload=",
+            b"payload=%7B",
+            b"payload=%FF",
+            b"payload=\xff",
+            b"payload=5",
+            b"payload=%7B%7D&payload=%7B%7D",
+            b"x=%7B%7D",
+            b"payload=" + b"%5B" * 5000,
+        ],
+    )
+    def test_a_form_of_githubs_without_a_payload_is_refused(self, refusing: Webhooks, body: bytes) -> None:
+        form = hub_signed("github", body, "x-hub-signature-256", content_type=FORM, x_github_event="issues")
+        assert refusing.send(form) == (400, "invalid_payload")
+
+    @pytest.mark.parametrize(
+        ("delivery", "reason"),
+        [
+            (hub_signed("github", an_issue(), "x-hub-signature-256"), "no header X-GitHub-Event"),
+            (
+                github({**an_issue(), "ref": "r", "after": "a", "commits": [], "head_commit": "x"}, "push"),
+                "head_commit",
+            ),
+            (pagerduty({"event": {"event_type": "incident.triggered"}}), "no event.data.type"),
+            (pagerduty({"event": {"event_type": "incident.triggered", "data": "x"}}), "no event.data.type"),
+            (prometheus({}), "no alerts"),
+            (prometheus({"version": "4", "status": "firing"}), "no alerts"),
+            (prometheus({"alerts": [{"labels": {}, "annotations": {}}]}), "labels is empty"),
+        ],
+    )
+    def test_a_broken_shape_is_refused_and_not_ignored(
+        self, refusing: Webhooks, delivery: Delivery, reason: str
+    ) -> None:
+        found = refusing.answer(delivery)
+        assert (found.status, found.payload["error"]["code"]) == (400, "invalid_payload")
+        assert reason in found.payload["error"]["message"]
 
     def test_a_record_without_its_content_says_where_it_was_looked_for(self, refusing: Webhooks) -> None:
         found = refusing.answer(generic({"id": "d1", "name": "N"}))

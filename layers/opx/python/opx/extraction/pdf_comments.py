@@ -23,14 +23,16 @@ class Comments:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._found: list[str] = []
+        self._found: dict[str, None] = {}
         self._left_out = 0
 
     def add(self, page: pdfium.PdfPage, index: int) -> None:
+        """Those of a page (from 0); one that is there already, as flattening may leave some, is not taken again."""
         for text in _comments_of(page):
+            line = f"- Page {index + 1}: {text}"
             if len(self._found) < MAX_COMMENTS:
-                self._found.append(f"- Page {index + 1}: {text}")
-            else:
+                self._found.setdefault(line)
+            elif line not in self._found:
                 self._left_out += 1
 
     def add_all(self, document: pdfium.PdfDocument, count: int) -> None:

@@ -53,7 +53,8 @@ def _of_record(record: Mapping[str, Any]) -> DeliveredRecord:
     if record["eventSource"] == _SQS:
         message = _text(record, "messageId")
         body = record["body"].encode("utf-8", "surrogatepass")
-        group = _text(record["attributes"], "MessageGroupId") if source.endswith(".fifo") else ""
+        attributes = {"MessageGroupId": "", **record.get("attributes", {})}
+        group = _text(attributes, "MessageGroupId") if source.endswith(".fifo") else ""
         return DeliveredRecord(StreamRecord(message, body), source, "", group, message)
     raise InvalidInputError(f"records of {str(record['eventSource'])[:50]!r} are not taken")
 

@@ -107,7 +107,7 @@ def _read(body: bytes) -> _Read:
 def _title(text: str) -> str:
     """What a text calls itself, since a position in a stream says nothing: its first main heading, or else its first line
     with words. "" if its front matter has a title or can't be read, which is the pipeline's to say."""
-    lines: Iterator[str] = io.StringIO(text, newline=None)
+    lines: Iterator[str] = io.StringIO(text.removeprefix("\ufeff"), newline=None)
     try:
         known, read = read_front_matter(lines, "record")
     except UnparsableDocumentError:
