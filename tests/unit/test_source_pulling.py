@@ -25,8 +25,8 @@ from opx.settings import Settings
 from opx.sources.connector import Connector, SourceTools
 from opx.sources.declared import definition_of
 from opx.sources.pulling import PullReport
-from opx.sources.storing import object_name
 from opx.sources.repository import SourceItems
+from opx.sources.storing import object_name
 from opx.tables import SOURCES
 from tests.fakes import WordsEmbedder
 

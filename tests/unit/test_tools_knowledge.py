@@ -10,12 +10,12 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidScopeError
+from opx.hygiene.untrusted import QUOTED
 from opx.operations.metrics import Metric
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, citation
 from opx.services import Services
 from opx.tools.knowledge_tools import KnowledgeTools
-from opx.hygiene.untrusted import QUOTED
 from opx.tools.replies import PARTIAL, SearchReply
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.fakes import Measured

@@ -42,7 +42,7 @@ class SourceRepository:
             try:
                 found[item["entry"]] = self._registered(item)
             except InvalidInputError as exc:  # of a category, say, that knowledge.yaml had when it was registered
-                log.error("source %s is left out: %s", item["entry"], exc)
+                log.warning("source %s is left out: %s", item["entry"], exc)
         return sorted({**found, **self._declared}.values(), key=lambda definition: definition.source_id)
 
     def provide(self, definition: SourceDefinition) -> None:
