@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,26 @@ class TestManager:
         services.manager.pull_now(watch_id)
         titles = sorted(document.title for document in services.catalog.in_category("runbooks/procedures"))
         assert titles == ["A", "B"]
+
+    def test_webhooks_of_a_category_have_an_address(self, services: Services) -> None:
+        endpoint = services.manager.get_webhook_endpoint("internal", "operations/alerts")
+        assert endpoint == "http://127.0.0.1:8321/ingest/internal/operations/alerts"
+        services.settings = replace(services.settings, webhook_url="https://hooks.example.org/")
+        endpoint = services.manager.get_webhook_endpoint("internal", "operations/alerts")
+        assert endpoint == "https://hooks.example.org/ingest/internal/operations/alerts"
+
+    def test_a_webhook_of_another_tier_is_refused(self, services: Services) -> None:
+        with pytest.raises(InvalidInputError, match="is of tier internal"):
+            services.manager.get_webhook_endpoint("internet", "operations/alerts")
+
+    def test_a_stream_is_subscribed_to_once(self, services: Services) -> None:
+        subscribe = services.manager.subscribe_stream
+        stream = "redis://127.0.0.1:6379/0#incidents"
+        wanted = {"severity": ["critical"]}
+        first = subscribe(stream, "internal", "operations/incidents", wanted)
+        assert subscribe(stream, "internal", "operations/incidents", wanted) == first
+        (known,) = [one for one in services.streams.all() if one.name == first]
+        assert (known.topic, known.pattern) == ("incidents", wanted)
 
     def test_a_scope_of_a_client_has_no_sources_of_its_own(self, services: Services) -> None:
         from opx.domain.scopes import Scope
