@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-
 from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.configuration import Deployment
 from infra.constructs import managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
+from infra.constructs.http_stage import add_stage
 from infra.constructs.hybrid_index import SearchEngine
-from infra.constructs.keeping import removal_policy
-from infra.constructs.use_case_function import LOG_RETENTION, FunctionSpec, UseCaseFunction, common_settings
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import PULLS, PULLS_FAILED, Names
 from infra.retrieval import configured_identity
 from opx.api.routes import ROUTES, Function
@@ -41,20 +38,6 @@ MANAGE_KNOWLEDGE = FunctionSpec(
 
 _DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
 _FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents"
-_LOGGED = {
-    "requestId": "$context.requestId",
-    "time": "$context.requestTimeEpoch",
-    "route": "$context.routeKey",
-    "status": "$context.status",
-    "milliseconds": "$context.responseLatency",
-    "bytes": "$context.responseLength",
-    "error": "$context.error.message",
-    "authorizerError": "$context.authorizer.error",
-    "integrationStatus": "$context.integration.status",
-    "integrationError": "$context.integrationErrorMessage",
-}
-"""Enough to see what fails and how long it takes. Nothing of what was asked, and nothing of who did: ids in a path and
-addresses of callers stay out; the request id leads to the function's own lines."""
 
 
 class ApiStack(Stack):
@@ -100,7 +83,15 @@ class ApiStack(Stack):
                 # With IAM, a caller's own policy says which routes it may call.
                 authorization_scopes=[scope.value for scope in route.scopes] or None if tokens else None,
             )
-        self._stage(names)
+        add_stage(
+            self,
+            self.api,
+            names=names,
+            kind="api",
+            also_logged={"authorizerError": "$context.authorizer.error"},
+            rate=RATE,
+            burst=BURST,
+        )
         CfnOutput(self, "ApiUrl", value=self.api.attr_api_endpoint)
 
     def _integration(self, function: Function, arn: str) -> gateway.CfnIntegration:
@@ -135,29 +126,6 @@ class ApiStack(Stack):
             identity_source=["$request.header.Authorization"],
             jwt_configuration=gateway.CfnAuthorizer.JWTConfigurationProperty(
                 audience=audience, issuer=deployment.jwt_issuer
-            ),
-        )
-
-    def _stage(self, names: Names) -> None:
-        log_group = logs.LogGroup(
-            self,
-            "AccessLogs",
-            # Names that begin so need no statement each in CloudWatch's resource policy, whose size is limited.
-            log_group_name=f"/aws/vendedlogs/{names.stack('api')}",
-            retention=LOG_RETENTION,
-            removal_policy=removal_policy(ephemeral=names.deployment.ephemeral),
-        )
-        gateway.CfnStage(
-            self,
-            "Stage",
-            api_id=self.api.ref,
-            stage_name="$default",
-            auto_deploy=True,
-            default_route_settings=gateway.CfnStage.RouteSettingsProperty(
-                throttling_rate_limit=RATE, throttling_burst_limit=BURST
-            ),
-            access_log_settings=gateway.CfnStage.AccessLogSettingsProperty(
-                destination_arn=log_group.log_group_arn, format=json.dumps(_LOGGED)
             ),
         )
 

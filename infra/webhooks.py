@@ -6,21 +6,19 @@ AWS, and no token of ours. Hence its own gateway, its own function, and as few r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
 from infra.constructs.code import LayerSource
-from infra.constructs.keeping import removal_policy
-from infra.constructs.use_case_function import LOG_RETENTION, FunctionSpec, UseCaseFunction
+from infra.constructs.http_stage import add_stage
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
 from infra.names import Names
 from infra.retrieval import configured_identity
 from opx.ingestion.events import SIDECAR_SUFFIX
@@ -51,18 +49,6 @@ _NO_AUTHORIZER = (
     "services that deliver have no credentials of AWS: the function verifies the signature of each delivery before it "
     "reads it"
 )
-_LOGGED = {
-    "requestId": "$context.requestId",
-    "time": "$context.requestTimeEpoch",
-    "route": "$context.routeKey",
-    "status": "$context.status",
-    "milliseconds": "$context.responseLatency",
-    "bytes": "$context.responseLength",
-    "error": "$context.error.message",
-    "integrationStatus": "$context.integration.status",
-    "integrationError": "$context.integrationErrorMessage",
-}
-"""No path and no query: the token of a service that can't sign is in it."""
 
 
 class WebhooksStack(Stack):
@@ -93,7 +79,7 @@ class WebhooksStack(Stack):
             protocol_type="HTTP",
         )
         self._route(self.receive.target.function_arn)
-        self._stage(names)
+        add_stage(self, self.api, names=names, kind="webhooks", rate=RATE, burst=BURST)
         CfnOutput(self, "WebhookUrl", value=self.api.attr_api_endpoint)
 
     def _route(self, function_arn: str) -> None:
@@ -123,28 +109,6 @@ class WebhooksStack(Stack):
             authorization_type="NONE",
         )
         acknowledge(route, "APIG4", _NO_AUTHORIZER)
-
-    def _stage(self, names: Names) -> None:
-        log_group = logs.LogGroup(
-            self,
-            "AccessLogs",
-            log_group_name=f"/aws/vendedlogs/{names.stack('webhooks')}",
-            retention=LOG_RETENTION,
-            removal_policy=removal_policy(ephemeral=names.deployment.ephemeral),
-        )
-        gateway.CfnStage(
-            self,
-            "Stage",
-            api_id=self.api.ref,
-            stage_name="$default",
-            auto_deploy=True,
-            default_route_settings=gateway.CfnStage.RouteSettingsProperty(
-                throttling_rate_limit=RATE, throttling_burst_limit=BURST
-            ),
-            access_log_settings=gateway.CfnStage.AccessLogSettingsProperty(
-                destination_arn=log_group.log_group_arn, format=json.dumps(_LOGGED)
-            ),
-        )
 
 
 def _function(scope: Construct, names: Names, source: LayerSource, secrets: list[str]) -> UseCaseFunction:

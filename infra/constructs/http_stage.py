@@ -1,0 +1,63 @@
+"""The stage of an HTTP API: throttled, with a log of who asked for what route and what became of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.constructs.keeping import removal_policy
+from infra.constructs.use_case_function import LOG_RETENTION
+from infra.names import Names
+
+LOGGED = {
+    "requestId": "$context.requestId",
+    "time": "$context.requestTimeEpoch",
+    "route": "$context.routeKey",
+    "status": "$context.status",
+    "milliseconds": "$context.responseLatency",
+    "bytes": "$context.responseLength",
+    "error": "$context.error.message",
+    "integrationStatus": "$context.integration.status",
+    "integrationError": "$context.integrationErrorMessage",
+}
+"""Enough to see what fails and how long it takes. Nothing of what was asked, and nothing of who did: ids and tokens in a path
+or a query and addresses of callers stay out; the request id leads to the function's own lines."""
+
+
+def add_stage(
+    scope: Construct,
+    api: gateway.CfnApi,
+    *,
+    names: Names,
+    kind: str,
+    rate: int,
+    burst: int,
+    also_logged: Mapping[str, str] | None = None,
+) -> None:
+    """Deploy the API of a stack. `rate` is in requests a second, `burst` how many come at once; `kind` is the stack's."""
+    log_group = logs.LogGroup(
+        scope,
+        "AccessLogs",
+        # Names that begin so need no statement each in CloudWatch's resource policy, whose size is limited.
+        log_group_name=f"/aws/vendedlogs/{names.stack(kind)}",
+        retention=LOG_RETENTION,
+        removal_policy=removal_policy(ephemeral=names.deployment.ephemeral),
+    )
+    gateway.CfnStage(
+        scope,
+        "Stage",
+        api_id=api.ref,
+        stage_name="$default",
+        auto_deploy=True,
+        default_route_settings=gateway.CfnStage.RouteSettingsProperty(
+            throttling_rate_limit=rate, throttling_burst_limit=burst
+        ),
+        access_log_settings=gateway.CfnStage.AccessLogSettingsProperty(
+            destination_arn=log_group.log_group_arn,
+            format=json.dumps({**LOGGED, **(also_logged or {})}, sort_keys=True),
+        ),
+    )
