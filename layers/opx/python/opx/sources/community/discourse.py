@@ -10,10 +10,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from opx.domain.knowledge import Category, Retention, Tier
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, UnparsableDocumentError
 from opx.ingestion.parsing.source import HEAD_BYTES, Source
 from opx.sources.community.fields import Record
+from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
 from opx.sources.connector import Connector, SourceTools
 
@@ -77,8 +78,9 @@ class Discourse(Connector[DiscourseOptions]):
             more = more and all(_is_pinned(topic) or _bumped(topic) >= place.floor for topic in topics)
             place = place.after(seen, more=more, lists=len(self._lists), everything=not request.since)
             last = place.phase == "done"
-            yield self._page(
-                wanted,
+            yield page_of(
+                ((f"t/{topic.number('id')}", topic) for topic in wanted),
+                self._document,
                 cursor=place.cursor(),
                 seen_until=place.begun if last else "",
                 complete=last and not request.since,
@@ -104,30 +106,6 @@ class Discourse(Connector[DiscourseOptions]):
         return None if reply.gone else Record.of(reply.json(), self._base + path)
 
     # -- topics
-
-    def _page(self, topics: list[Record], *, cursor: dict[str, Any], seen_until: str, complete: bool) -> Page:
-        documents: list[SourceDocument] = []
-        withdrawn: list[str] = []
-        refused: list[Refused] = []
-        for topic in topics:
-            key = f"t/{topic.number('id')}"
-            try:
-                document = self._document(key, topic)
-            except SourceShapeError as exc:
-                refused.append(Refused(key, str(exc)))
-                continue
-            if document:
-                documents.append(document)
-            else:
-                withdrawn.append(key)
-        return Page(
-            documents=tuple(documents),
-            withdrawn=tuple(withdrawn),
-            refused=tuple(refused),
-            cursor=cursor,
-            seen_until=seen_until,
-            complete=complete,
-        )
 
     def _document(self, key: str, listed: Record) -> SourceDocument | None:
         """The topic; None if it was deleted or hidden meanwhile, or has no solution although one is wanted."""

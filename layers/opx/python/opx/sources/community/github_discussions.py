@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError
 from opx.sources.community.fields import Record
 from opx.sources.community.github_api import BASE_URL, LIMIT, GitHubApi, checked_repository
+from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
 from opx.sources.connector import Connector, SourceTools
 
@@ -93,8 +94,9 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
             if more and after == before:
                 raise SourceShapeError("GitHub GraphQL: a page of discussions leads to itself")
             last = not more
-            yield self._page(
-                changed,
+            yield page_of(
+                ((f"discussions/{node.number('number')}", node) for node in changed),
+                self._read,
                 cursor={"after": after, "seen": seen},
                 seen_until=seen if last or direction == "ASC" else "",
                 complete=last and not request.since,
@@ -115,30 +117,9 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
             raise SourceRefusedError(f"{self.options.repository}: GitHub shows no such repository to this token", 404)
         return data.record("repository").record("discussions", needed=True)
 
-    def _page(self, nodes: list[Record], *, cursor: dict[str, Any], seen_until: str, complete: bool) -> Page:
-        documents: list[SourceDocument] = []
-        withdrawn: list[str] = []
-        refused: list[Refused] = []
-        for node in nodes:
-            key = f"discussions/{node.number('number')}"
-            try:
-                wanted = self._is_wanted(node)
-                document = _document(key, node) if wanted else None
-            except SourceShapeError as exc:
-                refused.append(Refused(key, str(exc)))
-                continue
-            if document:
-                documents.append(document)
-            else:
-                withdrawn.append(key)  # moved to another category, or its answer was taken back
-        return Page(
-            documents=tuple(documents),
-            withdrawn=tuple(withdrawn),
-            refused=tuple(refused),
-            cursor=cursor,
-            seen_until=seen_until,
-            complete=complete,
-        )
+    def _read(self, key: str, node: Record) -> SourceDocument | None:
+        """The discussion; None if it was moved to another category, or its answer was taken back."""
+        return _document(key, node) if self._is_wanted(node) else None
 
     def _is_wanted(self, node: Record) -> bool:
         chosen = self.options.categories

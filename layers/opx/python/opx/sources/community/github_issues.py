@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
-from opx.errors import SourceShapeError
+from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.sources.community.fields import Record
 from opx.sources.community.github_api import (
     BASE_URL,
@@ -19,6 +18,7 @@ from opx.sources.community.github_api import (
     listed,
     path_of,
 )
+from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
 from opx.sources.connector import Connector, SourceTools
 
@@ -103,30 +103,12 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
         return query
 
     def _page(self, issues: list[Record], place: _Place, *, complete: bool) -> Page:
-        documents: list[SourceDocument] = []
-        withdrawn: list[str] = []
-        refused: list[Refused] = []
-        for issue in issues:
-            if "pull_request" in issue.data and not self.options.include_pull_requests:
-                continue
-            key = f"issues/{issue.number('number')}"
-            try:
-                document = self._document(key, issue)
-            except SourceShapeError as exc:
-                refused.append(Refused(key, str(exc)))
-                continue
-            if document is None:
-                withdrawn.append(key)
-            else:
-                documents.append(document)
-        return Page(
-            documents=tuple(documents),
-            withdrawn=tuple(withdrawn),
-            refused=tuple(refused),
-            cursor=place.cursor(),
-            seen_until=place.since,
-            complete=complete,
+        wanted = (
+            (f"issues/{issue.number('number')}", issue)
+            for issue in issues
+            if self.options.include_pull_requests or "pull_request" not in issue.data
         )
+        return page_of(wanted, self._document, cursor=place.cursor(), seen_until=place.since, complete=complete)
 
     def _document(self, key: str, issue: Record) -> SourceDocument | None:
         """The issue with its comments; None if it was deleted or moved meanwhile."""

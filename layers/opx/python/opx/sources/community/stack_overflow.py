@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.sources.community.fields import Record
+from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, described, thread
 from opx.sources.connector import Connector, SourceTools
 
@@ -172,25 +173,12 @@ class StackOverflow(Connector[StackOverflowOptions]):
         self._pause = max(0, pause)
 
     def _page(self, questions: list[Record], cursor: dict[str, int], *, complete: bool) -> Page:
-        documents: list[SourceDocument] = []
-        withdrawn: list[str] = []
-        refused: list[Refused] = []
-        for question in questions:
-            key = f"{self.options.site}/{question.number('question_id')}"
-            try:
-                if self._is_wanted(question):
-                    documents.append(self._document(key, question))
-                else:
-                    withdrawn.append(key)  # it was wanted once, and was voted down since
-            except SourceShapeError as exc:
-                refused.append(Refused(key, str(exc)))
-        return Page(
-            documents=tuple(documents),
-            withdrawn=tuple(withdrawn),
-            refused=tuple(refused),
-            cursor=cursor,
-            complete=complete,
-        )
+        keyed = ((f"{self.options.site}/{question.number('question_id')}", question) for question in questions)
+        return page_of(keyed, self._read, cursor=cursor, complete=complete)
+
+    def _read(self, key: str, question: Record) -> SourceDocument | None:
+        """The question; None if it was wanted once, and was voted down since."""
+        return self._document(key, question) if self._is_wanted(question) else None
 
     def _is_wanted(self, question: Record) -> bool:
         if self.options.answered_only and not question.data.get("accepted_answer_id"):
