@@ -159,29 +159,37 @@ def signature_problem(request: Request, service: str) -> str:
     return ""
 
 
-class _Server(ThreadingHTTPServer):
+class DoubleServer(ThreadingHTTPServer):
     daemon_threads = True
-    double: HttpDouble
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no failure of the double."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class DoubleHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout = 10
-    server: _Server
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
 
-    def do_GET(self) -> None:
+    def received(self) -> Request:
         target = urlsplit(self.path)
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.command, unquote(target.path), dict(parse_qsl(target.query)), headers, body, self.path)
-        response = self.server.double.respond(request)
+        return Request(self.command, unquote(target.path), dict(parse_qsl(target.query)), headers, body, self.path)
+
+
+class _Server(DoubleServer):
+    double: HttpDouble
+
+
+class _Handler(DoubleHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        response = self.server.double.respond(self.received())
         if response.hang_up:
             self.close_connection = True
             return

@@ -14,16 +14,15 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl
 
 from opx.domain.sources import RateLimit
 from opx.ports.sources import Validators
 from opx.sources.web.client import HttpWeb, open_web
 from tests.doubles.fake_time import FakeTime
-from tests.doubles.http_double import Request
+from tests.doubles.http_double import DoubleHandler, DoubleServer, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,30 +210,16 @@ def _kind_of(body: Any) -> str:
     return "text/html; charset=utf-8" if isinstance(body, str) else "application/json"
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(DoubleServer):
     request_queue_size = 64
     site: MisbehavingSite
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no failure of the double."""
 
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    timeout = 10
+class _Handler(DoubleHandler):
     server: _Server
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
-
-    def do_GET(self) -> None:
-        target = urlsplit(self.path)
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.command, unquote(target.path), dict(parse_qsl(target.query)), headers, body, self.path)
-        answer = self.server.site.respond(request)
+    def do_GET(self) -> None:  # noqa: N802
+        answer = self.server.site.respond(self.received())
         if answer.hang_up:
             self.close_connection = True
         else:
