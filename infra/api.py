@@ -14,9 +14,8 @@ from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage
 from infra.constructs.hybrid_index import SearchEngine
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import PULLS, PULLS_FAILED, Names
-from infra.retrieval import configured_identity
 from opx.api.routes import ROUTES, Function
 from opx.tables import DOCUMENTS, FAILURES, KEYS, PROJECTS, SOURCES
 
@@ -35,9 +34,6 @@ MANAGE_KNOWLEDGE = FunctionSpec(
     memory=512,
     timeout=29,  # a second less than the API waits
 )
-
-_DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
-_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents"
 
 
 class ApiStack(Stack):
@@ -154,8 +150,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
         rights=_manage_rights(names),
         concurrency=MANAGE_CONCURRENCY if names.deployment.query_concurrency else 0,
     )
-    for folder in _DOCUMENT_FOLDERS:
-        acknowledge_wildcard(found.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+    rights.acknowledge_documents(found.role, names)
     rights.acknowledge_secrets(found.role, names)
     reason = "schedules of sources that are registered while the system runs; their names begin alike"
     acknowledge_wildcard(found.role, names.registered_schedules_arn, reason)
@@ -192,10 +187,9 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
     """Who puts with a signed address does so with this role's rights. Listing is for telling a missing object (404)
     from a forbidden one (403), and for whether a bucket that is a source can be read."""
     bucket = names.corpus_arn
-    objects = [f"{bucket}/{folder}" for folder in _DOCUMENT_FOLDERS]
     return [
         rights.allow(["s3:ListBucket"], bucket, *names.source_bucket_arns),
-        rights.allow(["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *objects),
+        rights.allow(["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *rights.document_objects(names)),
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:DeleteItem", "dynamodb:PutItem")),
         rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),

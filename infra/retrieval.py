@@ -11,7 +11,7 @@ from infra.constructs import api_reading, managed_search, rights
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.managed_search import ManagedBase
-from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings
+from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import Names
 from opx.knowledge_file import read_section
 from opx.tables import DOCUMENTS, PROJECTS, WEB_CACHE
@@ -100,10 +100,3 @@ def _internet_rights(names: Names) -> list[iam.PolicyStatement]:
         return []
     answers = rights.on_tables(names, (WEB_CACHE,), ["dynamodb:GetItem", "dynamodb:PutItem"])
     return [answers, rights.read_secrets(names)]
-
-
-def configured_identity(names: Names) -> dict[str, str]:
-    """Who a caller is that names nobody, such as everyone who comes through the gateway."""
-    deployment = names.deployment
-    chosen = {"client_id": deployment.client_id, "project_id": deployment.project_id}
-    return {field: value for field, value in chosen.items() if value}

@@ -13,7 +13,7 @@ from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
 from infra.constructs.schedules import Schedules
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import PULLS, PULLS_FAILED, Names
 from opx.domain.knowledge import KnowledgeModel
 from opx.knowledge_file import load_knowledge
@@ -34,9 +34,6 @@ PULL_SOURCES = FunctionSpec(
 )
 AT_ONCE = 4
 """Sources that are pulled at the same time. A source by itself is only pulled once at a time."""
-
-_DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
-_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents"
 
 
 class SourcesStack(Stack):
@@ -105,11 +102,7 @@ class SourcesStack(Stack):
             names=names,
             source=source,
             settings={
-                "backend": "aws",
-                "table_prefix": names.prefix,
-                "corpus_bucket": names.corpus_bucket,
-                "client_id": names.deployment.client_id,
-                "project_id": names.deployment.project_id,
+                **corpus_settings(names),
                 "pull_queue_url": self.pulls.queue_url,
                 "allowed_hosts": names.deployment.allowed_hosts,
             },
@@ -118,8 +111,7 @@ class SourcesStack(Stack):
         function.function.add_event_source(
             event_sources.SqsEventSource(self.pulls, batch_size=1, max_concurrency=AT_ONCE)
         )
-        for folder in _DOCUMENT_FOLDERS:
-            acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+        rights.acknowledge_documents(function.role, names)
         rights.acknowledge_secrets(function.role, names)
         for arn in names.source_bucket_arns:
             acknowledge_wildcard(function.role, f"{arn}/*", "which of its objects are taken is up to the source")
@@ -130,12 +122,14 @@ def _rights(names: Names, pulls: str) -> list[iam.PolicyStatement]:
     """Of the corpus, what is there beside a document is looked up, and a document that was uploaded in parts. Listing is
     for telling a missing object (404) from a forbidden one (403)."""
     bucket = names.corpus_arn
-    objects = [f"{bucket}/{folder}" for folder in _DOCUMENT_FOLDERS]
     sources = names.source_bucket_arns
     return [
         rights.allow(["s3:ListBucket"], bucket, *sources),
         *([rights.allow(["s3:GetObject"], *(f"{arn}/*" for arn in sources))] if sources else []),
-        rights.allow(["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *objects),
+        rights.allow(
+            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+            *rights.document_objects(names),
+        ),
         rights.on_tables(names, (SOURCES,), rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.allow(["sqs:SendMessage"], pulls),
         rights.read_secrets(names),

@@ -14,7 +14,7 @@ from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.queues import dead_letter_queue
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import STREAMS_FAILED, Names
 from opx.domain.streams import StreamDefinition, StreamKind
 from opx.knowledge_file import load_knowledge
@@ -51,8 +51,6 @@ JOIN_NETWORK = (
 and AWSLambdaMSKExecutionRole without what they say about logs, and without what is only for listing or fan-out."""
 
 _NETWORK_REASON = "Lambda connects to brokers through network interfaces, which have no names before they are made"
-_DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
-_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents"
 
 
 def streams_to_read() -> list[StreamDefinition]:
@@ -96,17 +94,10 @@ class StreamsStack(Stack):
             spec=CONSUME_STREAM,
             names=names,
             source=source,
-            settings={
-                "backend": "aws",
-                "table_prefix": names.prefix,
-                "corpus_bucket": names.corpus_bucket,
-                "client_id": names.deployment.client_id,
-                "project_id": names.deployment.project_id,
-            },
+            settings=corpus_settings(names),
             rights=[*_rights(names, self.failed.queue_arn), *_reading(names, streams)],
         )
-        for folder in _DOCUMENT_FOLDERS:
-            acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+        rights.acknowledge_documents(function.role, names)
         if any(map(_joins_network, streams)):
             acknowledge_wildcard(function.role, "*", _NETWORK_REASON)
         return function
@@ -129,10 +120,12 @@ def _mapping(stack: StreamsStack, stream: StreamDefinition, names: Names) -> lam
 def _rights(names: Names, failed: str) -> list[iam.PolicyStatement]:
     """Listing is for telling a missing object (404) from a forbidden one (403)."""
     bucket = names.corpus_arn
-    objects = [f"{bucket}/{folder}" for folder in _DOCUMENT_FOLDERS]
     return [
         rights.allow(["s3:ListBucket"], bucket),
-        rights.allow(["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *objects),
+        rights.allow(
+            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+            *rights.document_objects(names),
+        ),
         rights.on_tables(names, (SOURCES,), ("dynamodb:Query",)),
         rights.allow(["sqs:SendMessage"], failed),
     ]

@@ -18,9 +18,8 @@ from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import Names
-from infra.retrieval import configured_identity
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.knowledge_file import load_knowledge
 from opx.tables import DELIVERIES
@@ -118,12 +117,7 @@ def _function(scope: Construct, names: Names, source: LayerSource, secrets: list
         spec=RECEIVE_WEBHOOK,
         names=names,
         source=source,
-        settings={
-            "backend": "aws",
-            "table_prefix": names.prefix,
-            "corpus_bucket": names.corpus_bucket,
-            **configured_identity(names),
-        },
+        settings=corpus_settings(names),
         rights=_rights(names, secrets),
         concurrency=CONCURRENCY if names.deployment.query_concurrency else 0,
     )

@@ -17,6 +17,8 @@ WRITE_ITEMS = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:PutIt
 REMEMBER_EVENTS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
 """How Powertools looks up a record, and saves that one is done."""
 
+_DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
+
 _PROFILE = re.compile(r"[a-z-]+\.(?P<model>[a-z0-9-]+\.[a-z].*)")
 """A geography before a model's id. The name of a model has dots too, but only before digits: `zai.glm-4.6`."""
 
@@ -30,6 +32,17 @@ def on_tables(names: Names, specs: Sequence[TableSpec], actions: Iterable[str]) 
     tables = [names.table_arn(spec) for spec in specs]
     indexes = [f"{names.table_arn(spec)}/index/{index.name}" for spec in specs for index in spec.indexes]
     return allow(actions, *tables, *indexes)
+
+
+def document_objects(names: Names) -> list[str]:
+    """The ARNs of all documents of the corpus: the shared ones, and those of clients."""
+    return [f"{names.corpus_arn}/{folder}" for folder in _DOCUMENT_FOLDERS]
+
+
+def acknowledge_documents(role: iam.Role, names: Names) -> None:
+    reason = "objects have no names known at deployment; the folders are those of documents"
+    for arn in document_objects(names):
+        acknowledge_wildcard(role, arn, reason)
 
 
 def read_secrets(names: Names) -> iam.PolicyStatement:

@@ -118,6 +118,23 @@ def common_settings(names: Names, endpoint: str) -> dict[str, str]:
     }
 
 
+def corpus_settings(names: Names) -> dict[str, str]:
+    """What a function needs that puts documents into the corpus, and leaves taking them in to another."""
+    return {
+        "backend": "aws",
+        "table_prefix": names.prefix,
+        "corpus_bucket": names.corpus_bucket,
+        **configured_identity(names),
+    }
+
+
+def configured_identity(names: Names) -> dict[str, str]:
+    """Who a caller is that names nobody, such as everyone who comes through the gateway."""
+    deployment = names.deployment
+    chosen = {"client_id": deployment.client_id, "project_id": deployment.project_id}
+    return {field: value for field, value in chosen.items() if value}
+
+
 def _write_logs(log_group: logs.LogGroup) -> iam.PolicyStatement:
     actions = ["logs:CreateLogStream", "logs:PutLogEvents"]
     return iam.PolicyStatement(actions=actions, resources=[log_group.log_group_arn])
