@@ -55,6 +55,10 @@ class EmbeddingError(StoreUnavailableError):
     """The embedding model failed or is throttled."""
 
 
+class ModelError(StoreUnavailableError):
+    """A language model or a reranker failed, took too long, or answered what can't be used."""
+
+
 class IncompatibleIndexError(OpxError):
     """The index was built with another model, dimension or analyzer; reading it would give nonsense."""
 

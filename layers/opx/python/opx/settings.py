@@ -35,6 +35,14 @@ class Settings:
     `allowed_hosts` lists, separated by commas, hosts (or host:port) that sources may be fetched from although their
     addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them;
     `stream_function` is what reads streams there, and `stream_failed_arn` the queue for what it gives up.
+
+    `search_legs` is `both`, or `vector` or `lexical` for one leg alone; `fusion` is how both become one list, the
+    measured default if it is empty. `reranker` reads thorough searches' candidates again within `rerank_seconds`:
+    `local`, `bedrock` (Bedrock Rerank with `rerank_model`), `chat` (the language model below), or `off`. The language
+    model is `chat_model` of Bedrock, or of the service at `chat_url` that understands OpenAI's Chat Completions, with the
+    key in the secret named by `chat_secret`. `research_planner` is `rules`, `chat`, or `auto` for the language model
+    where there is one; research takes `research_seconds` at most. `context_model`, on the same service as `chat_model`,
+    writes a sentence of context for each chunk as it is taken in; empty, nothing is written.
     """
 
     backend: str = "embedded"
@@ -83,6 +91,17 @@ class Settings:
     retry_base_seconds: float = 1.0
     lease_seconds: int = 900
     search_timeout: float = 5.0
+    search_legs: str = "both"
+    fusion: str = ""
+    reranker: str = "local"
+    rerank_model: str = ""
+    rerank_seconds: float = 1.5
+    chat_model: str = ""
+    chat_url: str = ""
+    chat_secret: str = ""
+    context_model: str = ""
+    research_planner: str = "auto"
+    research_seconds: float = 20.0
     log_level: str = "INFO"
     api_url: str = ""
     api_token: str = field(default="", repr=False)

@@ -85,6 +85,26 @@ DELIVERIES = TableSpec(name="opx-knowledge-deliveries", partition="deliveryId", 
 WEB_CACHE = TableSpec(name="opx-knowledge-web-cache", partition="cacheKey", ttl="expiresAt")
 """Answers of web searches."""
 
+BASELINES = TableSpec(name="opx-knowledge-baselines", partition="seriesKey", sort="day", ttl="expiresAt")
+"""What was measured, a sketch a day: `seriesKey` = scope, node and metric."""
+
+GAPS = TableSpec(
+    name="opx-knowledge-gaps",
+    partition="scopeKey",
+    sort="gapId",
+    indexes=(IndexSpec("status-lastAskedAt-index", "statusKey", "lastAskedAt"),),
+    ttl="expiresAt",
+)
+"""Questions without a good answer, one item a cluster of them."""
+
+AUDIT = TableSpec(
+    name="opx-knowledge-audit",
+    partition="receiptId",
+    indexes=(IndexSpec("who-askedAt-index", "who", "askedAt"),),
+    ttl="expiresAt",
+)
+"""Who asked when, within which scope, and which documents were returned; of the question its hash alone."""
+
 ALL_TABLES = (
     DOCUMENTS,
     KEYS,
@@ -96,4 +116,7 @@ ALL_TABLES = (
     SOURCES,
     DELIVERIES,
     WEB_CACHE,
+    BASELINES,
+    GAPS,
+    AUDIT,
 )

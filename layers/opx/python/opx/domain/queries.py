@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from typing import TypeVar
 
@@ -18,10 +19,20 @@ MAX_QUERY_CHARACTERS = 10_000
 
 
 class SearchMode(StrEnum):
-    """How much work a question is worth: `fast` looks at fewer candidates, `balanced` at more."""
+    """How much work a question is worth: `fast` looks at fewer candidates, `balanced` at more, and `thorough` reads the
+    best of them again to rank them anew."""
 
     FAST = "fast"
     BALANCED = "balanced"
+    THOROUGH = "thorough"
+
+
+class Expand(StrEnum):
+    """What of its document comes with a passage that was found: nothing, the rest of its section, or all of it."""
+
+    NONE = "none"
+    SECTION = "section"
+    DOCUMENT = "document"
 
 
 class Fusion(StrEnum):
@@ -38,6 +49,8 @@ class QueryConfig:
 
     Raises `InvalidInputError` for an unknown tier or mode, a `min_confidence` outside [0, 1], or `max_results`
     below 1; `max_results` above `MAX_RESULTS` is lowered to it. Lists are taken for tuples, a text for a list of one.
+    `updated_from` (included) and `updated_before` (excluded) are days, `2026-03-31`. `plain`: the question is words and
+    nothing else; without it, it may hold what `opx.retrieval.query_language` reads.
     """
 
     tiers: tuple[str, ...] = ("internal", "specialized")
@@ -52,6 +65,11 @@ class QueryConfig:
     mode: SearchMode = SearchMode.BALANCED
     fusion: Fusion | None = None
     max_chunks_per_document: int = 2
+    services: tuple[str, ...] = ()
+    updated_from: str = ""
+    updated_before: str = ""
+    expand: Expand = Expand.NONE
+    plain: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_confidence <= 1:
@@ -63,9 +81,13 @@ class QueryConfig:
         object.__setattr__(self, "max_results", min(self.max_results, MAX_RESULTS))
         object.__setattr__(self, "tiers", _several(self.tiers))
         object.__setattr__(self, "tags", _several(self.tags))
+        object.__setattr__(self, "services", _several(self.services))
         if self.categories is not None:
             object.__setattr__(self, "categories", _several(self.categories))
         object.__setattr__(self, "mode", _member(SearchMode, self.mode, "mode"))
+        object.__setattr__(self, "expand", _member(Expand, self.expand, "expand"))
+        for name in ("updated_from", "updated_before"):
+            _check_day(name, getattr(self, name))
         if self.fusion is not None:
             object.__setattr__(self, "fusion", _member(Fusion, self.fusion, "fusion"))
         for tier in self.tiers:
@@ -84,6 +106,14 @@ class QueryConfig:
 
 def _several(values: str | Iterable[str]) -> tuple[str, ...]:
     return (values,) if isinstance(values, str) else tuple(values)
+
+
+def _check_day(name: str, value: str) -> None:
+    try:
+        if value:
+            date.fromisoformat(value)
+    except ValueError:
+        raise InvalidInputError(f"{name} must be a day such as 2026-03-31, not {value!r}") from None
 
 
 def _member(kind: type[E], value: str, name: str) -> E:

@@ -64,6 +64,7 @@ class IndexedChunk:
     language: str
     flags: tuple[str, ...] = ()
     fingerprint: str = ""
+    services: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +131,35 @@ class RetrievalResult:
 
 
 @dataclass(frozen=True, slots=True)
+class TierStep:
+    """One tier on the way to an answer: whether it was searched, why (not), how many results of it are good enough and
+    the best confidence there."""
+
+    tier: str
+    searched: bool
+    reason: str
+    good: int = 0
+    best: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tier": self.tier,
+            "searched": self.searched,
+            "reason": self.reason,
+            "good": self.good,
+            "best": round(self.best, 6),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The results of a query with what a caller must know about them.
 
     `partial` is true when something that should have been searched was not; `notes` say what and why. `best_rejected`
-    is the best hit below the confidence asked for, so that "no good answer" can name what came nearest.
+    is the best hit below the confidence asked for, so that "no good answer" can name what came nearest. `routing` has a
+    step for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or
+    the name of a reranker. `understood` is how the question was read: what was searched for, and within what.
+    `receipt_id` names the record of this answer, if there is one.
     """
 
     query: str
@@ -143,6 +168,10 @@ class Answer:
     notes: tuple[str, ...] = ()
     best_rejected: RetrievalResult | None = None
     timings_ms: dict[str, float] = field(default_factory=dict)
+    routing: tuple[TierStep, ...] = ()
+    ranked_by: str = "fused"
+    understood: dict[str, Any] = field(default_factory=dict)
+    receipt_id: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The camelCase form; `nearest` is there only when there is no result."""
@@ -153,5 +182,9 @@ class Answer:
             **({"nearest": nearest.to_json()} if nearest else {}),
             "partial": self.partial,
             "notes": list(self.notes),
+            "routing": [step.to_json() for step in self.routing],
+            "rankedBy": self.ranked_by,
+            "understood": self.understood,
+            **({"receiptId": self.receipt_id} if self.receipt_id else {}),
             "timingsMs": {name: round(value, 3) for name, value in self.timings_ms.items()},
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from opx.ports.copies import ChunkCopies, CopyChange, IndexSync
 from opx.ports.embedding import Embedder, Vector
+from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reranker
 from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, UploadSigner
 from opx.ports.queues import Message, Queue
 from opx.ports.search import (
@@ -27,6 +28,10 @@ __all__ = [
     "Absent",
     "AllOf",
     "AnyOf",
+    "Candidate",
+    "ChatModel",
+    "ChatReply",
+    "ChatRequest",
     "ChunkCopies",
     "Clock",
     "Condition",
@@ -44,6 +49,8 @@ __all__ = [
     "ObjectInfo",
     "ObjectStore",
     "Queue",
+    "Ranking",
+    "Reranker",
     "SearchEngine",
     "SearchFilter",
     "SearchIndex",

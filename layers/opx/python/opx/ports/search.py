@@ -12,9 +12,13 @@ from opx.ports.embedding import Vector
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """What may be found. Each non-empty part must match; within a part any value does. `scopes` is never empty.
+    """What may be found. Each non-empty part must match; within a part any value does, but for the terms. `scopes` is
+    never empty.
 
-    Applied before the best hits are chosen, in both legs.
+    `updated_from` (included) and `updated_before` (excluded) bound the day of a document's last update, counted in days
+    since 1970-01-01; a document without a day passes neither bound. Terms are those of `opx.text.fields`: an entry must
+    have all of `title_terms` in its title and all of `required_terms` in its title or text, and none of `excluded_terms`
+    in either. Applied before the best hits are chosen, in both legs.
     """
 
     scopes: tuple[str, ...]
@@ -23,6 +27,12 @@ class SearchFilter:
     tags: tuple[str, ...] = ()
     document_ids: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+    updated_from: int | None = None
+    updated_before: int | None = None
+    title_terms: tuple[str, ...] = ()
+    required_terms: tuple[str, ...] = ()
+    excluded_terms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
