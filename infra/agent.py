@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import CfnOutput, Environment, Stack
 from constructs import Construct
 
+from infra.constructs.agent_tools import offers
 from infra.constructs.classic_agent import ClassicAgent
 from infra.constructs.knowledge_gateway import KnowledgeGateway
 from infra.names import Names
+from opx.tools.knowledge_group import KNOWLEDGE_GROUP
+from opx.tools.operations_group import OPERATIONS_GROUP
 
 INSTRUCTIONS = """\
 You help people who operate systems. You answer from the organisation's knowledge base, which your tools search.
@@ -34,24 +39,39 @@ Before a step that deletes data or interrupts a service, say so and name the doc
 
 
 class AgentStack(Stack):
-    """The way in for agents that the deployment asks for, with what an application needs to call it as outputs."""
+    """The way in for agents that the deployment asks for, with what an application needs to call it as outputs.
 
-    def __init__(self, scope: Construct, stack_id: str, *, names: Names, function_arn: str, env: Environment) -> None:
+    `function_arn` is what searches, `operations_arn` what looks at running systems, empty where nobody may.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        stack_id: str,
+        *,
+        names: Names,
+        function_arn: str,
+        env: Environment,
+        operations_arn: str = "",
+    ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: agent")
+        functions = {KNOWLEDGE_GROUP.name: function_arn}
+        if operations_arn:
+            functions[OPERATIONS_GROUP.name] = operations_arn
         if names.deployment.agent == "classic":
-            self._classic(names, function_arn)
+            self._classic(names, functions)
         else:
-            self._gateway(names, function_arn)
+            self._gateway(names, functions)
 
-    def _classic(self, names: Names, function_arn: str) -> None:
-        made = ClassicAgent(self, "ClassicAgent", names=names, function_arn=function_arn, instructions=INSTRUCTIONS)
+    def _classic(self, names: Names, functions: Mapping[str, str]) -> None:
+        offered = offers(functions, names.agent)
+        made = ClassicAgent(self, "ClassicAgent", names=names, offers=offered, instructions=INSTRUCTIONS)
         CfnOutput(self, "AgentId", value=made.agent.attr_agent_id)
         CfnOutput(self, "AgentAliasId", value=made.alias.attr_agent_alias_id)
         CfnOutput(self, "AgentAliasArn", value=made.alias.attr_agent_alias_arn)
 
-    def _gateway(self, names: Names, function_arn: str) -> None:
-        made = KnowledgeGateway(
-            self, "KnowledgeGateway", names=names, function_arn=function_arn, instructions=INSTRUCTIONS
-        )
+    def _gateway(self, names: Names, functions: Mapping[str, str]) -> None:
+        offered = offers(functions)
+        made = KnowledgeGateway(self, "KnowledgeGateway", names=names, offers=offered, instructions=INSTRUCTIONS)
         CfnOutput(self, "GatewayUrl", value=made.gateway.attr_gateway_url)
         CfnOutput(self, "GatewayArn", value=made.gateway.attr_gateway_arn)

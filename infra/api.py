@@ -9,7 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.configuration import Deployment
-from infra.constructs import managed_search, rights
+from infra.constructs import answering_models, managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage
@@ -17,7 +17,7 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import PULLS, PULLS_FAILED, Names
 from opx.api.routes import ROUTES, Function
-from opx.tables import DOCUMENTS, FAILURES, KEYS, PROJECTS, SOURCES
+from opx.tables import BASELINES, DOCUMENTS, FAILURES, KEYS, PROJECTS, SOURCES
 
 RATE, BURST = 50, 100
 """Requests a second, and at once. The function that reads has 50 instances by default, which answer about 100 questions
@@ -145,7 +145,8 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             "corpus_bucket": names.corpus_bucket,
             "ingest_queue_url": names.queue_url("ingest"),
             **_source_settings(names),
-            **managed_search.copying_settings(names),  # which is part of how a document was taken in
+            **managed_search.copying_settings(names),  # which is part of how a document was taken in,
+            **answering_models.writing_settings(names),  # and so is this
         },
         rights=_manage_rights(names),
         concurrency=MANAGE_CONCURRENCY if names.deployment.query_concurrency else 0,
@@ -191,6 +192,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.allow(["s3:ListBucket"], bucket, *names.source_bucket_arns),
         rights.allow(["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *rights.document_objects(names)),
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
+        rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:DeleteItem", "dynamodb:PutItem")),
         rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),
         *_source_rights(names),

@@ -25,6 +25,7 @@ from infra.learning import LearningStack
 from infra.names import Names
 from infra.network import NetworkStack
 from infra.observability import ObservabilityStack
+from infra.operations import OperationsStack
 from infra.retrieval import RetrievalStack
 from infra.search import SearchStack
 from infra.sources import SourcesStack
@@ -64,6 +65,7 @@ class Stacks:
     network: NetworkStack | None
     """None where functions run outside of any."""
     observability: ObservabilityStack
+    operations: OperationsStack
     webhooks: WebhooksStack | None = None
     """None where nothing is delivered."""
     streams: StreamsStack | None = None
@@ -107,8 +109,9 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     retrieval = add("retrieval", RetrievalStack, storage, managed=managed, **code)
     sources = add("sources", SourcesStack, storage, source=source)
     learning = add("learning", LearningStack)
-    called = {"function_arn": retrieval.target_arn}
-    agent = add("agent", AgentStack, retrieval, **called) if deployment.agent != "none" else None
+    operations = add("operations", OperationsStack, storage, sources, source=source)
+    called = {"function_arn": retrieval.target_arn, "operations_arn": operations.queries_arn}
+    agent = add("agent", AgentStack, retrieval, operations, **called) if deployment.agent != "none" else None
     api = None
     if deployment.api_auth != "none":
         api = add("api", ApiStack, retrieval, retrieve_arn=retrieval.target_arn, **code)
@@ -116,7 +119,9 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     reading = streams_to_read()
     streams_wanted = bool(reading or deployment.subscribable)
     streams = add("streams", StreamsStack, storage, source=source, streams=reading) if streams_wanted else None
-    observability = add("observability", ObservabilityStack, storage, sources, source=source)
+    observability = add(
+        "observability", ObservabilityStack, storage, sources, retrieval, source=source, retrieve_arn=retrieval.target_arn
+    )
     _apply_to_all(app, deployment, key, network)
     return Stacks(
         storage,
@@ -130,6 +135,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
         key,
         network,
         observability,
+        operations,
         webhooks,
         streams,
     )

@@ -11,7 +11,7 @@ from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
 from opx.adapters.aws.bedrock_models import embedding_model
 from opx.adapters.aws.opensearch import GENERATIONS
 from opx.errors import InvalidInputError
-from opx.settings import MANAGED_ENGINE, SEARCH_ENGINES, Settings
+from opx.settings import MANAGED_ENGINE, RERANKERS, SEARCH_ENGINES, Settings
 
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,9}\Z")
 """Ten characters leave room for the longest name that the environment is put before: 32 for an access policy."""
@@ -26,6 +26,7 @@ CHOICES = {
     "search_engine": SEARCH_ENGINES,
     "api_auth": ("iam", "jwt", "none"),
     "ocr": ("textract", "off"),
+    "reranker": RERANKERS,
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
 """Allowed values. `api_auth` none: there is no HTTP API at all, not an open one. The runtime of Python 3.11 is missing
@@ -37,7 +38,7 @@ _STREAM_ARNS = re.compile(rf"({_STREAM_ARN}( *, *{_STREAM_ARN})*)?\Z")
 DEFAULT_AGENT_MODEL = "amazon.nova-lite-v1:0"
 _MODEL = r"[a-z0-9-]+(\.[a-z0-9-]+)+(:[a-z0-9-]+){0,2}"
 _MODEL_ID, _OPTIONAL_MODEL = re.compile(rf"{_MODEL}\Z"), re.compile(rf"({_MODEL})?\Z")
-DEFAULT_INDEX = Settings().search_index
+DEFAULT_INDEX, DEFAULT_RERANKER = Settings().search_index, Settings().reranker
 OWN_KEY = "own"
 _INDEX = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _KEY_ARN = re.compile(r"arn:[a-z0-9-]+:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+\Z")
@@ -47,6 +48,9 @@ _FORMS = {
     "agent_model": (_MODEL_ID, "the id of a model or of a cross-region inference profile"),
     "search_index": (_INDEX, "1 to 32 lower-case letters, digits and -, a letter first"),
     "vision_model": (_OPTIONAL_MODEL, "the id of a model that sees, or of a cross-region inference profile"),
+    "rerank_model": (_OPTIONAL_MODEL, "the id of a model that reranks, such as cohere.rerank-v3-5:0"),
+    "chat_model": (_OPTIONAL_MODEL, "the id of a language model, or of a cross-region inference profile"),
+    "context_model": (_OPTIONAL_MODEL, "the id of a language model, or of a cross-region inference profile"),
     "source_buckets": (_BUCKETS, "names of buckets, separated by commas"),
     "stream_arns": (_STREAM_ARNS, "ARNs of Kinesis streams and SQS queues, separated by commas"),
 }
@@ -75,8 +79,9 @@ class Deployment:
     nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas;
     so may `allowed_hosts`, which sources may be fetched from although their addresses are private, and
     `source_buckets`, which may be sources, and `stream_arns` (Kinesis, SQS), which may be subscribed to while the system
-    runs. `vision_model`, none if empty, describes pictures. `webhooks`: other
-    services may deliver, at an address of their own.
+    runs. `vision_model`, none if empty, describes pictures. `reranker` reads the candidates of thorough searches again:
+    the library itself, Bedrock's `rerank_model`, or `chat_model`, which also plans searches; `context_model` writes a
+    sentence about each chunk as it is taken in. `webhooks`: other services may deliver, at an address of their own.
     """
 
     environment: str = "dev"
@@ -112,6 +117,10 @@ class Deployment:
     stream_arns: str = ""
     ocr: str = "textract"
     vision_model: str = ""
+    reranker: str = DEFAULT_RERANKER
+    rerank_model: str = ""
+    chat_model: str = ""
+    context_model: str = ""
     vpc: bool = False
     webhooks: bool = False
     snapstart: bool = True
@@ -144,6 +153,10 @@ class Deployment:
             raise ContextError("context api_auth=jwt needs jwt_issuer and jwt_audience, which mean nothing without it")
         if self.search_engine == MANAGED_ENGINE and self.knowledge_base != "bedrock":
             raise ContextError(f"context search_engine={MANAGED_ENGINE} needs knowledge_base=bedrock")
+        if (self.reranker == "bedrock") != bool(self.rerank_model):
+            raise ContextError("context reranker=bedrock needs rerank_model, which means nothing without it")
+        if self.reranker == "chat" and not self.chat_model:
+            raise ContextError("context reranker=chat needs chat_model")
         if self.webhooks and self.vpc:
             raise ContextError(
                 "context webhooks=true and vpc=true exclude each other: the network has no way to secrets"

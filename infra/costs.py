@@ -68,10 +68,15 @@ POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
 """Lambda asks a queue five times in parallel, for 20 seconds each, whether there is anything or not."""
 
 ALARM_METRICS, DASHBOARDS = 27, 3
-METRICS_OF_QUERIES = 40
+METRICS_OF_QUERIES = 41
 """Metrics that are paid for in an hour with questions or documents, and only then."""
 
-METRICS_OF_COVERAGE, COVERAGE_REPORTS = 44, 30
+RECORD_BYTES = 1_200
+RECORD_WRITES = 4
+"""Of a question's record in the audit log: up to 2 KB in the table, and once more in its index."""
+
+RECORDS_KEPT_MONTHS = 12
+METRICS_OF_COVERAGE, COVERAGE_REPORTS = 47, 30
 """Gauges by category, and the hours of a month in which they are reported."""
 
 HOURLY_METRICS = 2
@@ -105,7 +110,8 @@ def monthly(month: Scenario) -> dict[str, float]:
     new_chunks = month.chunks / month.documents * month.new_documents if month.documents else 0.0
     stored = month.chunks * BYTES_A_CHUNK / GB
     indexed = month.chunks * (2 * BYTES_A_CHUNK + VECTOR_BYTES) / GB
-    catalog = (month.documents * 2_000 + month.chunks * VECTOR_BYTES) / GB
+    records = month.questions * RECORDS_KEPT_MONTHS * 2 * RECORD_BYTES
+    catalog = (month.documents * 2_000 + month.chunks * VECTOR_BYTES + records) / GB
     ocu_hours = month.search_hours * month.search_ocus + month.index_hours * month.index_ocus
     calls = month.questions + month.new_documents
     active_hours = min(HOURS, month.search_hours + month.index_hours)
@@ -119,8 +125,10 @@ def monthly(month: Scenario) -> dict[str, float]:
         + 3 * month.new_documents / 1e3 * price["S3, 1,000 writes"]
         + 3 * month.new_documents / 1e6 * price["S3 events on EventBridge, million"],
         "DynamoDB": catalog * (price["DynamoDB, GB-month"] + price["DynamoDB recovery, GB-month"])
-        + (10 * month.new_documents + 5 * new_chunks) / 1e6 * price["DynamoDB, million writes of 1 KB"]
-        + (5 * month.questions + 5 * new_chunks) / 1e6 * price["DynamoDB, million reads of 4 KB"],
+        + (10 * month.new_documents + 5 * new_chunks + RECORD_WRITES * month.questions)
+        / 1e6
+        * price["DynamoDB, million writes of 1 KB"]
+        + (6 * month.questions + 5 * new_chunks) / 1e6 * price["DynamoDB, million reads of 4 KB"],
         "Lambda": (month.questions * SEARCH_SECONDS + month.new_documents * INGEST_SECONDS_A_DOCUMENT)
         * price["Lambda arm64, GB-second"]
         + calls / 1e6 * price["Lambda, million calls"],
@@ -147,6 +155,11 @@ def options() -> dict[str, float]:
         "`-c vpc=true` (3 endpoints in 2 zones)": 3 * 2 * HOURS * price["Interface endpoint, zone-hour"],
         "`-c search_generation=classic` (2 OCUs, always)": 2 * HOURS * price["OpenSearch Serverless, OCU-hour"],
         "the same with `-c search_standby=false` (1 OCU)": HOURS * price["OpenSearch Serverless, OCU-hour"],
+        "open gaps, asked again once a day (no more if somebody asks every day anyway)": 30
+        * AWAKE_MINUTES
+        / 60
+        * SEARCH_WORKERS
+        * price["OpenSearch Serverless, OCU-hour"],
         "`-c snapstart=false`": -SECONDS * price["SnapStart cache, GB-second"],
     }
 

@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda_event_sources as event_sources
 from constructs import Construct
 
-from infra.constructs import managed_search, rights
+from infra.constructs import answering_models, managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
@@ -61,6 +61,7 @@ class IngestionStack(Stack):
                 "ocr": names.deployment.ocr,
                 "vision_model": names.deployment.vision_model,
                 **managed_search.copying_settings(names),
+                **answering_models.writing_settings(names),
             },
             rights=_rights(names, collection),
             concurrency=names.deployment.ingest_concurrency,
@@ -91,6 +92,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.embed(names.deployment.embedding_model),
         *_reading_rights(names),
         *managed_search.copying_rights(names),
+        *answering_models.writing_rights(names),
     ]
 
 
@@ -111,6 +113,7 @@ def _acknowledge(function: UseCaseFunction, names: Names) -> None:
     for folder in _READ_FOLDERS:
         acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
     managed_search.acknowledge_copies(function.role, names)
+    answering_models.acknowledge_writing(function.role, names)
     rights.acknowledge_profile(function.role, names.deployment.embedding_model)
     if names.deployment.ocr == "textract":
         acknowledge_wildcard(function.role, "*", "pages are sent with the request; the action takes no resource")

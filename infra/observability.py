@@ -20,9 +20,10 @@ from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
 from infra.names import Names
 from opx.knowledge_file import load_knowledge
-from opx.tables import DOCUMENTS, FAILURES, SOURCES
+from opx.operations.gaps.daily import CHECK
+from opx.tables import DOCUMENTS, FAILURES, GAPS, SOURCES
 
-READ_TABLES = (DOCUMENTS, FAILURES)
+READ_TABLES = (DOCUMENTS, FAILURES, GAPS)
 
 REPORT_COVERAGE = FunctionSpec(
     use_case="report_coverage",
@@ -33,6 +34,8 @@ REPORT_COVERAGE = FunctionSpec(
 )
 
 EVERY_HOUR, EVERY_DAY = "rate(1 hour)", "cron(40 0 * * ? *)"
+GAPS_CHECKED = "cron(10 0 * * ? *)"
+"""Before they are counted."""
 
 C = TypeVar("C")
 
@@ -43,9 +46,19 @@ class ObservabilityStack(Stack):
     Every function and every queue that is in the app by now is watched: this stack comes last.
     """
 
-    def __init__(self, scope: Construct, stack_id: str, *, names: Names, source: LayerSource, env: Environment) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        stack_id: str,
+        *,
+        names: Names,
+        source: LayerSource,
+        env: Environment,
+        retrieve_arn: str,
+    ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: dashboards and alarms")
         self._report_coverage(names, source)
+        self._check_gaps(names, retrieve_arn)
         functions = [function.function_name or "" for function in _all(scope, lambda_.CfnFunction)]
         queues = _all(scope, sqs.CfnQueue)
         # A queue that hands nothing on is where messages end that could not be handled.
@@ -108,6 +121,20 @@ class ObservabilityStack(Stack):
             description="Count documents and chunks",
             payload={"holdings": True},
         )
+
+
+    def _check_gaps(self, names: Names, retrieve_arn: str) -> None:
+        """The function that searches does it. It wakes up a collection that sleeps, if there is any gap."""
+        failed = dead_letter_queue(self, "GapsFailed", names.queue("gaps-failed"), of="the scheduler")
+        schedules = Schedules(
+            self,
+            "GapSchedules",
+            names=names,
+            target=retrieve_arn,
+            action="lambda:InvokeFunction",
+            dead_letters=failed,
+        )
+        schedules.add("check-gaps", GAPS_CHECKED, description="Ask again what had no answer", payload=CHECK)
 
 
 def _all(scope: IConstruct, kind: type[C]) -> list[C]:

@@ -7,16 +7,18 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.constructs import api_reading, managed_search, rights
+from infra.constructs import answering_models, api_reading, managed_search, rights
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import Names
 from opx.knowledge_file import read_section
-from opx.tables import DOCUMENTS, PROJECTS, WEB_CACHE
+from opx.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, PROJECTS, WEB_CACHE
 
-READ_TABLES = (DOCUMENTS, PROJECTS)
+READ_TABLES = (BASELINES, DOCUMENTS, PROJECTS)
+KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
+"""What was asked least makes room for what is new."""
 
 RETRIEVE_KNOWLEDGE = FunctionSpec(
     use_case="retrieve_knowledge",
@@ -29,7 +31,8 @@ RETRIEVE_KNOWLEDGE = FunctionSpec(
 
 
 class RetrievalStack(Stack):
-    """The function that searches. It can change nothing."""
+    """The function that searches. It can change no knowledge: what it writes is who asked what was returned, which it
+    can't read back one by one, nor remove, and what had no answer."""
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class RetrievalStack(Stack):
                 **configured_identity(names),
                 **api_reading.settings(names),
                 **managed_search.searching_settings(names, managed),
+                **answering_models.answering_settings(names),
             },
             rights=[
                 rights.on_tables(names, READ_TABLES, rights.READ_ITEMS),
@@ -61,12 +65,16 @@ class RetrievalStack(Stack):
                 rights.embed(names.deployment.embedding_model),
                 *api_reading.reading_rights(names),
                 *managed_search.searching_rights(managed),
+                *answering_models.answering_rights(names),
                 *_internet_rights(names),
+                rights.on_tables(names, (AUDIT,), ["dynamodb:PutItem", "dynamodb:Query"]),
+                rights.on_tables(names, (GAPS,), KEEP_GAPS),
             ],
             concurrency=names.deployment.query_concurrency,
         )
         rights.acknowledge_profile(self.retrieve.role, names.deployment.embedding_model)
         api_reading.acknowledge(self.retrieve.role, names)
+        answering_models.acknowledge_answering(self.retrieve.role, names)
         if _searches_the_internet():
             rights.acknowledge_secrets(self.retrieve.role, names)
         alias = f":{LIVE}" if isinstance(self.retrieve.target, lambda_.Alias) else ""

@@ -20,7 +20,7 @@ from opx.domain.streams import StreamDefinition, StreamKind
 from opx.knowledge_file import load_knowledge
 from opx.streams.definitions import declared_streams
 from opx.streams.mappings import consumer_group, mapping_of
-from opx.tables import SOURCES
+from opx.tables import BASELINES, SOURCES
 
 CONSUME_STREAM = FunctionSpec(
     use_case="consume_stream",
@@ -127,6 +127,7 @@ def _rights(names: Names, failed: str) -> list[iam.PolicyStatement]:
             *rights.document_objects(names),
         ),
         rights.on_tables(names, (SOURCES,), ("dynamodb:Query",)),
+        rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.allow(["sqs:SendMessage"], failed),
     ]
 

@@ -22,7 +22,7 @@ from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, co
 from infra.names import Names
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.knowledge_file import load_knowledge
-from opx.tables import DELIVERIES
+from opx.tables import BASELINES, DELIVERIES
 from opx.webhooks.definitions import WebhookDefinition, load_webhooks
 from opx.webhooks.receiving import FOLDER
 from opx.webhooks.requests import ROUTE
@@ -135,6 +135,7 @@ def _rights(names: Names, secrets: list[str]) -> list[iam.PolicyStatement]:
         rights.allow(["s3:DeleteObject", "s3:PutObject"], *(f"{bucket}/{folder}" for folder in _FOLDERS)),
         rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _SIDECARS)),
         rights.on_tables(names, (DELIVERIES,), ("dynamodb:GetItem", "dynamodb:PutItem")),
+        rights.on_tables(names, (BASELINES,), ("dynamodb:PutItem",)),
     ]
     if secrets:
         arns = [names.secret_arn(name) for name in secrets]

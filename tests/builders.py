@@ -78,6 +78,8 @@ def an_entry(
     document_id: str = "",
     flags: Sequence[str] = (),
     fingerprint: str = "",
+    services: Sequence[str] = (),
+    last_updated: str = "2026-03-01T12:00:00Z",
 ) -> IndexEntry:
     """An index entry of the chunk that `a_chunk` makes, under the document key of `source` in `scope`."""
     chunk = a_chunk(
@@ -92,10 +94,11 @@ def an_entry(
         tier=tier,
         trust=trust,
         source_uri=f"file:///corpus/{source}",
-        last_updated="2026-03-01T12:00:00Z",
+        last_updated=last_updated,
         language=language,
         flags=tuple(flags),
         fingerprint=fingerprint,
+        services=tuple(services),
     )
     return IndexEntry(indexed, any_vector(indexed.entry_id) if vector is None else vector)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from aws_cdk import Aws, Stack
@@ -13,9 +14,10 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.constructs import rights
+from infra.constructs.agent_tools import Offer
 from infra.names import Names
 from opx.tools import schemas
-from opx.tools.declarations import ACTION_GROUP
+from opx.tools.declarations import ToolGroup
 
 IDLE_SECONDS = 1800
 """How long a session is remembered after its last question: longer than an operator takes to try a step."""
@@ -26,14 +28,14 @@ _ActionGroup = bedrock.CfnAgent.AgentActionGroupProperty
 
 
 class ClassicAgent(Construct):
-    """An agent with one action group, which is the function at `function_arn`, and the alias that applications call.
+    """An agent with an action group for each offer, and the alias that applications call.
 
-    The action group has function details or an API schema, whichever the deployment asks for; both offer the same
-    tools under the same name. Only this agent may call the function.
+    The action groups have function details or API schemas, whichever the deployment asks for; both offer the same
+    tools under the same name. Only this agent may call the functions.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, names: Names, function_arn: str, instructions: str
+        self, scope: Construct, construct_id: str, *, names: Names, offers: Sequence[Offer], instructions: str
     ) -> None:
         super().__init__(scope, construct_id)
         deployment = names.deployment
@@ -46,7 +48,7 @@ class ClassicAgent(Construct):
             agent_resource_role_arn=self.role.role_arn,
             foundation_model=deployment.agent_model,
             instruction=instructions,
-            action_groups=[_action_group(deployment.agent_schema, function_arn)],
+            action_groups=[_action_group(deployment.agent_schema, offer) for offer in offers],
             auto_prepare=True,
             idle_session_ttl_in_seconds=IDLE_SECONDS,
         )
@@ -58,7 +60,8 @@ class ClassicAgent(Construct):
             agent_id=self.agent.attr_agent_id,
             description=f"Agent as of {self._digest()}",
         )
-        self.alias.add_resource_dependency(self._allow(function_arn))
+        for at, function_arn in enumerate(dict.fromkeys(offer.function_arn for offer in offers)):
+            self.alias.add_resource_dependency(self._allow(f"MayCall{at or ''}", function_arn))
 
     def _make_role(self, names: Names) -> iam.Role:
         agents = f"arn:{Aws.PARTITION}:bedrock:{Aws.REGION}:{Aws.ACCOUNT_ID}:agent/*"
@@ -71,10 +74,10 @@ class ClassicAgent(Construct):
         rights.acknowledge_profile(role, model)
         return role
 
-    def _allow(self, function_arn: str) -> lambda_.CfnPermission:
+    def _allow(self, construct_id: str, function_arn: str) -> lambda_.CfnPermission:
         return lambda_.CfnPermission(
             self,
-            "MayCall",
+            construct_id,
             action="lambda:InvokeFunction",
             function_name=function_arn,
             principal="bedrock.amazonaws.com",
@@ -88,20 +91,20 @@ class ClassicAgent(Construct):
         return hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _action_group(kind: str, function_arn: str) -> _ActionGroup:
-    definition: dict[str, Any] = {"function_schema": _functions()}
+def _action_group(kind: str, offer: Offer) -> _ActionGroup:
+    definition: dict[str, Any] = {"function_schema": _functions(offer.group)}
     if kind == "openapi":
-        payload = json.dumps(schemas.openapi(), separators=(",", ":"))
+        payload = json.dumps(schemas.openapi(offer.group), separators=(",", ":"))
         definition = {"api_schema": bedrock.CfnAgent.APISchemaProperty(payload=payload)}
     return _ActionGroup(
-        action_group_name=ACTION_GROUP,
-        action_group_executor=bedrock.CfnAgent.ActionGroupExecutorProperty(lambda_=function_arn),
-        description="Searches what operations knows",
+        action_group_name=offer.group.name,
+        action_group_executor=bedrock.CfnAgent.ActionGroupExecutorProperty(lambda_=offer.function_arn),
+        description=offer.group.description,
         **definition,
     )
 
 
-def _functions() -> bedrock.CfnAgent.FunctionSchemaProperty:
+def _functions(group: ToolGroup) -> bedrock.CfnAgent.FunctionSchemaProperty:
     return bedrock.CfnAgent.FunctionSchemaProperty(
         functions=[
             bedrock.CfnAgent.FunctionProperty(
@@ -112,6 +115,6 @@ def _functions() -> bedrock.CfnAgent.FunctionSchemaProperty:
                     for name, detail in function["parameters"].items()
                 },
             )
-            for function in schemas.functions()["functions"]
+            for function in schemas.functions(group)["functions"]
         ]
     )

@@ -14,6 +14,9 @@ from infra.constructs.measurements import Measurements
 from infra.names import Names
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import SearchMode
+from opx.knowledge_file import load_knowledge
+from opx.operations.gaps.daily import owner_labels
+from opx.operations.gaps.owners import read_owners
 from opx.operations.metrics import Metric
 
 PERFORMANCE, ANALYTICS, COVERAGE = "Knowledge Base Performance", "Query Analytics", "Document Coverage"
@@ -70,6 +73,8 @@ def _questions(measured: Measurements) -> Rows:
     by_mode = [of(Metric.QUERIES, "Sum", label=mode, mode=mode) for mode in SearchMode]
     confidences = [of(Metric.CONFIDENCE, name, label=name) for name in ("Average", "p50", "p10")]
     refused = [of(Metric.INVALID_CALLS, "Sum"), of(Metric.API_REFUSED, "Sum")]
+    owners = owner_labels(read_owners(load_knowledge()))
+    gaps = [of(Metric.OPEN_GAPS, "Maximum", period=DAY, label=owner, owner=owner) for owner in owners]
     today = [
         of(Metric.QUERIES, "Sum", period=DAY, label="questions"),
         of(Metric.ZERO_RESULTS, "Average", period=DAY, label="share without results"),
@@ -93,5 +98,9 @@ def _questions(measured: Measurements) -> Rows:
         [
             graph("Questions without results", [of(Metric.ZERO_RESULTS, "Sum", label="zero results")]),
             graph("Calls that were wrong in themselves", refused),
+        ],
+        [
+            graph("Open gaps by owner", gaps),
+            graph("Answers without their record", [of(Metric.RECORDING_FAILURES, "Sum", label="without a record")]),
         ],
     ]

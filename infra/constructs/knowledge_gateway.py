@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aws_cdk import Aws
@@ -11,9 +11,9 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs import rights
+from infra.constructs.agent_tools import Offer
 from infra.names import Names
 from opx.tools import schemas
-from opx.tools.declarations import ACTION_GROUP
 
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26")
 """All that the gateway speaks. It refuses clients of versions that it isn't told to."""
@@ -22,17 +22,17 @@ _Schema = agentcore.CfnGatewayTarget.SchemaDefinitionProperty
 
 
 class KnowledgeGateway(Construct):
-    """A gateway with one target, the function at `function_arn`.
+    """A gateway with a target for each offer.
 
-    Callers need `bedrock-agentcore:InvokeGateway` on it. No header reaches the function: a caller could name any client
+    Callers need `bedrock-agentcore:InvokeGateway` on it. No header reaches a function: a caller could name any client
     in one, and with IAM authorisation nothing is there to check it. Everyone asks as the configured identity.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, names: Names, function_arn: str, instructions: str
+        self, scope: Construct, construct_id: str, *, names: Names, offers: Sequence[Offer], instructions: str
     ) -> None:
         super().__init__(scope, construct_id)
-        self.role = self._make_role(names, function_arn)
+        self.role = self._make_role(names, [offer.function_arn for offer in offers])
         self.gateway = agentcore.CfnGateway(
             self,
             "Gateway",
@@ -47,40 +47,44 @@ class KnowledgeGateway(Construct):
                 )
             ),
         )
+        for at, offer in enumerate(offers):
+            self._add_target(f"Target{at or ''}", offer)
+
+    def _add_target(self, construct_id: str, offer: Offer) -> None:
         target = agentcore.CfnGatewayTarget(
             self,
-            "Target",
+            construct_id,
             gateway_identifier=self.gateway.attr_gateway_identifier,
-            name=ACTION_GROUP,
-            description="Searches what operations knows",
+            name=offer.group.name,
+            description=offer.group.description,
             credential_provider_configurations=[
                 agentcore.CfnGatewayTarget.CredentialProviderConfigurationProperty(
                     credential_provider_type="GATEWAY_IAM_ROLE"
                 )
             ],
-            target_configuration=_lambda_target(function_arn),
+            target_configuration=_lambda_target(offer),
         )
         target.node.add_dependency(self.role)  # with its policy: the gateway may check the function when it is added
 
-    def _make_role(self, names: Names, function_arn: str) -> iam.Role:
+    def _make_role(self, names: Names, functions: Sequence[str]) -> iam.Role:
         """The gateway's id is its name and ten characters that the service adds."""
         gateways = f"arn:{Aws.PARTITION}:bedrock-agentcore:{Aws.REGION}:{Aws.ACCOUNT_ID}:gateway/{names.agent}-*"
         conditions = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}, "ArnLike": {"aws:SourceArn": gateways}}
         principal = iam.ServicePrincipal("bedrock-agentcore.amazonaws.com", conditions=conditions)
         role = iam.Role(self, "Role", role_name=names.role("agent_gateway"), assumed_by=principal)
-        role.add_to_policy(rights.allow(["lambda:InvokeFunction"], function_arn))
+        role.add_to_policy(rights.allow(["lambda:InvokeFunction"], *functions))
         return role
 
 
-def _lambda_target(function_arn: str) -> agentcore.CfnGatewayTarget.TargetConfigurationProperty:
+def _lambda_target(offer: Offer) -> agentcore.CfnGatewayTarget.TargetConfigurationProperty:
     tools = [
         agentcore.CfnGatewayTarget.ToolDefinitionProperty(
             name=tool["name"], description=tool["description"], input_schema=_schema(tool["inputSchema"])
         )
-        for tool in schemas.gateway()
+        for tool in schemas.gateway(offer.group)
     ]
     function = agentcore.CfnGatewayTarget.McpLambdaTargetConfigurationProperty(
-        lambda_arn=function_arn,
+        lambda_arn=offer.function_arn,
         tool_schema=agentcore.CfnGatewayTarget.ToolSchemaProperty(inline_payload=tools),
     )
     mcp = agentcore.CfnGatewayTarget.McpTargetConfigurationProperty(lambda_=function)

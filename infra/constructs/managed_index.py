@@ -11,7 +11,7 @@ from constructs import Construct
 
 from infra.constructs.hybrid_index import WRITE
 from infra.names import Names
-from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, FILTER_ATTRIBUTES, TAGS_ATTRIBUTE
+from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES
 
 INDEX_NAME = "opx-managed"
 ROLE = "knowledge_base"
@@ -74,6 +74,7 @@ def managed_schema(generation: str) -> str:
         CHUNK_ATTRIBUTE: {"type": "text", "index": False},
     }
     filtered = {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
-    properties |= dict.fromkeys((*FILTER_ATTRIBUTES.values(), TAGS_ATTRIBUTE), filtered)
+    properties |= dict.fromkeys((*FILTER_ATTRIBUTES.values(), *LIST_ATTRIBUTES.values()), filtered)
+    properties[DAY_ATTRIBUTE] = {"type": "long"}
     body = {"settings": {"index": {"knn": True}}, "mappings": {"properties": properties}}
     return json.dumps(body, separators=(",", ":"), sort_keys=True)

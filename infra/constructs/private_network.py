@@ -32,6 +32,10 @@ MANAGED_KNOWLEDGE: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
     "KnowledgeBase": ec2.InterfaceVpcEndpointAwsService.BEDROCK_AGENT_RUNTIME,
     "KnowledgeBaseJobs": ec2.InterfaceVpcEndpointAwsService.BEDROCK_AGENT,
 }
+RERANKING: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
+    "KnowledgeBase": ec2.InterfaceVpcEndpointAwsService.BEDROCK_AGENT_RUNTIME,
+}
+"""The same endpoint: texts are ranked by the service that also answers for knowledge bases."""
 
 _CONNECT = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces")
 _CONNECT_MORE = ("ec2:AssignPrivateIpAddresses", "ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses")
@@ -69,7 +73,8 @@ class PrivateNetwork(Construct):
         self.functions.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "endpoints of services, over TLS")
         endpoints = self._endpoints_group()
         managed = MANAGED_KNOWLEDGE if names.deployment.knowledge_base == "bedrock" else {}
-        for name, service in {**SERVICES, **managed}.items():
+        ranking = RERANKING if names.deployment.reranker == "bedrock" else {}
+        for name, service in {**SERVICES, **managed, **ranking}.items():
             self.vpc.add_interface_endpoint(name, service=service, security_groups=[endpoints], open=False)
         self.collection_endpoint = self._collection_endpoint(names, endpoints)
 

@@ -14,6 +14,9 @@ from opx.tables import TableSpec
 
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:PutItem")
+ADD_VALUES = (*READ_ITEMS, "dynamodb:BatchWriteItem", "dynamodb:PutItem")
+"""What adding to baselines takes: days and notes of series are read, written together, and one by one on conditions."""
+
 REMEMBER_EVENTS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
 """How Powertools looks up a record, and saves that one is done."""
 

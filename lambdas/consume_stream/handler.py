@@ -25,7 +25,9 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, list[Any]]:  # noqa: ARG001
         services = started()
-        return consume_batch(event, services.streams.all(), services.manager, report)
+        return consume_batch(
+            event, services.streams.all(), services.manager, report, values_of=services.taker_of_values
+        )
 
     return handler
 

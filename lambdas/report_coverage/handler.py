@@ -1,4 +1,5 @@
-"""Reports what failed and which sources are overdue, and with `holdings` in the event what the knowledge base holds."""
+"""Reports what failed and which sources are overdue, and with `holdings` in the event what the knowledge base holds, and
+what it lacks."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from opx.bootstrap import bootstrap
 from opx.operations.coverage import CoverageReport
 from opx.operations.freshness import UnknownFreshnessError
 from opx.operations.functions import function_settings, observed
+from opx.operations.gaps.daily import count_gaps
 from opx.operations.metrics import Report
 from opx.services import Services
 from opx.sources.freshness import SourceSyncs
@@ -40,7 +42,7 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
         )
         found = coverage.freshness(report)
         if event.get("holdings"):
-            found |= coverage.holdings(report)
+            found |= coverage.holdings(report) | count_gaps(services.records, report)
         if found["unknown"]:
             raise UnknownFreshnessError(f"can't tell of {found['unknown']} categories how fresh they are; see the log")
         return found

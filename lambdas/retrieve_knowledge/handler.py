@@ -1,5 +1,5 @@
 """Answers an agent's tool calls, from Bedrock action groups of both kinds and from AgentCore Gateway, and requests of
-the HTTP API that read."""
+the HTTP API that read. Once a day it asks again what had no answer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from opx.api.routes import Function
 from opx.bootstrap import bootstrap
 from opx.domain.scopes import Identity
 from opx.operations.functions import function_settings, observed
+from opx.operations.gaps.daily import check_gaps, is_check
 from opx.operations.metrics import Report
 from opx.operations.snapshots import around_snapshot
 from opx.services import Services
+from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.knowledge_tools import KnowledgeTools
-from opx.tools.runtimes import respond
+from opx.tools.runtimes import Serving, respond
 
 
 def start() -> Services:
@@ -35,13 +37,15 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
         if is_http(event, context):
             return respond_http(event, Function.RETRIEVE, started, ReadingApi, report)
+        if is_check(event, context):
+            return check_gaps(started().records)
 
         def tools(identity: Identity | None) -> KnowledgeTools:
             services = started()
             configured = Identity(services.settings.client_id, services.settings.project_id)
             return KnowledgeTools(services, identity or configured, report=report)
 
-        return respond(event, context, tools, report)
+        return respond(event, context, Serving(KNOWLEDGE_GROUP, tools, lambda: started().tool_grants), report)
 
     return handler
 

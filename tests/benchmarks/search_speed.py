@@ -1,7 +1,8 @@
-"""Search latency, memory and opening time of the embedded index at several sizes.
+"""Latency of searches and of whole answers, memory and opening time of the embedded index at several sizes.
 
 The corpus is made up: words drawn from a Zipf distribution over a vocabulary that contains identifiers, 300 tokens a
-chunk, random unit vectors. Query embedding is not part of what is timed.
+chunk, random unit vectors. A search is timed with its vector ready; an answer from the question to the results, with what
+the mode does: embedding with the shipped model, searching, judging, ranking anew.
 """
 
 from __future__ import annotations
@@ -14,23 +15,28 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentChunk
 from opx.domain.ids import chunk_id, entry_id, stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
+from opx.evaluation.asking import MODES
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, Vector
-from opx.retrieval.hybrid import HybridSearch
+from opx.retrieval.hybrid import DEPTH, fused_hits
+from opx.settings import Settings
 
 WORDS_A_CHUNK = 215
 CHUNKS_A_DOCUMENT = 8
 DIMENSION = 384
 VOCABULARY = 60_000
+WARM_UP = 20
 CATEGORIES = ("runbooks/procedures", "postmortems", "operations/incidents", "vendor/cloud")
 
 
@@ -96,6 +102,7 @@ def measure(size: int, questions: int, folder: Path) -> dict[str, float]:
     index.count(where)
     figures = {"chunks": size, "build_s": built, "open_s": time.perf_counter() - started}
     figures |= _latencies(index, corpus, where, questions)
+    figures |= _answers(index, corpus, questions, folder / "home")
     figures["rss_mb"] = psutil.Process().memory_info().rss / 1e6
     index.close()
     return figures
@@ -106,18 +113,51 @@ def _latencies(index: EmbeddedIndex, corpus: Corpus, where: SearchFilter, questi
         (corpus.text(random.Random(n).randrange(4, 9)), vector) for n, vector in enumerate(corpus.vectors(questions))
     ]
     figures: dict[str, float] = {}
-    for text, vector in asked[:20]:
+    for text, vector in asked[:WARM_UP]:
         index.search(SearchRequest(where, text, vector, 50))
     for mode in (SearchMode.FAST, SearchMode.BALANCED):
-        search = HybridSearch(index)
         times = []
         for text, vector in asked:
             started = time.perf_counter()
-            search.run(text, vector, where, QueryConfig(mode=mode, fusion=Fusion.MIN_MAX))
+            fused_hits(index.search(SearchRequest(where, text, vector, DEPTH[mode])), Fusion.MIN_MAX, 2)
             times.append(1000 * (time.perf_counter() - started))
         figures[f"{mode}_p50_ms"] = percentile(times, 50)
         figures[f"{mode}_p95_ms"] = percentile(times, 95)
     return figures
+
+
+def _answers(index: EmbeddedIndex, corpus: Corpus, questions: int, home: Path) -> dict[str, float]:
+    """Whole answers of a system over this index, in every mode."""
+    asked = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(WARM_UP + questions)]
+    figures: dict[str, float] = {}
+    with bootstrap(Settings(home=str(home)), index=KeptOpen(index)) as services:
+        knowledge = services.query_service()
+        for mode in MODES:
+            config = QueryConfig(mode=mode, min_confidence=0.0)
+            times: list[float] = []
+            parts: dict[str, list[float]] = {}
+            for text in asked:
+                started = time.perf_counter()
+                answer = knowledge.answer(text, config)
+                times.append(1000 * (time.perf_counter() - started))
+                for part, taken in answer.timings_ms.items():
+                    parts.setdefault(part, []).append(taken)
+            for name, each in {"answer": times, **parts}.items():
+                figures |= {f"{mode}_{name}_p{at}_ms": percentile(each[WARM_UP:], at) for at in (50, 95)}
+    return figures
+
+
+class KeptOpen:
+    """An index that the services which use it don't close."""
+
+    def __init__(self, index: EmbeddedIndex) -> None:
+        self._index = index
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    def close(self) -> None:
+        """Whoever opened it closes it."""
 
 
 def main() -> None:

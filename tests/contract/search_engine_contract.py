@@ -8,12 +8,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS
 from opx.domain.scopes import Scope
+from opx.domain.times import day_number
 from opx.ports import IndexEntry, SearchEngine, SearchFilter, SearchRequest, SearchResponse
 from tests.builders import EVERYONE, a_unit_vector, an_entry, any_vector
 
@@ -57,6 +59,7 @@ class SearchEngineContract:
             index=3,
             flags=("suspected_instruction", "other"),
             fingerprint="00ff00ff00ff00ff",
+            services=("checkout", "B > C"),
         )
         two = an_entry("disk down", source="two.md", section=(), tier=Tier.INTERNET, trust=0.55, language="de")
         put(one, two)
@@ -118,12 +121,16 @@ class SearchEngineContract:
             {"tags": ("kernel", "absent")},
             {"tags": ("absent", "b", "c", "d", "e", "f", "kernel")},
             {"languages": ("de",)},
+            {"services": ("checkout", "absent")},
+            {"services": ("a", "b", "c", "d", "e", "checkout"), "tags": ("a", "b", "c", "d", "e", "kernel")},
+            {"tags": ("patch",), "also_tags": ("kernel",)},
+            {"services": ("checkout",), "also_services": ("web", "absent")},
+            {"updated_from": day_number("2026-05-31")},
+            {"updated_from": day_number("2026-05-01"), "updated_before": day_number("2026-06-01")},
             {"tiers": ("specialized",), "tags": ("kernel",), "categories": ("security/cve",), "languages": ("de",)},
         ],
     )
-    def test_filter_keeps_what_matches_each_part(
-        self, engine: SearchEngine, put: Put, part: dict[str, tuple[str, ...]]
-    ) -> None:
+    def test_filter_keeps_what_matches_each_part(self, engine: SearchEngine, put: Put, part: dict[str, Any]) -> None:
         wanted = an_entry(
             "disk full",
             source="wanted.md",
@@ -131,9 +138,62 @@ class SearchEngineContract:
             tier=Tier.SPECIALIZED,
             tags=("kernel", "patch"),
             language="de",
+            services=("checkout", "web"),
+            last_updated="2026-05-31T23:59:59Z",
         )
-        put(wanted, an_entry("disk full"), an_entry("disk full", source="tagged.md", tags=("patch",)))
+        put(
+            wanted,
+            an_entry("disk full"),
+            an_entry("disk full", source="tagged.md", tags=("patch",), services=("shop",)),
+        )
         assert found(engine, "disk", replace(EVERYONE, **part)) == ids(wanted)
+
+    def test_days_are_bounded_from_the_first_on_and_before_the_end(self, engine: SearchEngine, put: Put) -> None:
+        days = ("2025-12-31", "2026-01-01", "2026-01-31T10:00:00Z", "2026-02-01")
+        entries = [an_entry("disk full", source=f"{n}.md", last_updated=day) for n, day in enumerate(days)]
+        put(*entries, an_entry("disk full", source="undated.md", last_updated=""))
+        first, end = day_number("2026-01-01"), day_number("2026-02-01")
+        assert found(engine, "disk", replace(EVERYONE, updated_from=first, updated_before=end)) == ids(*entries[1:3])
+        assert found(engine, "disk", replace(EVERYONE, updated_before=first)) == ids(entries[0])
+        assert found(engine, "disk", replace(EVERYONE, updated_from=end)) == ids(entries[3])
+
+    def test_days_before_1970_are_days(self, engine: SearchEngine, put: Put) -> None:
+        old, new = (an_entry("disk full", source=f"{day}.md", last_updated=day) for day in ("1969-07-20", "1970-01-01"))
+        put(old, new)
+        assert found(engine, "disk", replace(EVERYONE, updated_from=0)) == ids(new)
+        assert found(engine, "disk", replace(EVERYONE, updated_from=-165, updated_before=0)) == ids(old)
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            {"title_terms": (("absent", "postmortem"),)},
+            {"required_terms": (("sectionword",), ("full", "absent"))},
+            {"required_terms": (("archiv",),), "excluded_terms": ("absent", "kafka")},
+            {"title_terms": (("postmortem",), ("disk",)), "required_terms": (("archiv",),), "tags": ("kernel",)},
+            {"services": ("checkout",), "excluded_terms": ("kafka",), "updated_from": 0},
+        ],
+    )
+    def test_filter_keeps_what_has_the_terms(self, engine: SearchEngine, put: Put, part: dict[str, Any]) -> None:
+        wanted = an_entry(
+            "disk full of archives",
+            source="wanted.md",
+            title="Postmortem of a disk",
+            section=("Sectionword",),
+            services=("checkout",),
+            tags=("kernel",),
+        )
+        text = "disk full of archives of Kafka, says the postmortem"
+        put(wanted, an_entry(text, services=("checkout",), tags=("kernel",)))
+        assert found(engine, "disk", replace(EVERYONE, **part)) == ids(wanted)
+
+    def test_terms_of_other_scopes_find_nothing(self, engine: SearchEngine, put: Put) -> None:
+        put(an_entry("disk full of archives", title="Postmortem", scope=Scope("acme")))
+        for part in (
+            {"title_terms": (("postmortem",),)},
+            {"required_terms": (("archiv",),)},
+            {"excluded_terms": ("x",)},
+        ):
+            assert found(engine, "disk", replace(EVERYONE, **part)) == []
 
     def test_filter_by_document(self, engine: SearchEngine, put: Put) -> None:
         one, two, three = (an_entry(f"disk {n}", source=f"{n}.md") for n in range(3))

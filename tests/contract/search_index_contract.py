@@ -259,6 +259,58 @@ class SearchIndexContract(SearchEngineContract):
         index.apply([DocumentChange(kept.indexed.key_id, "d", (), references[1:])])
         assert lexical(index, "kept dropped").chunks == {kept.indexed.entry_id: kept.indexed}
 
+    # -- filters by words ------------------------------------------------------------------------------------------
+
+    def test_terms_are_looked_for_before_the_best_hits_are_chosen(self, index: SearchIndex) -> None:
+        crowd = [an_entry("disk disk disk", source=f"{n}.md", vector=any_vector("q")) for n in range(99)]
+        last = an_entry("the disk among many other words and a needle", source="last.md", vector=a_unit_vector(-1))
+        fill(index, *crowd, last)
+        where = replace(EVERYONE, required_terms=(("needl",),))
+        assert lexical_ids(index, "disk", where, depth=1) == ids_of(last)
+        assert vector_ids(index, any_vector("q"), where, depth=1) == ids_of(last)
+
+    def test_excluded_terms_leave_room_for_the_next_best_hits(self, index: SearchIndex) -> None:
+        crowd = [an_entry("disk disk kafka", source=f"{n}.md", vector=a_unit_vector(1)) for n in range(99)]
+        rest = [an_entry("disk of many", source=f"rest{n}.md", vector=a_unit_vector(-1, n)) for n in range(3)]
+        fill(index, *crowd, *rest)
+        where = replace(EVERYONE, excluded_terms=("kafka",))
+        assert sorted(lexical_ids(index, "disk", where, depth=2)) == sorted(lexical_ids(index, "disk", where)[:2])
+        assert vector_ids(index, a_unit_vector(-1), where, depth=3) == vector_ids(index, a_unit_vector(-1))[:3]
+        assert vector_ids(index, a_unit_vector(1), where) == ids_of(*reversed(rest))
+
+    def test_count_counts_what_has_the_terms(self, index: SearchIndex) -> None:
+        fill(index, *an_operations_corpus())
+        assert index.count(replace(EVERYONE, required_terms=(("disk",),), excluded_terms=("latenc",))) == 3
+        assert index.count(replace(EVERYONE, required_terms=(("disk",),), updated_before=0)) == 0
+        assert index.count(SearchFilter(("client:other",), required_terms=(("disk",),))) == 0
+
+    def test_terms_of_replaced_entries_find_nothing(self, index: SearchIndex) -> None:
+        old, new = an_entry("old needle", document_id="old"), an_entry("new thread", document_id="new")
+        (superseded,) = fill(index, old)
+        index.apply([a_change(new, superseded=superseded)])
+        where = replace(EVERYONE, required_terms=(("needl",),))
+        assert vector_ids(index, any_vector("q"), where) == []
+        assert index.count(where) == 0
+
+    def test_thousands_of_values_are_taken(self, index: SearchIndex) -> None:
+        entry = an_entry("disk full", tags=("linux",), services=("checkout",))
+        fill(index, entry, an_entry("disk full", source="other.md"))
+        many = tuple(f"value{n}" for n in range(10_000))
+        where = replace(EVERYONE, tags=(*many, "linux"), services=(*many, "checkout"), excluded_terms=many)
+        assert lexical_ids(index, "disk", where) == vector_ids(index, any_vector("q"), where) == ids_of(entry)
+
+    def test_long_question_with_many_groups_of_terms_is_answered(self, index: SearchIndex) -> None:
+        entry = an_entry(" ".join(f"word{n}" for n in range(200)))
+        fill(index, entry)
+        groups = tuple((f"word{n}",) for n in range(200))
+        text = "word7 " + " ".join(f"absent{n}" for n in range(2000))
+        assert lexical_ids(index, text, replace(EVERYONE, required_terms=groups, updated_from=0)) == ids_of(entry)
+
+    def test_empty_values_are_found_by_nobody(self, index: SearchIndex) -> None:
+        fill(index, an_entry("disk full"))
+        for part in ({"tags": ("",)}, {"services": ("",)}, {"required_terms": (("",),)}, {"title_terms": (("",),)}):
+            assert vector_ids(index, any_vector("q"), replace(EVERYONE, **part)) == []
+
     # -- statistics ------------------------------------------------------------------------------------------------
 
     def test_term_frequencies_count_the_entries_with_each_term_in_any_field(self, index: SearchIndex) -> None:

@@ -7,6 +7,7 @@ which values each operator takes).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from tests.doubles.bedrock import refused
 
 MAX_GROUP = 5
 GROUPS = ("andAll", "orAll")
+
+_NUMERIC: dict[str, Callable[[float, float], bool]] = {"greaterThanOrEquals": operator.ge, "lessThan": operator.lt}
 
 Metadata = Mapping[str, Any]
 Passes = Callable[[Metadata], bool]
@@ -47,6 +50,9 @@ def _comparison(name: str, argument: Any) -> Passes:
         return lambda metadata: isinstance(metadata.get(key), str) and metadata[key] in value
     if name == "equals" and isinstance(value, str | int | float | bool):
         return lambda metadata: metadata.get(key) == value
+    if name in _NUMERIC and isinstance(value, int | float):
+        compare = _NUMERIC[name]
+        return lambda metadata: isinstance(metadata.get(key), int | float) and compare(metadata[key], value)
     if name == "listContains" and isinstance(value, str):
         return lambda metadata: isinstance(metadata.get(key), list) and value in metadata[key]
     raise refused(f"{name} does not take {value!r}, or the double does not know it")

@@ -75,6 +75,8 @@ class Searcher:
         match kind:
             case "bool":
                 return self._bool(value)
+            case "dis_max":
+                return self._dis_max(value)
             case "term":
                 return self._term(value)
             case "terms":
@@ -84,8 +86,10 @@ class Searcher:
         raise refused(f"unknown query [{kind}]")
 
     def _bool(self, value: dict[str, Any]) -> Scores:
-        only(value, {"should", "filter", "minimum_should_match"}, "bool")
+        only(value, {"should", "filter", "must_not", "minimum_should_match"}, "bool")
         allowed = set(self._documents)
+        for clause in value.get("must_not", []):
+            allowed -= self._match(clause).keys()
         for clause in value.get("filter", []):
             allowed &= self._match(clause).keys()
         summed: Scores = {}
@@ -97,6 +101,14 @@ class Searcher:
             raise refused("the double knows minimum_should_match 0 and 1")
         return {each: as_float32(summed.get(each, 0.0)) for each in allowed if not needed or each in summed}
 
+    def _dis_max(self, value: dict[str, Any]) -> Scores:
+        only(value, {"queries"}, "dis_max")
+        best: Scores = {}
+        for clause in value["queries"]:
+            for each, score in self._match(clause).items():
+                best[each] = max(score, best.get(each, 0.0))
+        return best
+
     def _term(self, value: dict[str, Any]) -> Scores:
         ((name, spec),) = value.items()
         spec = spec if isinstance(spec, dict) else {"value": spec}
@@ -107,21 +119,25 @@ class Searcher:
 
     def _terms(self, value: dict[str, Any]) -> Scores:
         ((name, wanted),) = value.items()
-        if self._kind(name) != "keyword" or not isinstance(wanted, list):
-            raise refused("[terms] takes a list of values of a keyword field")
+        if not isinstance(wanted, list):
+            raise refused("[terms] takes a list of values")
+        if self._kind(name) == "text":
+            return {each.id: 1.0 for each in self._documents.values() if each.terms.get(name, {}).keys() & set(wanted)}
         return dict.fromkeys(self._with_keyword(name, wanted), 1.0)
 
     def _range(self, value: dict[str, Any]) -> Scores:
         ((name, bounds),) = value.items()
-        only(bounds, {"gte"}, "range")
-        if self._kind(name) != "keyword":
-            raise refused("the double ranges over keywords only")
-        return {each.id: 1.0 for each in self._documents.values() if each.source[name] >= bounds["gte"]}
+        only(bounds, {"gte", "lt"}, "range")
+        if self._kind(name) == "text":
+            raise refused("the double ranges over keywords and numbers only")
+        having = [each for each in self._documents.values() if name in each.source]
+        low = [each for each in having if "gte" not in bounds or each.source[name] >= bounds["gte"]]
+        return {each.id: 1.0 for each in low if "lt" not in bounds or each.source[name] < bounds["lt"]}
 
     def _kind(self, name: str) -> str:
         """Stricter than the service, for which no entry has an unknown field."""
         field = self._fields.get(name, {})
-        if field.get("type") not in ("keyword", "text") or not field.get("index", True):
+        if field.get("type") not in ("keyword", "text", "integer") or not field.get("index", True):
             raise failure(400, "query_shard_exception", f"Cannot search on field [{name}] since it is not indexed.")
         return str(field["type"])
 
@@ -212,7 +228,11 @@ def _clauses(query: Query) -> int:
     total = 0
     for kind, value in query.items():
         if kind == "bool":
-            total += sum(_clauses(clause) for part in ("should", "filter") for clause in value.get(part, []))
+            total += sum(
+                _clauses(clause) for part in ("should", "filter", "must_not") for clause in value.get(part, [])
+            )
+        elif kind == "dis_max":
+            total += sum(map(_clauses, value["queries"]))
         else:
             total += 1
     return total

@@ -14,7 +14,18 @@ from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
 from infra.template_text import listed as listed
 from infra.template_text import plain as plain
 
-STACKS = ("storage", "search", "ingestion", "retrieval", "sources", "learning", "agent", "api", "observability")
+STACKS = (
+    "storage",
+    "search",
+    "ingestion",
+    "retrieval",
+    "sources",
+    "learning",
+    "operations",
+    "agent",
+    "api",
+    "observability",
+)
 Resource = dict[str, Any]
 
 REDUNDANT_DEPENDENCY = "W3005"

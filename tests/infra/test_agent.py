@@ -14,7 +14,8 @@ from infra.agent import INSTRUCTIONS
 from opx.domain.scopes import Identity
 from opx.settings import Settings
 from opx.tools import schemas
-from opx.tools.declarations import ACTION_GROUP, TOOLS
+from opx.tools.grants import FOR_ALL
+from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from tests.agent_calls import DISK_TITLE, Handler
 from tests.fakes import FakeContext
 from tests.infra.templates import Assembly, Resource
@@ -24,7 +25,14 @@ from tests.infra.test_ingestion import pairs, rights
 FUNCTION = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:dev-opx-retrieve-knowledge"
 LIVE = f"{FUNCTION}:live"
 ANY_AGENT = "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:agent/*"
-VALUES = {"query": DISK_TITLE, "max_results": "5", "document_id": "0" * 32}
+OFFERED = KNOWLEDGE_GROUP.only(FOR_ALL)
+VALUES = {
+    "query": DISK_TITLE,
+    "max_results": "5",
+    "document_id": "0" * 32,
+    "thoroughness": "fast",
+    "limit": "5",
+}
 """An argument for each parameter, as action groups send them: texts."""
 
 
@@ -67,7 +75,7 @@ class TestGateway:
         assert rights(plain, "agent") == pairs("lambda:InvokeFunction", {FUNCTION})
 
     def test_its_tools_are_those_of_the_library(self, default: Assembly) -> None:
-        assert lowered(target(default)["ToolSchema"]["InlinePayload"]) == schemas.gateway()
+        assert lowered(target(default)["ToolSchema"]["InlinePayload"]) == schemas.gateway(OFFERED)
 
     def test_the_service_accepts_the_target(self, default: Assembly) -> None:
         """As far as botocore's model of CreateGatewayTarget knows."""
@@ -110,13 +118,13 @@ class TestGateway:
         for tool in target(default)["ToolSchema"]["InlinePayload"]:
             arguments = {required: VALUES[required] for required in tool["InputSchema"]["Required"]}
             answers[tool["Name"]] = handler(arguments, gateway_context(f"{name}___{tool['Name']}"))
-        assert set(answers) == set(TOOLS)
+        assert set(answers) == FOR_ALL
         assert answers["search_runbooks"]["answer"].startswith(f"Source: {DISK_TITLE}")
         assert answers["search_postmortems"]["documentIds"] == []
         assert answers["get_document_details"]["error"]["code"] == "not_found"
 
     def test_the_target_has_the_name_that_the_function_knows(self, default: Assembly) -> None:
-        assert default.only("agent", "BedrockAgentCore::GatewayTarget")["Name"] == ACTION_GROUP
+        assert default.only("agent", "BedrockAgentCore::GatewayTarget")["Name"] == OFFERED.name
 
     def test_a_caller_that_names_a_client_in_a_header_is_nobody_special(
         self, default: Assembly, handler: Handler

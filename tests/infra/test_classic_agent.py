@@ -15,11 +15,21 @@ from infra.configuration import ContextError, Deployment
 from infra.constructs.rights import model_arns
 from infra.names import Names
 from opx.tools import schemas
-from opx.tools.declarations import ACTION_GROUP, TOOLS
+from opx.tools.grants import FOR_ALL
 from tests.agent_calls import DISK_TITLE, Handler, body_of, text_of
 from tests.fakes import FakeContext
 from tests.infra.templates import Assembly, Resource, lint_findings
-from tests.infra.test_agent import ANY_AGENT, LIVE, VALUES, a_permission, lowered, outputs, permissions, refusals
+from tests.infra.test_agent import (
+    ANY_AGENT,
+    LIVE,
+    OFFERED,
+    VALUES,
+    a_permission,
+    lowered,
+    outputs,
+    permissions,
+    refusals,
+)
 from tests.infra.test_application import compact
 from tests.infra.test_ingestion import pairs, rights
 from tests.infra.test_names import LONGEST_ENVIRONMENT
@@ -64,7 +74,7 @@ def test_an_agent_has_every_tool_once(classic: Assembly, openapi: Assembly) -> N
         (openapi, "ApiSchema", "FunctionSchema"),
     ):
         (group,) = assembly.only("agent", "Bedrock::Agent")["ActionGroups"]
-        assert group["ActionGroupName"] == ACTION_GROUP
+        assert group["ActionGroupName"] == OFFERED.name
         assert group["ActionGroupExecutor"] == {"Lambda": LIVE}
         assert kind in group
         assert other not in group
@@ -72,12 +82,12 @@ def test_an_agent_has_every_tool_once(classic: Assembly, openapi: Assembly) -> N
 
 def test_functions_are_those_of_the_library(classic: Assembly) -> None:
     (group,) = classic.only("agent", "Bedrock::Agent")["ActionGroups"]
-    assert lowered(group["FunctionSchema"]) == schemas.functions()
+    assert lowered(group["FunctionSchema"]) == schemas.functions(OFFERED)
 
 
 def test_operations_are_those_of_the_library(openapi: Assembly) -> None:
     (group,) = openapi.only("agent", "Bedrock::Agent")["ActionGroups"]
-    assert json.loads(group["ApiSchema"]["Payload"]) == schemas.openapi()
+    assert json.loads(group["ApiSchema"]["Payload"]) == schemas.openapi(OFFERED)
 
 
 def test_the_service_accepts_the_agent(classic: Assembly, openapi: Assembly) -> None:
@@ -174,7 +184,7 @@ def test_every_function_of_the_template_is_answered_by_the_handler(classic: Asse
         values = [{"name": n, "type": p["Type"], "value": VALUES[n]} for n, p in function["Parameters"].items()]
         event = {"actionGroup": group["ActionGroupName"], "function": function["Name"], "parameters": values}
         answers[function["Name"]] = text_of(handler(event, FakeContext()))
-    assert set(answers) == set(TOOLS)
+    assert set(answers) == FOR_ALL
     assert answers["search_runbooks"].startswith(f"Source: {DISK_TITLE}")
     assert answers["get_document_details"].startswith("no document with this id")
 
@@ -193,7 +203,7 @@ def test_every_operation_of_the_template_is_answered_by_the_handler(openapi: Ass
             "requestBody": body,
         }
         answers[path] = body_of(handler(event, FakeContext()))
-    assert set(answers) == {f"/{name}" for name in TOOLS}
+    assert set(answers) == {f"/{name}" for name in FOR_ALL}
     assert answers["/search_runbooks"]["answer"].startswith(f"Source: {DISK_TITLE}")
     assert answers["/get_document_details"]["error"]["code"] == "not_found"
 

@@ -37,6 +37,10 @@ def test_without_context_a_retained_next_generation_dev_environment_is_made() ->
         ("ingest_concurrency", "1", "0 .nothing reserved., 2 to 1000"),
         ("ingest_concurrency", "many", "a whole number"),
         ("source_buckets", "s3://x", "names of buckets"),
+        ("reranker", "cohere", "local, bedrock, chat, off"),
+        ("rerank_model", "Cohere Rerank", "a model that reranks"),
+        ("chat_model", "https://example.com", "a language model"),
+        ("context_model", "nova", "a language model"),
         ("query_concurrency", "-3", "0 .nothing reserved., 2 to 1000"),
     ],
 )
@@ -54,6 +58,9 @@ def test_an_unknown_value_is_refused_with_what_is_allowed(key: str, value: str, 
         ({"jwt_issuer": "https://issuer", "jwt_audience": "opx"}, "mean nothing without it"),
         ({"search_engine": "bedrock_knowledge_base"}, "search_engine=bedrock_knowledge_base needs knowledge_base"),
         ({"project_id": "p"}, "project_id needs client_id"),
+        ({"reranker": "bedrock"}, "reranker=bedrock needs rerank_model"),
+        ({"rerank_model": "cohere.rerank-v3-5:0"}, "means nothing without it"),
+        ({"reranker": "chat"}, "reranker=chat needs chat_model"),
     ],
 )
 def test_keys_that_mean_something_only_together_are_refused_alone(context: dict[str, str], reason: str) -> None:

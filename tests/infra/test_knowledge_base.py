@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from infra.configuration import ContextError
 from infra.constructs.layer_contents import ROOT
 from infra.constructs.managed_index import managed_schema
-from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, FILTER_ATTRIBUTES, TAGS_ATTRIBUTE
+from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES
 from opx.settings import Settings, env_name
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_application import compact
@@ -86,8 +86,9 @@ def test_knowledge_base_fills_an_index_of_its_own_with_fields_for_hybrid_search(
 def test_no_type_of_an_attribute_is_guessed_from_its_first_value(generation: str) -> None:
     schema = managed_schema(generation)
     properties = json.loads(schema)["mappings"]["properties"]
-    for name in (*FILTER_ATTRIBUTES.values(), TAGS_ATTRIBUTE):
+    for name in (*FILTER_ATTRIBUTES.values(), *LIST_ATTRIBUTES.values()):
         assert properties[name] == {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
+    assert properties[DAY_ATTRIBUTE] == {"type": "long"}
     assert properties[CHUNK_ATTRIBUTE]["type"] == "text"
     assert len(schema) <= 2480
 

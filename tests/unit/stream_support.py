@@ -119,7 +119,13 @@ class System:
 
     def consume(self, event: Any, *streams: StreamDefinition) -> list[Any]:
         """What of a batch is to come again."""
-        answer = consume_batch(event, streams or (a_stream(),), self.services.manager, self.report)
+        answer = consume_batch(
+            event,
+            streams or (a_stream(),),
+            self.services.manager,
+            self.report,
+            values_of=self.services.taker_of_values,
+        )
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
     @property

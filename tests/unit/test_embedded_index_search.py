@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
+from opx.domain.times import day_number, day_text
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest
+from opx.text.fields import analysed_fields
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 
 SIZE = 1200
@@ -23,6 +27,8 @@ RARE = 6
 SCOPES = (Scope(), Scope("acme"), Scope("other", project_id="web"))
 CATEGORIES = ("runbooks/procedures", "postmortems", "security/cve")
 WORDS = ("disk", "pod", "gateway", "latency", "certificate", "replica", "queue", "the")
+SERVICES = ("checkout", "web", "shop")
+DAYS = tuple(range(20_000, 20_007))
 EVERY_SCOPE = SearchFilter(scopes=tuple(scope.key for scope in SCOPES))
 FILTERS = (
     EVERY_SCOPE,
@@ -34,6 +40,17 @@ FILTERS = (
     replace(EVERYONE, tags=("rare", "odd"), categories=("runbooks/procedures",)),
     replace(EVERY_SCOPE, tags=("absent",)),
     SearchFilter(scopes=("client:nobody",)),
+    replace(EVERY_SCOPE, services=("checkout", "absent"), also_services=("web", "shop")),
+    replace(EVERY_SCOPE, updated_from=DAYS[2], updated_before=DAYS[5], also_tags=("odd",)),
+    replace(EVERYONE, updated_before=DAYS[1]),
+)
+TERM_FILTERS = (
+    replace(EVERY_SCOPE, required_terms=(("disk",), ("latenc", "absent"))),
+    replace(EVERY_SCOPE, excluded_terms=("disk", "pod", "gateway")),
+    replace(EVERYONE, title_terms=(("postmortem",),), required_terms=(("queue",),), excluded_terms=("disk",)),
+    replace(EVERY_SCOPE, required_terms=(("queue",),), tags=("odd",), services=("web",), updated_from=DAYS[3]),
+    replace(EVERY_SCOPE, required_terms=(("absent",),)),
+    SearchFilter(scopes=("client:nobody",), excluded_terms=("disk",)),
 )
 
 
@@ -47,6 +64,9 @@ def a_collection() -> list[IndexEntry]:
             "category": chance.choice(CATEGORIES),
             "tier": chance.choice((Tier.INTERNAL, Tier.SPECIALIZED)),
             "language": chance.choice(("en", "de")),
+            "title": chance.choice(("Runbook", "Postmortem")),
+            "services": chance.sample(SERVICES, chance.randrange(3)),
+            "last_updated": chance.choice(("", *map(day_text, DAYS))),
         }
         document = f"document {len(entries)}"
         tags = ["rare"] if len(entries) < RARE else []
@@ -93,7 +113,34 @@ def passes(entry: IndexEntry, where: SearchFilter) -> bool:
         and (not where.tiers or indexed.tier.value in where.tiers)
         and (not where.languages or indexed.language in where.languages)
         and (not where.tags or not set(chunk.tags).isdisjoint(where.tags))
+        and (not where.also_tags or not set(chunk.tags).isdisjoint(where.also_tags))
+        and (not where.services or not set(indexed.services).isdisjoint(where.services))
+        and (not where.also_services or not set(indexed.services).isdisjoint(where.also_services))
+        and is_within(day_number(indexed.last_updated), where)
+        and has_terms(entry, where)
     )
+
+
+def is_within(day: int | None, where: SearchFilter) -> bool:
+    if where.updated_from is None and where.updated_before is None:
+        return True
+    return day is not None and (where.updated_from or 0) <= day < (where.updated_before or 10**9)
+
+
+def has_terms(entry: IndexEntry, where: SearchFilter) -> bool:
+    title, whole = terms_of(entry.indexed.chunk, entry.indexed.language)
+    return (
+        all(title & set(group) for group in where.title_terms)
+        and all(whole & set(group) for group in where.required_terms)
+        and not whole & set(where.excluded_terms)
+    )
+
+
+@cache
+def terms_of(chunk: DocumentChunk, language: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Those of the title, and all."""
+    title, content = (frozenset(terms) for terms in analysed_fields(chunk, language).values())
+    return title, title | content
 
 
 def nearest(collection: Sequence[IndexEntry], query: Sequence[float], where: SearchFilter, depth: int) -> list[str]:
@@ -107,7 +154,7 @@ def nearest(collection: Sequence[IndexEntry], query: Sequence[float], where: Sea
 
 
 class TestVectorLeg:
-    @pytest.mark.parametrize("where", FILTERS)
+    @pytest.mark.parametrize("where", [*FILTERS, *TERM_FILTERS])
     @pytest.mark.parametrize("depth", [1, 10, 100])
     def test_is_what_a_scan_of_everything_finds(
         self, index: EmbeddedIndex, collection: list[IndexEntry], where: SearchFilter, depth: int
@@ -120,6 +167,15 @@ class TestVectorLeg:
             assert set(found) == set(expected)
             assert [score for _, score in hits] == sorted((score for _, score in hits), reverse=True)
 
+    @pytest.mark.parametrize("where", TERM_FILTERS)
+    def test_is_the_same_when_entries_with_the_terms_are_too_many_to_list(
+        self, index: EmbeddedIndex, where: SearchFilter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        requests = [SearchRequest(where, vector=any_vector("q"), depth=depth) for depth in (1, 7, SIZE)]
+        listed = [index.search(request).vector for request in requests]
+        monkeypatch.setattr("opx.adapters.embedded.search_index._LISTED_ENTRIES", -1)
+        assert [index.search(request).vector for request in requests] == listed
+
     def test_filter_that_keeps_half_a_percent_finds_all_of_it(self, index: EmbeddedIndex) -> None:
         where = replace(EVERY_SCOPE, tags=("rare",))
         assert index.count(where) == RARE == SIZE * 0.005
@@ -129,7 +185,7 @@ class TestVectorLeg:
 
 
 class TestLexicalLeg:
-    @pytest.mark.parametrize("where", FILTERS)
+    @pytest.mark.parametrize("where", [*FILTERS, *TERM_FILTERS])
     @pytest.mark.parametrize("text", ["disk", "pod latency", "disk pod gateway certificate replica queue"])
     def test_filter_only_leaves_hits_out(
         self, index: EmbeddedIndex, collection: list[IndexEntry], where: SearchFilter, text: str

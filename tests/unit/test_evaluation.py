@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,10 +17,12 @@ from opx.bootstrap import bootstrap
 from opx.cli.eval_command import eval_command
 from opx.domain.queries import SearchMode
 from opx.errors import InvalidInputError, OpxError
+from opx.evaluation.asking import MODES, WARM_UP, ask_all
 from opx.evaluation.datasets import Dataset, Question, load_dataset
 from opx.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
 from opx.evaluation.runner import Evaluation
-from opx.ports import Vector
+from opx.evaluation.runs import Run
+from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vector
 from opx.services import Services
 from opx.settings import Settings
 from tests.fakes import WordsEmbedder
@@ -154,6 +158,96 @@ class TestDataset:
         assert load_dataset(folder).questions[0].kind == "other"
 
 
+class TestQuestionsWithoutAnAnswer:
+    def add(self, folder: Path, **metadata: object) -> None:
+        with (folder / "queries.jsonl").open("a") as queries:
+            queries.write(lines([{"_id": "none", "text": "Who won?", "metadata": metadata}]))
+
+    def test_say_so_in_their_metadata(self, folder: Path) -> None:
+        self.add(folder, kind="off-topic", answerable=False, split="dev")
+        assert load_dataset(folder).unanswerable == (Question("none", "Who won?", "off-topic", {}, "dev"),)
+        assert [question.id for question in load_dataset(folder).asked] == ["q1", "q2", "q3", "none"]
+
+    def test_without_a_kind_are_called_unanswerable(self, folder: Path) -> None:
+        self.add(folder, answerable=False)
+        assert load_dataset(folder).unanswerable[0].kind == "unanswerable"
+
+    def test_may_be_listed_in_a_file(self, folder: Path) -> None:
+        (folder / "unanswerable.txt").write_text("Who won?\n\nWhy?\n")
+        found = load_dataset(folder).unanswerable
+        assert [(question.id, question.text) for question in found] == [
+            ("unanswerable-line-1", "Who won?"), ("unanswerable-line-3", "Why?")
+        ]  # fmt: skip
+
+    def test_that_have_a_label_all_the_same_are_refused(self, folder: Path) -> None:
+        self.add(folder, answerable=False)
+        with (folder / "qrels" / "test.tsv").open("a") as labels:
+            labels.write("\nnone\tpods\t1\n")
+        with pytest.raises(InvalidInputError, match="question none says that it has no answer"):
+            load_dataset(folder)
+
+
+class TestSplits:
+    def test_of_a_dataset_has_its_questions_alone(self, folder: Path) -> None:
+        records = [{"_id": n, "text": n, "metadata": {"split": s}} for n, s in (("q1", "dev"), ("q2", "test"))]
+        (folder / "queries.jsonl").write_text(lines(records))
+        assert [question.id for question in load_dataset(folder).of_split("test").asked] == ["q2"]
+
+    def test_that_is_not_there_is_refused_with_those_that_are(self, folder: Path) -> None:
+        with pytest.raises(InvalidInputError, match="no questions of split 'dev'; it has none"):
+            load_dataset(folder).of_split("dev")
+
+
+def test_two_questions_with_one_id_are_refused(folder: Path) -> None:
+    with (folder / "queries.jsonl").open("a") as queries:
+        queries.write(lines([{"_id": "q1", "text": "again"}]))
+    with pytest.raises(InvalidInputError, match="two questions .* q1"):
+        load_dataset(folder)
+
+
+class TestCorpusAsAFolder:
+    @pytest.fixture
+    def documents(self, folder: Path) -> Path:
+        (folder / "corpus.jsonl").unlink()
+        for name, (title, text) in PAGES.items():
+            path = folder / "documents" / "runbooks" / f"{name}.md"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"# {title or name}\n\n{text}\n")
+        labels = (folder / "qrels" / "test.tsv").read_text().splitlines()
+        renamed = [labels[0], *("{}\trunbooks/{}.md\t{}".format(*line.split("\t")) for line in labels[1:])]
+        (folder / "qrels" / "test.tsv").write_text("\n".join(renamed))
+        return folder / "documents"
+
+    def test_is_taken_in_as_it_is_and_pages_are_paths(self, folder: Path, documents: Path, services: Services) -> None:
+        evaluation = Evaluation(services, load_dataset(folder))
+        assert evaluation.ingest().pages == len(PAGES)
+        ranked = evaluation.rankings("pod crash looping", SearchMode.FAST)
+        assert ranked["hybrid"][0] == "runbooks/pods.md"
+        assert evaluation.measure()["lexical"]["all"]["MRR"] == 1.0
+
+    def test_second_time_nothing_is_taken_in(self, folder: Path, documents: Path, services: Services) -> None:
+        dataset = load_dataset(folder)
+        Evaluation(services, dataset).ingest()
+        figures = Evaluation(services, dataset).ingest()
+        assert (figures.pages, figures.unchanged) == (0, len(PAGES))
+
+    def test_may_be_elsewhere(self, folder: Path, documents: Path, tmp_path: Path) -> None:
+        documents.rename(tmp_path / "pages")
+        (folder / "dataset.json").write_text('{"documents": "../pages"}')
+        assert load_dataset(folder).documents == tmp_path / "pages"
+
+    @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"documents": 7}'])
+    def test_pointer_that_says_nothing_is_refused(self, folder: Path, documents: Path, text: str) -> None:
+        (folder / "dataset.json").write_text(text)
+        with pytest.raises(InvalidInputError, match=r"dataset\.json"):
+            load_dataset(folder)
+
+    def test_fingerprint_changes_with_a_page(self, folder: Path, documents: Path) -> None:
+        before = load_dataset(folder).corpus_fingerprint()
+        (documents / "runbooks" / "pods.md").write_text("# Other\n\nOther.\n")
+        assert load_dataset(folder).corpus_fingerprint() != before
+
+
 class CountingEmbedder(WordsEmbedder):
     """Keeps the texts of documents that it was given."""
 
@@ -231,6 +325,56 @@ class TestEvaluation:
         assert [step for step in told if step[0] == "ask"] == [("ask", n, 3) for n in range(1, 4)]
 
 
+class CountingIndex:
+    """Counts the searches of the index that it stands before."""
+
+    def __init__(self, index: SearchIndex) -> None:
+        self._index = index
+        self.searches: list[SearchRequest] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        self.searches.append(request)
+        return self._index.search(request)
+
+
+class TestAsking:
+    @pytest.fixture
+    def run(self, services: Services, dataset: Dataset) -> Run:
+        nothing = replace(dataset, unanswerable=(Question("none", "zebra", "unanswerable", {}),))
+        evaluation = Evaluation(services, nothing)
+        evaluation.ingest()
+        return ask_all(evaluation)
+
+    def test_every_mode_answers_every_question(self, run: Run) -> None:
+        assert run.modes == tuple(mode.value for mode in MODES)
+        assert {len(replies) for replies in run.replies.values()} == {4}
+        assert [run.replies[mode][0].pages[0] for mode in run.modes] == ["storage/disk"] * len(MODES)
+
+    def test_answers_have_confidences_and_times(self, run: Run) -> None:
+        for mode in run.modes:
+            for reply in run.replies[mode]:
+                assert len(reply.confidences) == len(reply.pages)
+                assert all(0 <= confidence <= 1 for confidence in reply.confidences)
+                assert reply.milliseconds > 0
+                assert reply.milliseconds >= reply.timings_ms["search"] > 0
+
+    def test_legs_and_fusions_are_ranked_beside_the_modes(self, run: Run) -> None:
+        assert set(run.replies) == {*run.modes, "lexical", "vector", "hybrid", "hybrid (rrf)", "hybrid (weighted_rrf)"}
+
+    def test_same_search_is_done_once_a_question(self, services: Services, dataset: Dataset) -> None:
+        evaluation = Evaluation(services, dataset)
+        evaluation.ingest()
+        counting = CountingIndex(services.index)
+        services.__dict__["index"] = counting
+        ask_all(evaluation, [SearchMode.BALANCED, SearchMode.BALANCED], comparisons=False)
+        asked = [(request.text, request.depth) for request in counting.searches if request.text != WARM_UP]
+        assert len(asked) == len(set(asked))
+        assert services.index is counting
+
+
 class TestCommand:
     @pytest.fixture
     def run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
@@ -245,16 +389,17 @@ class TestCommand:
         blocks = result.stdout.split("\n\n")
         assert blocks[0].startswith('ingest: {"pages": 4,')
         heads = [block.split()[0] for block in blocks[1:] if block.strip()]
-        assert heads == list(MEASURES)
+        assert heads == [*MEASURES, "confidence,", "milliseconds"]
         assert "all (3)" in blocks[1]
         assert "words (2)" in blocks[1]
-        assert [line.split()[0] for line in blocks[1].splitlines()[1:]] == ["lexical", "vector", *["hybrid"] * 3]
+        systems = [line.split()[0] for line in blocks[1].splitlines()[1:]]
+        assert systems == [*(mode.value for mode in MODES), "lexical", "vector", *["hybrid"] * 3]
         assert "ask: 3/3" in result.stderr
 
     def test_prints_json_when_asked_to(self, run: CliRunner, folder: Path) -> None:
         result = run.invoke(eval_command, [str(folder), "--json", "--mode", "fast"], obj=Settings(home="home"))
         data = json.loads(result.stdout)
-        assert (data["mode"], data["ingest"]["pages"]) == ("fast", 4)
+        assert (list(data["confidence"]), data["ingest"]["pages"]) == (["fast"], 4)
         assert data["figures"]["lexical"]["words"]["questions"] == 2
 
     def test_reuses_the_index_of_the_same_corpus(self, run: CliRunner, folder: Path) -> None:
@@ -272,3 +417,29 @@ class TestCommand:
         result = run.invoke(eval_command, [str(folder), "--json"], obj=Settings(home="home"))
         assert json.loads(result.stdout)["ingest"]["pages"] == 5
         assert len(list((tmp_path / "home" / "eval").iterdir())) == 2
+
+    def test_saved_run_can_be_compared_with(self, run: CliRunner, folder: Path) -> None:
+        settings = Settings(home="home")
+        saved = run.invoke(eval_command, [str(folder), "--mode", "fast", "--save", "run.json"], obj=settings)
+        assert saved.exit_code == 0
+        compared = run.invoke(eval_command, ["compare", "run.json", "run.json", "--json"], obj=settings)
+        rows = json.loads(compared.stdout)
+        assert {(row["firstSystem"], row["questions"]) for row in rows} == {("fast", 3), ("fast", 2), ("fast", 1)}
+        assert all(row["difference"] == 0 and row["p"] == 1 for row in rows)
+
+    def test_prints_differences_and_losers(self, run: CliRunner, folder: Path) -> None:
+        settings = Settings(home="home")
+        run.invoke(eval_command, [str(folder), "--save", "run.json"], obj=settings)
+        text = run.invoke(eval_command, [str(folder), "--against", "run.json", "--losers", "3"], obj=settings).stdout
+        assert "second - first" in text
+        assert "questions that balanced lost at" in text
+        other = ["compare", "run.json", "run.json", "--system", "lexical:vector", "--losers", "2"]
+        assert "lexical:vector MRR" in run.invoke(eval_command, other, obj=settings).stdout
+
+    def test_writes_a_report(self, run: CliRunner, folder: Path, tmp_path: Path) -> None:
+        result = run.invoke(eval_command, [str(folder), "--html", "report.html"], obj=Settings(home="home"))
+        assert result.exit_code == 0
+        assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+    def test_help_is_that_of_a_run(self, run: CliRunner) -> None:
+        assert "compares two saved runs" in run.invoke(eval_command, ["--help"]).stdout

@@ -19,8 +19,10 @@ from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.metrics import NAMESPACE, Metric
 from opx.services import Services
+from opx.tools.grants import ToolGrants
+from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.knowledge_tools import KnowledgeTools
-from opx.tools.runtimes import MAX_RESPONSE_BYTES, respond
+from opx.tools.runtimes import MAX_RESPONSE_BYTES, Serving, respond
 from tests.agent_calls import (
     DISK,
     DISK_TITLE,
@@ -338,7 +340,7 @@ def answered(services: Services, event: Any, context: FakeContext) -> dict[str, 
     def tools(identity: Identity | None) -> KnowledgeTools:
         return KnowledgeTools(services, identity or Identity(), min_confidence=0.0)
 
-    return respond(event, context, tools, Measured())
+    return respond(event, context, Serving(KNOWLEDGE_GROUP, tools, ToolGrants), Measured())
 
 
 class TestSize:

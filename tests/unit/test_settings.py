@@ -32,6 +32,8 @@ def test_every_field_is_read_from_its_variable() -> None:
     environ = {env_name(f.name): examples[str(f.type)] for f in fields(Settings)}
     chosen = {"OPX_BACKEND": "aws", "OPX_SEARCH_GENERATION": "classic", "OPX_CHUNK_OVERLAP": "7"}
     chosen |= {"OPX_SEARCH_ENGINE": "bedrock_knowledge_base", "OPX_OCR": "textract"}
+    chosen |= {"OPX_SEARCH_LEGS": "vector", "OPX_FUSION": "min_max", "OPX_RERANKER": "chat"}
+    chosen |= {"OPX_RESEARCH_PLANNER": "chat"}
     settings = Settings.from_environ({**environ, **chosen})
     for field in fields(Settings):
         raw = {**environ, **chosen}[env_name(field.name)]
@@ -59,6 +61,49 @@ def test_unknown_search_engine_is_refused_with_what_is_known() -> None:
 def test_managed_search_needs_aws_and_a_knowledge_base(settings: dict[str, str]) -> None:
     with pytest.raises(InvalidInputError, match="OPX_KNOWLEDGE_BASE_ID"):
         Settings(search_engine="bedrock_knowledge_base", **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("search_legs", "none", "'both' or 'vector' or 'lexical'"),
+        ("fusion", "sum", "'' or 'rrf' or 'weighted_rrf' or 'min_max'"),
+        ("reranker", "cohere", "'local' or 'bedrock' or 'chat' or 'off'"),
+        ("research_planner", "none", "'auto' or 'rules' or 'chat'"),
+    ],
+)
+def test_an_unknown_way_to_search_is_refused_with_what_is_known(name: str, value: str, allowed: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"{env_name(name)} must be {allowed}, not '{value}'"):
+        Settings(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "needed"),
+    [
+        ({"reranker": "bedrock", "backend": "aws"}, "OPX_RERANK_MODEL"),
+        ({"reranker": "bedrock", "rerank_model": "amazon.rerank-v1:0"}, "OPX_BACKEND=aws"),
+        ({"reranker": "chat"}, "OPX_CHAT_MODEL"),
+        ({"research_planner": "chat"}, "OPX_CHAT_MODEL"),
+        ({"chat_model": "llama3.2"}, "OPX_CHAT_URL"),
+        ({"context_model": "llama3.2"}, "OPX_CHAT_URL"),
+    ],
+)
+def test_a_model_that_is_chosen_needs_a_service_that_has_it(settings: dict[str, str], needed: str) -> None:
+    with pytest.raises(InvalidInputError, match=needed):
+        Settings(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"reranker": "bedrock", "rerank_model": "amazon.rerank-v1:0", "backend": "aws"},
+        {"reranker": "chat", "chat_model": "amazon.nova-lite-v1:0", "backend": "aws"},
+        {"reranker": "chat", "chat_model": "llama3.2", "chat_url": "http://localhost:11434/v1"},
+        {"context_model": "llama3.2", "chat_url": "http://localhost:11434/v1"},
+    ],
+)
+def test_models_can_be_chosen_where_there_is_a_service(settings: dict[str, str]) -> None:
+    assert Settings(**settings)  # type: ignore[arg-type]
 
 
 def test_an_empty_text_is_a_value() -> None:

@@ -139,7 +139,8 @@ class TestFailedItems:
     def test_the_command_lists_it_with_its_reason_and_tries_it_again(self, tmp_path: Path) -> None:
         opx = Opx(tmp_path)
         with System(opx.home).services as services:
-            consume_batch(from_kinesis([b'{"title": "cut']), (a_stream(),), services.manager, Measured())
+            batch, taker_of = from_kinesis([b'{"title": "cut']), services.taker_of_values
+            consume_batch(batch, (a_stream(),), services.manager, Measured(), values_of=taker_of)
             list(services.manager.work())
         (failed,) = json.loads(opx("failed", "--json").output)
         assert failed["objectKey"] == f"{FOLDER}/shardId-000000000000/0.json"

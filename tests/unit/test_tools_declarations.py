@@ -7,31 +7,60 @@ import inspect
 import pytest
 
 from opx.tools.declarations import (
-    GET_DOCUMENT_DETAILS,
-    SEARCH_RUNBOOKS,
-    TOOLS,
+    MAX_FUNCTION_PARAMETERS,
+    MAX_TOOLS,
     ArgumentError,
     Tool,
+    ToolGroup,
     UnknownToolError,
-    tool_named,
+    Value,
+    snake_case,
+)
+from opx.tools.groups import GROUPS, TOOLS
+from opx.tools.knowledge_group import (
+    GET_DOCUMENT_DETAILS,
+    KNOWLEDGE_GROUP,
+    RESEARCH_TOPIC,
+    SEARCH_DOCS,
+    SEARCH_RUNBOOKS,
 )
 from opx.tools.knowledge_tools import KnowledgeTools
+from opx.tools.operations_group import GET_BASELINE
 
 
-def read(tool: Tool = SEARCH_RUNBOOKS, **given: object) -> dict[str, str | int]:
+def read(tool: Tool = SEARCH_RUNBOOKS, **given: object) -> dict[str, Value]:
     return tool.arguments(given.items())
 
 
 def test_tools_are_those_that_agents_know() -> None:
-    described = {name: [p.name for p in tool.parameters] for name, tool in TOOLS.items()}
+    described = {group.name: {tool.name: [p.name for p in tool.parameters] for tool in group.tools} for group in GROUPS}
     assert described == {
-        "search_runbooks": ["query", "max_results"],
-        "search_postmortems": ["query", "max_results"],
-        "get_document_details": ["document_id"],
+        "retrieve-knowledge": {
+            "search_runbooks": ["query", "max_results"],
+            "search_postmortems": ["query", "max_results"],
+            "get_document_details": ["document_id"],
+            "search_docs": ["query", "thoroughness", "limit"],
+            "research_topic": ["topic", "max_iterations"],
+        },
+        "query-operations": {
+            "query_logs": ["query", "log_group", "minutes", "limit", "show"],
+            "correlate_metrics": ["metric", "node", "minutes", "candidates", "max_lag"],
+            "analyze_traces": ["service", "minutes", "limit"],
+            "get_baseline": ["node", "metric", "time_window", "value"],
+        },
     }
 
 
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+def test_an_agent_that_has_every_tool_is_within_bedrocks_quotas() -> None:
+    assert sum(len(group.tools) for group in GROUPS) <= MAX_TOOLS == 11
+    assert max(len(tool.parameters) for tool in TOOLS.values()) <= MAX_FUNCTION_PARAMETERS == 5
+
+
+def test_no_name_is_in_two_groups() -> None:
+    assert len(TOOLS) == sum(len(group.tools) for group in GROUPS)
+
+
+@pytest.mark.parametrize("tool", KNOWLEDGE_GROUP.tools, ids=lambda tool: tool.name)
 def test_method_takes_what_is_declared(tool: Tool) -> None:
     taken = list(inspect.signature(getattr(KnowledgeTools, tool.name)).parameters.values())[1:]
     declared = [(p.name, inspect.Parameter.empty if p.required else p.default) for p in tool.parameters]
@@ -93,4 +122,80 @@ def test_parameter_given_twice_is_refused() -> None:
 @pytest.mark.parametrize("name", ["", "search", "call", "__init__", "_search", None, 5, ["search_runbooks"]])
 def test_unknown_tool_is_refused_with_the_known_ones(name: object) -> None:
     with pytest.raises(UnknownToolError, match="there are: search_runbooks, search_postmortems, get_document_details"):
-        tool_named(name)
+        KNOWLEDGE_GROUP.tool_named(name, TOOLS)
+
+
+def test_tool_that_is_not_allowed_is_refused_like_one_that_does_not_exist() -> None:
+    said = []
+    for name in ("research_topic", "no_such_thing1"):
+        with pytest.raises(UnknownToolError) as caught:
+            KNOWLEDGE_GROUP.tool_named(name, {"search_docs"})
+        said.append(str(caught.value).replace(name, "NAME"))
+    assert said == ["unknown tool 'NAME'; there are: search_docs"] * 2
+
+
+def test_tool_of_another_group_is_unknown() -> None:
+    with pytest.raises(UnknownToolError):
+        KNOWLEDGE_GROUP.tool_named("query_logs", TOOLS)
+
+
+def test_agent_without_any_tool_is_told_so() -> None:
+    with pytest.raises(UnknownToolError, match=r"there are: none$"):
+        KNOWLEDGE_GROUP.tool_named("search_docs", ())
+
+
+class TestOtherSpellings:
+    @pytest.mark.parametrize(
+        ("camel", "snake"), [("searchDocs", "search_docs"), ("researchTopic", "research_topic"), ("call", "call")]
+    )
+    def test_tool_is_found_by_its_name_in_camel_case(self, camel: str, snake: str) -> None:
+        assert snake_case(camel) == snake
+
+    def test_camel_case_names_a_tool(self) -> None:
+        assert KNOWLEDGE_GROUP.tool_named("searchDocs", TOOLS) is SEARCH_DOCS
+
+    def test_camel_case_names_a_parameter(self) -> None:
+        assert read(RESEARCH_TOPIC, topic="t", maxIterations="2") == {"topic": "t", "max_iterations": 2}
+
+    def test_both_spellings_at_once_are_one_parameter_given_twice(self) -> None:
+        with pytest.raises(ArgumentError, match="max_iterations is given twice"):
+            read(RESEARCH_TOPIC, topic="t", maxIterations="2", max_iterations="2")
+
+    @pytest.mark.parametrize("name", ["SearchDocs", "search_Docs", "searchDocs!", "_searchDocs", "SEARCH_DOCS"])
+    def test_any_other_form_is_left_as_it_is(self, name: str) -> None:
+        assert snake_case(name) == name
+
+
+class TestOptionalParameters:
+    def test_text_has_its_default(self) -> None:
+        assert read(SEARCH_DOCS, query="q") == {"query": "q", "thoroughness": "balanced", "limit": 5}
+
+    def test_empty_text_counts_as_not_given(self) -> None:
+        assert read(SEARCH_DOCS, query="q", thoroughness=" ")["thoroughness"] == "balanced"
+
+    def test_only_the_choices_are_accepted(self) -> None:
+        assert read(SEARCH_DOCS, query="q", thoroughness="thorough")["thoroughness"] == "thorough"
+        with pytest.raises(ArgumentError, match="thoroughness must be one of fast, balanced, thorough, not 'slow'"):
+            read(SEARCH_DOCS, query="q", thoroughness="slow")
+
+    def test_choices_and_default_are_in_the_description(self) -> None:
+        (parameter,) = [p for p in SEARCH_DOCS.parameters if p.name == "thoroughness"]
+        assert parameter.description.endswith("One of fast, balanced, thorough, balanced if not given.")
+
+    @pytest.mark.parametrize(("given", "value"), [("-3.5", -3.5), (7, 7.0), ("1e3", 1000.0)])
+    def test_number_may_be_any(self, given: object, value: float) -> None:
+        assert read(GET_BASELINE, node="n", metric="m", value=given)["value"] == value
+
+    @pytest.mark.parametrize("given", ["much", "", "nan", "inf", True, [1]])
+    def test_what_is_no_number_is_refused(self, given: object) -> None:
+        with pytest.raises(ArgumentError, match="value must be a number, not "):
+            read(GET_BASELINE, node="n", metric="m", value=given)
+
+    @pytest.mark.parametrize("given", [{}, {"value": None}])
+    def test_nothing_stands_in_for_a_number_that_was_left_out(self, given: dict[str, object]) -> None:
+        assert read(GET_BASELINE, node="n", metric="m", **given) == {"node": "n", "metric": "m", "time_window": "7d"}
+
+
+def test_part_of_a_group_has_its_name() -> None:
+    part = KNOWLEDGE_GROUP.only({"search_docs", "query_logs"})
+    assert part == ToolGroup(KNOWLEDGE_GROUP.name, KNOWLEDGE_GROUP.title, KNOWLEDGE_GROUP.description, (SEARCH_DOCS,))

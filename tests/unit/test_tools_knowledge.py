@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from opx.domain.queries import QueryConfig
+from opx.domain.research import Finding, ResearchReport, Step, StepKind
+from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidScopeError
 from opx.hygiene.untrusted import QUOTED
@@ -15,8 +19,10 @@ from opx.operations.metrics import Metric
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, citation
 from opx.services import Services
+from opx.tools.answer_schemas import RESEARCH
+from opx.tools.knowledge_group import RESEARCH_TOPIC
 from opx.tools.knowledge_tools import KnowledgeTools
-from opx.tools.replies import PARTIAL, SearchReply
+from opx.tools.replies import PARTIAL, ResearchReply, SearchReply
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.fakes import Measured
 
@@ -129,6 +135,103 @@ class TestSearching:
         assert citation(reply.answer.results[0]) in shortest.text()
         assert citation(reply.answer.results[1]) not in shortest.text()
         assert shortest.shortened() is None
+
+
+class TestDocs:
+    def test_every_category_is_searched(self, tools: KnowledgeTools) -> None:
+        for title in (DISK_TITLE, "Kafka consumer lag in March"):
+            assert title in tools.search_docs(title).text()
+
+    def test_result_has_content_source_section_and_relevance(self, tmp_path: Path) -> None:
+        corpus = {
+            "documents/runbooks/hooks.md": "# Guide\n\n## Modules\n\n### Hooks\n\nThe hook player.connected fires on join."
+        }
+        with a_system(tmp_path, corpus) as system:
+            reply = KnowledgeTools(system, NOBODY, min_confidence=0.0).search_docs("hook player.connected fires join")
+        (result,) = reply.to_json()["results"]
+        assert "player.connected" in result["content"]
+        assert result["section"] == "Modules > Hooks"
+        assert result["source"] == reply.answer.results[0].source
+        assert result["relevance"] == f"{reply.answer.results[0].confidence:.0%}"
+        assert result["untrusted"] is False
+
+    @pytest.mark.parametrize("thoroughness", ["fast", "balanced", "thorough"])
+    def test_thoroughness_is_the_mode_of_the_search(self, services: Services, thoroughness: str) -> None:
+        measured = Measured()
+        KnowledgeTools(services, NOBODY, report=measured).search_docs(DISK_TITLE, thoroughness)
+        assert measured.labels[Metric.QUERIES] == [{"mode": thoroughness}]
+
+    def test_shorter_reply_keeps_its_form(self, services: Services) -> None:
+        reply = KnowledgeTools(services, NOBODY, min_confidence=0.0).search_docs("servers hosts lookups", limit=3)
+        shorter = reply.shortened()
+        assert shorter is not None
+        assert len(shorter.to_json()["results"]) == len(reply.to_json()["results"]) - 1
+        assert shorter.to_json()["notes"] == ["1 more results were left out, as the answer would be too large"]
+
+
+class FakeResearcher:
+    """Finds what it is given, and remembers what it was asked."""
+
+    def __init__(self, report: ResearchReport) -> None:
+        self._report = report
+        self.asked: list[tuple[str, int, float]] = []
+
+    def research_topic(self, topic: str, max_iterations: int, config: QueryConfig) -> ResearchReport:
+        self.asked.append((topic, max_iterations, config.min_confidence))
+        return self._report
+
+
+def any_result(title: str, tier: str = "internal") -> RetrievalResult:
+    metadata = {"title": title, "documentId": title.lower(), "section": ["A", title]}
+    return RetrievalResult(
+        f"Text of {title}.", 0.9, tier, "runbooks", f"https://x/{title}", "2026-01-01", 1.0, metadata
+    )
+
+
+class TestResearch:
+    REPORT = ResearchReport(
+        "disks",
+        searches_performed=4,
+        findings=(Finding(any_result("One"), ("disks",)), Finding(any_result("Two", "internet"), ("disk full",))),
+        trace=(Step(1, StepKind.SEARCH, "disks"),),
+        gaps=("quotas",),
+        notes=("nothing was found on quotas",),
+    )
+
+    def test_topic_and_iterations_are_passed_on(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+        researcher = FakeResearcher(self.REPORT)
+        monkeypatch.setitem(services.__dict__, "research_service", lambda *_: researcher)
+        tools = KnowledgeTools(services, NOBODY)
+        tools.call(RESEARCH_TOPIC, [("topic", "disks"), ("maxIterations", "2")])
+        assert researcher.asked == [("disks", 2, 0.7)]
+
+    def test_reply_has_what_callers_know_and_is_as_described(self) -> None:
+        reply = ResearchReply(self.REPORT).to_json()
+        jsonschema.validate(reply, RESEARCH)
+        assert set(reply) == set(RESEARCH["properties"])
+        assert (reply["topic"], reply["searchesPerformed"]) == ("disks", 4)
+        assert reply["findings"][0] == {
+            "content": "Text of One.",
+            "source": "https://x/One",
+            "section": "A > One",
+            "untrusted": False,
+        }
+        assert reply["untrusted"] is True
+        assert reply["trace"][0]["text"] == "disks"
+
+    def test_text_cites_the_findings_and_marks_what_is_quoted(self) -> None:
+        text = ResearchReply(self.REPORT).text()
+        assert QUOTED in text
+        assert "Source: One" in text
+        assert "Note: nothing was found on quotas" in text
+        assert text.endswith("Searches performed: 4")
+
+    def test_shorter_reply_says_how_many_findings_it_lacks(self) -> None:
+        shorter = ResearchReply(self.REPORT).shortened()
+        assert shorter is not None
+        assert "Note: 1 more findings were left out" in shorter.text()
+        assert QUOTED not in shorter.text()
+        assert shorter.shortened() is None
 
 
 class TestMeasuring:

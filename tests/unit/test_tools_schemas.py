@@ -13,18 +13,20 @@ from botocore.validate import ParamValidator
 from openapi_spec_validator import validate
 
 from opx.tools import schemas
-from opx.tools.declarations import TOOLS
+from opx.tools.answer_schemas import DOCS_ANSWER, DOCUMENT, SEARCH_ANSWER
+from opx.tools.declarations import MAX_FUNCTION_PARAMETERS, MAX_TOOLS, ToolGroup
+from opx.tools.groups import GROUPS, TOOLS
+from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.knowledge_tools import KnowledgeTools
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "api"
-MAX_OPERATIONS = 11
-MAX_FUNCTION_PARAMETERS = 5
+KINDS = ("openapi", "functions", "gateway")
+each_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 
 
-@pytest.mark.parametrize("name", ["openapi", "functions", "gateway"])
-def test_checked_in_document_is_what_the_code_says(name: str) -> None:
-    file = f"retrieve-knowledge.{name}.json"
+@pytest.mark.parametrize("file", [f"{group.name}.{kind}.json" for group in GROUPS for kind in KINDS])
+def test_checked_in_document_is_what_the_code_says(file: str) -> None:
     assert (DOCS / file).read_text(encoding="utf-8") == schemas.documents()[file]
 
 
@@ -41,15 +43,17 @@ def test_command_without_a_folder_says_how_it_is_used(capsys: pytest.CaptureFixt
     assert "usage" in capsys.readouterr().err
 
 
-def test_openapi_document_is_valid() -> None:
-    document = schemas.openapi()
+@each_group
+def test_openapi_document_is_valid(group: ToolGroup) -> None:
+    document = schemas.openapi(group)
     validate(document)
     assert document["openapi"] == "3.0.3"
 
 
-def test_every_operation_is_a_described_post_named_like_its_tool() -> None:
-    paths = schemas.openapi()["paths"]
-    assert len(paths) <= MAX_OPERATIONS
+@each_group
+def test_every_operation_is_a_described_post_named_like_its_tool(group: ToolGroup) -> None:
+    paths = schemas.openapi(group)["paths"]
+    assert len(paths) <= MAX_TOOLS
     for path, methods in paths.items():
         assert list(methods) == ["post"]
         assert path == f"/{methods['post']['operationId']}"
@@ -57,12 +61,28 @@ def test_every_operation_is_a_described_post_named_like_its_tool() -> None:
 
 
 def test_openapi_input_accepts_and_refuses_what_the_tool_does() -> None:
-    operation = schemas.openapi()["paths"]["/search_runbooks"]["post"]
+    operation = schemas.openapi(KNOWLEDGE_GROUP)["paths"]["/search_runbooks"]["post"]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     jsonschema.validate({"query": "q", "max_results": 20}, schema)
     for wrong in ({}, {"query": ""}, {"query": "q", "max_results": 21}, {"query": "q", "client_id": "acme"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schema)
+
+
+def test_what_an_openapi_document_refers_to_is_in_it() -> None:
+    part = schemas.openapi(KNOWLEDGE_GROUP.only({"search_docs"}))
+    assert list(part["paths"]) == ["/search_docs"]
+    assert list(part["components"]["schemas"]) == ["DocsAnswer", "Error"]
+
+
+def test_input_lists_choices_and_default() -> None:
+    thoroughness = schemas.input_schema(TOOLS["search_docs"])["properties"]["thoroughness"]
+    assert thoroughness["enum"] == ["fast", "balanced", "thorough"]
+    assert thoroughness["default"] == "balanced"
+
+
+def test_tool_has_a_described_answer() -> None:
+    assert set(schemas.ANSWERS) == set(TOOLS)
 
 
 @pytest.fixture
@@ -73,9 +93,10 @@ def answers(tmp_path: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     with a_system(tmp_path) as system:
         tools = KnowledgeTools(system, Identity())
         return [
-            (tools.search_runbooks(DISK_TITLE).to_json(), schemas.SEARCH_ANSWER),
-            (tools.search_runbooks("unknown").to_json(), schemas.SEARCH_ANSWER),
-            (tools.get_document_details(id_of(system, DISK)).to_json(), schemas.DOCUMENT),
+            (tools.search_runbooks(DISK_TITLE).to_json(), SEARCH_ANSWER),
+            (tools.search_runbooks("unknown").to_json(), SEARCH_ANSWER),
+            (tools.search_docs(DISK_TITLE).to_json(), DOCS_ANSWER),
+            (tools.get_document_details(id_of(system, DISK)).to_json(), DOCUMENT),
         ]
 
 
@@ -85,25 +106,33 @@ def test_answers_are_as_described(answers: list[tuple[dict[str, Any], dict[str, 
         assert set(answer) == set(schema["properties"])
 
 
-def test_bedrock_takes_the_function_details() -> None:
-    report = ParamValidator().validate(schemas.functions(), _shape("bedrock-agent", "FunctionSchema"))
+@each_group
+def test_bedrock_takes_the_function_details(group: ToolGroup) -> None:
+    details = schemas.functions(group)
+    report = ParamValidator().validate(details, _shape("bedrock-agent", "FunctionSchema"))
     assert report.generate_report() == ""
-    for function in schemas.functions()["functions"]:
+    types = set(_shape("bedrock-agent", "Type").enum)
+    for function in details["functions"]:
+        assert {parameter["type"] for parameter in function["parameters"].values()} <= types
         assert len(function["parameters"]) <= MAX_FUNCTION_PARAMETERS
         assert len(function["description"]) <= 1200
         assert all(len(parameter["description"]) <= 500 for parameter in function["parameters"].values())
 
 
-def test_gateway_takes_the_tool_schema() -> None:
+@each_group
+def test_gateway_takes_the_tool_schema(group: ToolGroup) -> None:
     shape = _shape("bedrock-agentcore-control", "ToolDefinitions")
-    report = ParamValidator().validate(json.loads(json.dumps(schemas.gateway())), shape)
+    report = ParamValidator().validate(json.loads(json.dumps(schemas.gateway(group))), shape)
     assert report.generate_report() == ""
 
 
 def test_limits_are_in_the_descriptions_that_have_no_other_place_for_them() -> None:
     (parameter,) = [p for p in TOOLS["search_runbooks"].parameters if p.name == "max_results"]
     assert "From 1 to 20, 5 if not given." in parameter.description
-    assert schemas.gateway()[0]["inputSchema"]["properties"]["max_results"]["description"] == parameter.description
+    assert (
+        schemas.gateway(KNOWLEDGE_GROUP)[0]["inputSchema"]["properties"]["max_results"]["description"]
+        == parameter.description
+    )
 
 
 def _shape(service: str, name: str) -> Any:

@@ -51,6 +51,10 @@ class IndexUnavailableError(StoreUnavailableError):
     """The search index can't be reached or refused the request as a whole."""
 
 
+class TelemetryUnavailableError(StoreUnavailableError):
+    """Logs, metrics or traces could not be read; the message says why, and nothing of what is in them."""
+
+
 class EmbeddingError(StoreUnavailableError):
     """The embedding model failed or is throttled."""
 

@@ -16,12 +16,17 @@ from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
+from opx.domain.research import DEFAULT_ITERATIONS, ResearchReport
 from opx.domain.results import Answer
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from opx.domain.baselines import BaselineStats, SeriesView
     from opx.ingestion.files import FileToIngest
     from opx.ingestion.outcomes import Outcome
+    from opx.operations.audit import AuditRecord
+    from opx.operations.baselines.adding import Added
+    from opx.operations.gaps.listing import GapView
     from opx.sources.pulling import PullReport
     from opx.sources.states import SourceView
 
@@ -137,8 +142,14 @@ class ReadableKnowledge(Protocol):
     def knowledge(self) -> KnowledgeModel:
         """The categories."""
 
-    def search(self, query: str, config: QueryConfig) -> Answer:
-        """The answer to a question. What was not searched is in its notes; raises `UnknownCategoryError`."""
+    def search(self, query: str, config: QueryConfig, *, receipt: bool = False) -> Answer:
+        """The answer to a question, with its `receipt` if that is wanted and the system keeps an audit log. What was not
+        searched is in its notes; raises `UnknownCategoryError`."""
+
+    def research_topic(
+        self, topic: str, max_iterations: int = DEFAULT_ITERATIONS, config: QueryConfig | None = None
+    ) -> ResearchReport:
+        """What several searches find for a topic, as `Researcher.research_topic`."""
 
     def documents(
         self, *, category: str = "", all_versions: bool = False, limit: int = MAX_PAGE, after: str = ""
@@ -229,6 +240,20 @@ class PulledKnowledge(Protocol):
         """The source with whether it can be pulled now, for which it is asked."""
 
 
+class MeasuredKnowledge(Protocol):
+    """What is normal for metrics of nodes."""
+
+    def baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
+        """The values of the last `time_window` (1h to 90d), of all scopes that the caller sees; a count of 0 if there are
+        none. Raises `InvalidInputError` for names or a window that can't be."""
+
+    def baseline_series(self) -> Sequence[SeriesView]:
+        """Which metrics of which nodes have values, by node and metric."""
+
+    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> Added:
+        """Add values to the caller's own scope, as `BaselineStore.add`; a deployed system takes 1,000 at once."""
+
+
 class EvidenceTaker(Protocol):
     """Where agents leave what they found out."""
 
@@ -237,7 +262,32 @@ class EvidenceTaker(Protocol):
         taken in. Raises `InvalidInputError` that names the field which is wrong or missing."""
 
 
-class KnowledgeBase(ReadableKnowledge, WritableKnowledge, ProjectGroups, PulledKnowledge, EvidenceTaker, Protocol):
+class QuestionsKept(Protocol):
+    """What is kept of questions. `every_scope`: not the caller's own alone; who may ask for that is settled before."""
+
+    def audit_records(
+        self, *, who: str = "", since: str = "", document: str = "", limit: int = 100, every_scope: bool = False
+    ) -> Sequence[AuditRecord]:
+        """Who asked when, the newest first: of scopes or principals that have `who` in them, since a time or the
+        beginning of one, where the document with this id, or an id that begins so, was returned."""
+
+    def gaps(
+        self, *, service: str = "", owner: str = "", settled: bool = False, every_scope: bool = False
+    ) -> Sequence[GapView]:
+        """Questions without a good answer, those that matter most first; with `settled` also closed and ignored ones.
+        Raises `KnowledgeConfigError` if the section `owners` is wrong."""
+
+
+class KnowledgeBase(
+    ReadableKnowledge,
+    WritableKnowledge,
+    ProjectGroups,
+    PulledKnowledge,
+    EvidenceTaker,
+    MeasuredKnowledge,
+    QuestionsKept,
+    Protocol,
+):
     """A system as its user sees it."""
 
 

@@ -10,6 +10,7 @@ from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
+from opx.domain.research import DEFAULT_ITERATIONS, ResearchReport
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
@@ -33,8 +34,13 @@ class LocalReading:
     def knowledge(self) -> KnowledgeModel:
         return self._services.knowledge
 
-    def search(self, query: str, config: QueryConfig) -> Answer:
+    def search(self, query: str, config: QueryConfig, *, receipt: bool = False) -> Answer:  # noqa: ARG002 - always there
         return self._services.query_service(self._identity).answer(query, config)
+
+    def research_topic(
+        self, topic: str, max_iterations: int = DEFAULT_ITERATIONS, config: QueryConfig | None = None
+    ) -> ResearchReport:
+        return self._services.research_service(self._identity).research_topic(topic, max_iterations, config)
 
     def documents(
         self, *, category: str = "", all_versions: bool = False, limit: int = MAX_PAGE, after: str = ""

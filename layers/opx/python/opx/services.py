@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.knowledge import KnowledgeModel
+from opx.domain.queries import Fusion
 from opx.domain.results import Answer
-from opx.domain.scopes import Identity, Scope
-from opx.errors import KnowledgeConfigError, SourceRefusedError
+from opx.domain.scopes import Identity, Reader, Scope
+from opx.errors import InvalidInputError, KnowledgeConfigError, SourceRefusedError
 from opx.knowledge_file import load_knowledge
 from opx.operations.metrics import Report, unreported
 from opx.operations.queries import MeasuredQuery, counted_as_unavailable
@@ -33,27 +34,47 @@ from opx.ports import (
     Table,
     UploadSigner,
 )
+from opx.ports.metrics import MetricReader
+from opx.ports.models import ChatModel, Reranker
 from opx.ports.sources import Secrets, SourceSchedules, StreamSubscriptions
+from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
+from opx.retrieval.reranking import RerankStage
+from opx.retrieval.searching import SearchRules
 from opx.settings import Settings
-from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS, SOURCES, TableSpec
+from opx.tables import BASELINES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS, SOURCES, TableSpec
 
 if TYPE_CHECKING:
+    from opx.domain.baselines import BaselineStats
+    from opx.domain.documents import DocumentChunk
     from opx.domain.sources import KnowledgeSource, SourceDefinition
+    from opx.domain.streams import StreamDefinition
     from opx.ingestion.catalog import Catalog
+    from opx.ingestion.contexts import ContextWriter
     from opx.ingestion.embedding_cache import CachedEmbedder
     from opx.ingestion.evidence import EvidenceRules
     from opx.ingestion.failures import FailureLog
     from opx.ingestion.manager import IngestionManager
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.worker import IngestionWorker, QueueDrain
+    from opx.models.budgets import CallBudget
+    from opx.operations.baselines.rolling_up import RollUp
+    from opx.operations.baselines.store import BaselineStore
+    from opx.operations.baselines.taking import BaselineTaker
+    from opx.operations.records import QuestionRecords
+    from opx.ports.corpus_version import CorpusVersion
     from opx.ports.reading import ParsingTools
+    from opx.retrieval.research.planning import Planner
+    from opx.retrieval.research.researcher import Researcher
     from opx.running import Feed
     from opx.sources.connecting import ConnectedSource
     from opx.sources.pulling import SourcePuller
     from opx.sources.repository import SourceRepository
     from opx.streams.repository import StreamRepository
+    from opx.operations.telemetry.rules import TelemetryRules
+    from opx.ports.telemetry import TelemetryStores
+    from opx.tools.grants import ToolGrants
     from opx.ways_in import WaysIn
     from opx.websearch.service import InternetSearch
 
@@ -122,6 +143,14 @@ class Services:
         """For questions; None if the engine embeds them itself."""
         return self.embedder
 
+    def chat_model(self, model: str) -> ChatModel:
+        """The language model of this name; each backend's class has its own."""
+        raise TypeError(f"{type(self).__name__} has no language model {model}")
+
+    def reranking_service(self, model: str) -> Reranker:
+        """The service's reranker of this name, where the backend has such a service."""
+        raise TypeError(f"{type(self).__name__} has no service for the reranker {model}")
+
     secrets: Secrets
     """Credentials of sources, by name."""
 
@@ -136,6 +165,37 @@ class Services:
         return nullcontext()
 
     pull_lease_seconds = 900.0
+
+    # -- models
+
+    @cached_property
+    def model_budget(self) -> CallBudget:
+        """What this process may ask of models; one for all of them."""
+        from opx.models.budgets import CallBudget
+
+        return CallBudget(self.settings.model_calls_per_minute)
+
+    @cached_property
+    def chat(self) -> ChatModel | None:
+        """The language model, within the budget; None if none is chosen."""
+        if not self.settings.chat_model:
+            return None
+        from opx.models.budgets import BudgetedChat
+
+        return BudgetedChat(self.chat_model(self.settings.chat_model), self.model_budget)
+
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """What is asked to read candidates again, within the budget; None where the library does it itself, or nobody."""
+        if self.settings.reranker == "bedrock":
+            from opx.models.budgets import BudgetedReranker
+
+            return BudgetedReranker(self.reranking_service(self.settings.rerank_model), self.model_budget)
+        if self.settings.reranker == "chat" and self.chat:
+            from opx.retrieval.chat_reranker import ChatReranker
+
+            return ChatReranker(self.chat)
+        return None
 
     # -- capabilities
 
@@ -182,13 +242,25 @@ class Services:
             ),
             catalog=self.catalog,
             embedder=self.document_embedder,
-            index=self.index,
+            index=self.written_index,
             rules=ChunkingRules(self.settings.chunk_tokens, self.settings.chunk_overlap),
             unit_of_work=self.unit_of_work,
             read_threads=self.read_threads,
             index_identity=self.index_identity,
             copies=self.copies,
+            contexts=self.context_writer,
         )
+
+    @cached_property
+    def context_writer(self) -> ContextWriter | None:
+        """Has contexts of chunks written as documents are taken in; None if no model is chosen for that."""
+        if not self.settings.context_model:
+            return None
+        from opx.ingestion.context_cache import ContextCache
+        from opx.ingestion.contexts import ContextWriter
+
+        cache = ContextCache(self.table(EMBEDDINGS), days=self.settings.embedding_cache_days, clock=self.clock)
+        return ContextWriter(self.chat_model(self.settings.context_model), cache)
 
     @cached_property
     def parsing_tools(self) -> ParsingTools:
@@ -198,6 +270,14 @@ class Services:
         return ParsingTools()
 
     read_threads = 1
+    corpus_version: CorpusVersion | None = None
+    """Tells one state of what can be found from the next; None where a service has an index of its own."""
+
+    @property
+    def written_index(self) -> SearchIndex:
+        """The index, for those who change it."""
+        return self.index
+
     index_identity = ""
     """Tells this index from one that was deleted and made anew, where that can happen unseen."""
 
@@ -240,6 +320,7 @@ class Services:
             fingerprint=self._fingerprint,
             scope=scope,
             ways=ways,
+            records=lambda record: self.baselines.put_record(record, scope=scope),
         )
 
     @cached_property
@@ -286,6 +367,33 @@ class Services:
         return source.name
 
     @cached_property
+    def baselines(self) -> BaselineStore:
+        """What is normal for metrics of nodes."""
+        from opx.operations.baselines.store import BaselineStore
+
+        return BaselineStore(self.table(BASELINES), clock=self.clock, scope=self.scope, unit_of_work=self.unit_of_work)
+
+    def taker_of_values(self, stream: StreamDefinition) -> BaselineTaker:
+        """Adds the values of a stream to baselines."""
+        from opx.operations.baselines.taking import BaselineTaker
+
+        return BaselineTaker(stream, self.baselines, self.manager, self.clock)
+
+    metric_reader: MetricReader | None = None
+    """What other systems measured; None where nothing is to be asked."""
+
+    def roll_up(self, report: Report = unreported) -> RollUp:
+        """Rolls metrics up into baselines. Raises `KnowledgeConfigError`, and `InvalidInputError` without a reader."""
+        from opx.operations.baselines.definitions import declared_metrics
+        from opx.operations.baselines.rolling_up import RollUp
+
+        if self.metric_reader is None:
+            raise InvalidInputError("metrics are rolled up by a system on AWS (OPX_BACKEND=aws), from CloudWatch")
+        path = self.settings.knowledge_file
+        metrics = declared_metrics(Path(path) if path else None)
+        return RollUp(metrics, self.metric_reader, self.baselines, clock=self.clock, report=report)
+
+    @cached_property
     def evidence_rules(self) -> EvidenceRules:
         """Which evidence is of which category. Raises `KnowledgeConfigError`."""
         from opx.ingestion.evidence import read_evidence_rules
@@ -319,19 +427,92 @@ class Services:
 
         return internet_search(self)
 
-    def query_service(self, identity: Identity | None = None, report: Report = unreported) -> KnowledgeQuery:
-        """Questions of this identity, or of the one that the installation is configured for. Answers are reported."""
+    telemetry: TelemetryStores | None = None
+    """Logs, metrics and traces of running systems; None where there are none to ask."""
+
+    @cached_property
+    def telemetry_rules(self) -> TelemetryRules:
+        """What may be asked of them. Raises `KnowledgeConfigError`."""
+        from opx.operations.telemetry.rules import read_telemetry
+
+        path = self.settings.knowledge_file
+        return read_telemetry(Path(path) if path else None)
+
+    @cached_property
+    def tool_grants(self) -> ToolGrants:
+        """Which agent may use which tools. Raises `KnowledgeConfigError`."""
+        from opx.tools.grants import read_grants
+
+        path = self.settings.knowledge_file
+        return read_grants(Path(path) if path else None)
+
+    def query_service(
+        self, identity: Identity | None = None, report: Report = unreported, *, recorded: bool = True
+    ) -> KnowledgeQuery:
+        """Questions of this identity, or of the one that the installation is configured for. Answers are reported, and
+        `recorded` in the audit log and among the gaps, as the settings say."""
+        from opx.operations.remembered_vectors import RememberedVectors
+
         asked = identity or Identity(self.settings.client_id, self.settings.project_id)
         with counted_as_unavailable(report):
             reader = self.projects.reader(asked)
+        embedder = RememberedVectors(self.query_embedder) if self.query_embedder else None
         return MeasuredQuery(
             index=self.search_engine,
-            embedder=self.query_embedder,
+            embedder=embedder,
             knowledge=self.knowledge,
             reader=reader,
             report=report,
+            rules=self.search_rules,
+            reranker=self._rerank_stage,
             internet=self._ask_internet,
+            expander=Expander(partial(self._chunks_for, asked)),
+            baselines=self._baseline_of,
+            observers=self.records.observers(reader, embedder, report) if recorded else (),
         )
+
+    @cached_property
+    def search_rules(self) -> SearchRules:
+        """How this installation searches where a question doesn't say it."""
+        settings = self.settings
+        return SearchRules(settings.search_legs, Fusion(settings.fusion) if settings.fusion else None, settings.reranker != "off")
+
+    @property
+    def _rerank_stage(self) -> RerankStage | None:
+        reranker = self.reranker
+        return RerankStage(reranker, self.settings.rerank_seconds) if reranker else None
+
+    def _chunks_for(self, identity: Identity, document_id: str) -> Iterator[DocumentChunk]:
+        from opx.local_reading import LocalReading
+
+        return LocalReading(self, identity).chunks(document_id)
+
+    def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
+        return self.baselines.get(reader, node, metric, time_window)
+
+    def research_service(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
+        """Research for this identity, or for the one that the installation is configured for, as its questions are."""
+        from opx.operations.turns import in_turns
+        from opx.retrieval.research.researcher import Researcher
+
+        query = self.query_service(identity, in_turns(report))
+        return Researcher(query, self.research_planner, seconds=self.settings.research_seconds)
+
+    @cached_property
+    def research_planner(self) -> Planner:
+        """What decides which searches a research does."""
+        from opx.retrieval.research.model_planner import ChatPlanner
+        from opx.retrieval.research.rules import RulePlanner
+
+        chat = self.chat if self.settings.research_planner != "rules" else None
+        return ChatPlanner(chat) if chat else RulePlanner()
+
+    @cached_property
+    def records(self) -> QuestionRecords:
+        """What is kept of questions."""
+        from opx.operations.records import QuestionRecords
+
+        return QuestionRecords(self)
 
     def _ask_internet(self, query: str, max_results: int) -> Answer:
         """A mistake in the section `internet` is a note to an agent, not an error."""

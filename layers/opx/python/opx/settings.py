@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from opx.domain.queries import Fusion
 from opx.errors import InvalidInputError
 
 ENV_PREFIX = "OPX_"
@@ -16,6 +17,14 @@ MIN_CHUNK_TOKENS = 8
 MANAGED_ENGINE = "bedrock_knowledge_base"
 SEARCH_ENGINES = ("own", MANAGED_ENGINE)
 OCR_CHOICES = ("auto", "off", "tesseract", "textract")
+RERANKERS = ("local", "bedrock", "chat", "off")
+_SEARCHING: dict[str, tuple[str, ...]] = {
+    "search_legs": ("both", "vector", "lexical"),
+    "fusion": ("", *Fusion),
+    "reranker": RERANKERS,
+    "research_planner": ("auto", "rules", "chat"),
+}
+"""What can be chosen about searching."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,12 @@ class Settings:
     model is `chat_model` of Bedrock, or of the service at `chat_url` that understands OpenAI's Chat Completions, with the
     key in the secret named by `chat_secret`. `research_planner` is `rules`, `chat`, or `auto` for the language model
     where there is one; research takes `research_seconds` at most. `context_model`, on the same service as `chat_model`,
-    writes a sentence of context for each chunk as it is taken in; empty, nothing is written.
+    writes a sentence of context for each chunk as it is taken in; empty, nothing is written. Rerankers and the language
+    model are asked `model_calls_per_minute` times by a process, 0 never; contexts have limits of their own.
+
+    `audit_days` is how long it is kept who asked when and which documents were returned; `gap_days` how long a question
+    without a good answer is, after it was asked last. 0: neither is recorded, and without the former no answer has a
+    receipt.
     """
 
     backend: str = "embedded"
@@ -100,8 +114,11 @@ class Settings:
     chat_url: str = ""
     chat_secret: str = ""
     context_model: str = ""
+    model_calls_per_minute: int = 60
     research_planner: str = "auto"
     research_seconds: float = 20.0
+    audit_days: int = 365
+    gap_days: int = 365
     log_level: str = "INFO"
     api_url: str = ""
     api_token: str = field(default="", repr=False)
@@ -118,6 +135,8 @@ class Settings:
             )
         self._check_search_engine()
         self._check_reading()
+        self._check_searching()
+        self._check_models()
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, int | float) and not value >= 0:
@@ -143,6 +162,24 @@ class Settings:
             raise InvalidInputError("OPX_OCR=textract needs OPX_BACKEND=aws; install tesseract instead")
         if self.vision_model and not self.vision_url and self.backend != "aws":
             raise InvalidInputError("OPX_VISION_MODEL needs OPX_VISION_URL, the address of the service that has it")
+
+    def _check_searching(self) -> None:
+        for name, allowed in _SEARCHING.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                choices = " or ".join(repr(str(choice)) for choice in allowed)
+                raise InvalidInputError(f"{env_name(name)} must be {choices}, not {value!r}")
+
+    def _check_models(self) -> None:
+        """Models that are chosen must be known, and there must be a service that has them."""
+        if self.reranker == "bedrock" and not (self.rerank_model and self.backend == "aws"):
+            raise InvalidInputError("OPX_RERANKER=bedrock needs OPX_BACKEND=aws and OPX_RERANK_MODEL")
+        for name in ("reranker", "research_planner"):
+            if getattr(self, name) == "chat" and not self.chat_model:
+                raise InvalidInputError(f"{env_name(name)}=chat needs OPX_CHAT_MODEL")
+        for name in ("chat_model", "context_model"):
+            if getattr(self, name) and not self.chat_url and self.backend != "aws":
+                raise InvalidInputError(f"{env_name(name)} needs OPX_CHAT_URL, the address of the service that has it")
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], **overrides: object) -> Settings:

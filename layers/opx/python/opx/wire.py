@@ -16,6 +16,7 @@ from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, Know
 from opx.domain.knowledge import Category, KnowledgeModel, Retention, Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.remarks import Remark
+from opx.domain.research import Finding, ResearchReport, Step, StepKind, Stopped
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
@@ -81,6 +82,29 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer:
         notes=tuple(data["notes"]),
         best_rejected=_result(nearest) if nearest else None,
         timings_ms=dict(data.get("timingsMs", {})),
+        receipt_id=data.get("receiptId", ""),
+        receipt=data.get("receipt"),
+    )
+
+
+def research_to_json(report: ResearchReport) -> Json:
+    """`ResearchReport.to_json`."""
+    return report.to_json()
+
+
+@_reader
+def research_from_json(data: Mapping[str, Any]) -> ResearchReport:
+    """The report that `research_to_json` was given, its numbers as exact as the JSON has them."""
+    return ResearchReport(
+        topic=data["topic"],
+        searches_performed=int(data["searchesPerformed"]),
+        findings=tuple(Finding(_result(finding), tuple(finding["foundBy"])) for finding in data["findings"]),
+        trace=tuple(_from_fields(Step, {**step, "kind": StepKind(step["kind"])}) for step in data["trace"]),
+        gaps=tuple(data["gaps"]),
+        notes=tuple(data["notes"]),
+        partial=bool(data["partial"]),
+        stopped_because=Stopped(data["stoppedBecause"]),
+        planner=data["planner"],
     )
 
 

@@ -10,28 +10,20 @@ import json
 from typing import Any
 
 from opx.adapters.image_prompts import INSTRUCTIONS, MAX_TOKENS, description, question
+from opx.adapters.openai_http import PASSING, REFUSING_CALLER, ChatCompletions
 from opx.adapters.remote.connections import Connections
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
-
-_PASSING = (408, 409, 429)
-_REFUSING_CALLER = (401, 403, 404)
 
 
 class OpenAiImageDescriber:
     """Asks `model` at `url` (`https://host/v1`), with a key if the service wants one. Thread-safe."""
 
     def __init__(self, url: str, model: str, key: str, connections: Connections) -> None:
-        self._url = url.rstrip("/") + "/chat/completions"
+        self._completions = ChatCompletions(url, lambda: key, connections)
         self._model = model
-        self._key = key
-        self._connections = connections
 
     def describe(self, image: bytes, *, media_type: str, hint: str = "") -> str:
-        body = json.dumps(self._request(image, media_type, hint)).encode()
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        reply = self._connections.request("POST", self._url, headers, body)
+        reply = self._completions.post(self._request(image, media_type, hint))
         if reply.status != 200:
             raise self._refused(reply.status)
         return description(self._text(reply.data))
@@ -43,11 +35,11 @@ class OpenAiImageDescriber:
         return {"model": self._model, "messages": messages, "max_tokens": MAX_TOKENS}
 
     def _refused(self, status: int) -> Exception:
-        told = f"the model {self._model} at {self._url} answered with status {status}"
-        if status in _REFUSING_CALLER:
+        told = f"the model {self._model} at {self._completions.url} answered with status {status}"
+        if status in REFUSING_CALLER:
             hint = "check OPX_VISION_URL, OPX_VISION_MODEL and the secret that OPX_VISION_SECRET names"
             return StoreUnavailableError(f"{told}; {hint}")
-        if status >= 500 or status in _PASSING:
+        if status >= 500 or status in PASSING:
             return StoreUnavailableError(told)
         return UnparsableDocumentError(f"{told} to a picture")
 
@@ -55,4 +47,4 @@ class OpenAiImageDescriber:
         try:
             return str(json.loads(data)["choices"][0]["message"]["content"] or "")
         except (ValueError, KeyError, IndexError, TypeError) as exc:
-            raise StoreUnavailableError(f"{self._url} gave an answer of an unknown form: {exc!r}") from exc
+            raise StoreUnavailableError(f"{self._completions.url} gave an answer of an unknown form: {exc!r}") from exc

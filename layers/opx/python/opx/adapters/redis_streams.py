@@ -15,7 +15,7 @@ from redis.retry import Retry
 
 from opx.domain.streams import StreamDefinition, StreamKind
 from opx.errors import SecretNotFoundError, StoreUnavailableError
-from opx.streams.taking import StreamRecord, StreamTaker
+from opx.streams.taking import RecordTaker, StreamRecord
 
 GROUP = "opx-knowledge"
 BATCH = 100
@@ -40,7 +40,7 @@ class RedisStreamFeed:
     def __init__(
         self,
         definition: StreamDefinition,
-        take: StreamTaker,
+        take: RecordTaker,
         *,
         password: Callable[[], str] = lambda: "",
         abandoned_ms: int = ABANDONED_MS,

@@ -16,6 +16,7 @@ Json = dict[str, Any]
 MAX_NESTING = 32
 """Objects and lists within each other in a field that may have any; what reads them goes a call deeper for each."""
 
+_NUMBER = re.compile(r"-?[0-9]{1,310}(\.[0-9]{1,310})?([eE][-+]?[0-9]{1,3})?")
 _QUOTED_CHARACTERS = 60
 
 
@@ -87,6 +88,8 @@ class Field:
     def _from_text(self, text: str) -> object:
         if self.kind is Kind.FLAG:
             return {"true": True, "false": False}.get(text, text)
+        if self.kind is Kind.NUMBER and _NUMBER.fullmatch(text):
+            return float(text)
         if self.kind is Kind.WHOLE and re.fullmatch(r"-?[0-9]{1,15}", text):
             return int(text)
         return text

@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -28,6 +28,7 @@ PROJECT_CLAIMS = ("opx_project_id", "custom:opxProjectId")
 """Either spelling: user pools of Cognito put `custom:` before the names of attributes."""
 
 _SCOPE_CLAIMS = ("scope", "scp")
+_SUBJECT_CLAIMS = ("sub", "client_id")
 _MAX_PARAMETERS = 1000
 _NESTED = "the body is nested too deeply"
 
@@ -146,7 +147,7 @@ def caller_of(event: Mapping[str, Any], configured: Identity) -> Caller:
     token, role = found.get("jwt"), found.get("iam")
     if isinstance(token, Mapping) == isinstance(role, Mapping):
         raise ForbiddenError("the request was not authorised")
-    caller = _token_caller(token) if isinstance(token, Mapping) else Caller(configured)
+    caller = _token_caller(token) if isinstance(token, Mapping) else Caller(_role_identity(role, configured))
     try:
         reader_of(caller.identity)
     except InvalidScopeError as exc:
@@ -158,10 +159,16 @@ def _token_caller(token: Mapping[str, Any]) -> Caller:
     claims = token.get("claims")
     if not isinstance(claims, Mapping):
         raise ForbiddenError("the token has no claims")
-    identity = Identity(_claim(claims, CLIENT_CLAIMS), _claim(claims, PROJECT_CLAIMS))
+    principal = next((claims[name] for name in _SUBJECT_CLAIMS if isinstance(claims.get(name), str)), "")
+    identity = Identity(_claim(claims, CLIENT_CLAIMS), _claim(claims, PROJECT_CLAIMS), principal)
     texts = [claims[name] for name in _SCOPE_CLAIMS if isinstance(claims.get(name), str)]
     # A claim that is a list arrives as a text in brackets.
     return Caller(identity, frozenset(scope for text in texts for scope in text.strip("[]").replace(",", " ").split()))
+
+
+def _role_identity(role: object, configured: Identity) -> Identity:
+    arn = role.get("userArn") if isinstance(role, Mapping) else ""
+    return replace(configured, principal=arn if isinstance(arn, str) else "")
 
 
 def _claim(claims: Mapping[str, Any], names: tuple[str, ...]) -> str:

@@ -7,14 +7,17 @@ from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from opx import wire
+from opx.api.baselines import BaselineReading
 from opx.api.calls import Call
 from opx.api.fields import Json
 from opx.api.http_events import Caller
 from opx.api.pages import fitting_page, taken
+from opx.api.research import ResearchReading
 from opx.domain.knowledge import Tier
-from opx.domain.queries import QueryConfig, SearchMode
-from opx.domain.results import RetrievalResult
+from opx.domain.queries import Expand, QueryConfig, SearchMode
+from opx.domain.results import Answer, RetrievalResult
 from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.gaps.listing import GapView
 from opx.operations.metrics import Report
 
 if TYPE_CHECKING:
@@ -26,12 +29,14 @@ KEYS_A_PAGE = 5000
 _CHUNKS_A_PAGE = 10_000
 
 
-class ReadingApi:
+class ReadingApi(BaselineReading, ResearchReading):
     """Answers, documents and what became of them, as far as the caller may see them. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:
         self._base = LocalKnowledgeBase(services, caller.identity)
+        self._is_operator = not caller.identity.client_id
         self._ask = partial(services.query_service, caller.identity, report)
+        self._researcher = partial(services.research_service, caller.identity, report)
 
     def search(self, call: Call) -> Json:
         asked = call.query
@@ -43,14 +48,20 @@ class ReadingApi:
             max_results=asked["limit"],
             mode=SearchMode(asked["thoroughness"]),
             include_internet=Tier.INTERNET in tiers,  # who names the tier wants it searched
+            services=asked.get("service", ()),
+            updated_from=asked.get("updatedFrom", ""),
+            updated_before=asked.get("updatedBefore", ""),
+            expand=Expand(asked["expand"]),
+            plain=asked["plain"],
         )
         answer = self._ask().answer(asked["q"], config)
         results = [{**result.to_json(), **_flat(result)} for result in answer.results]
-        return {**wire.answer_to_json(answer), "results": results}
+        return {**wire.answer_to_json(answer), "results": results, **_receipt(answer, wanted=asked["receipt"])}
 
     def query(self, call: Call) -> Json:
         config = wire.config_from_json(call.body.get("config", {}))
-        return wire.answer_to_json(self._ask().answer(call.body["query"], config))
+        answer = self._ask().answer(call.body["query"], config)
+        return {**wire.answer_to_json(answer), **_receipt(answer, wanted=call.body["receipt"])}
 
     def documents(self, call: Call) -> Json:
         asked = call.query
@@ -92,11 +103,34 @@ class ReadingApi:
         )
         return {"failures": items, **_next(following)}
 
+    def audit(self, call: Call) -> Json:
+        asked = call.query
+        records = self._base.audit_records(
+            who=asked.get("who", ""),
+            since=asked.get("since", ""),
+            document=asked.get("documentId", ""),
+            limit=asked["limit"],
+            every_scope=self._is_operator,
+        )
+        return {"records": [record.to_json() for record in records]}
+
+    def gaps(self, call: Call) -> Json:
+        asked = call.query
+        found = self._base.gaps(
+            service=asked.get("service", ""), owner=asked.get("owner", ""), settled=asked["settled"]
+        )
+        shown, more = taken(found, GapView.to_json, len(found))
+        return {"gaps": shown, "more": more, "dropped": self._base.dropped_gaps()}
+
     def objects(self, call: Call) -> Json:
         after = call.query.get("after", "")
         keys = dropwhile(lambda key: key <= after, self._base.stored_under(call.query["under"]))
         found, more = taken(keys, str, KEYS_A_PAGE)
         return {"objectKeys": found, **_next(found[-1] if more else "")}
+
+
+def _receipt(answer: Answer, *, wanted: bool) -> Json:
+    return {"receipt": dict(answer.receipt)} if wanted and answer.receipt else {}
 
 
 def _flat(result: RetrievalResult) -> Json:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opx.api.declarations import AFTER, MAX_KEY_CHARACTERS, Function, Route, text_field
+from opx.api.declarations import AFTER, MAX_KEY_CHARACTERS, Function, Route, TokenScope, text_field
 from opx.api.fields import Field, Kind
 from opx.domain.knowledge import Tier
-from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, Fusion, SearchMode
+from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, Expand, Fusion, SearchMode
 from opx.knowledge_base import MAX_PAGE
 
 DEFAULT_RESULTS = 5
 MAX_SEARCH_RESULTS = 20
+MAX_RECORDS = 1000
+"""Of the audit log in one reply."""
 
 _CATEGORY = "A category, or the beginning of one's path."
 _TAG = "A tag: a document has at least one of those given."
+_SERVICE = "A service: a document is about at least one of those given."
+_FROM = "Only what was last updated on this day, such as 2026-03-31, or later."
+_BEFORE = "Only what was last updated before this day."
+_EXPAND = "What of its document comes with each passage: nothing, the rest of its section, or all of it."
+_PLAIN = "Search for all of the question as words; without it, it may hold operators, such as tag:kafka."
 
 
 def _several(name: str, about: str, choices: Sequence[str] = ()) -> Field:
@@ -36,12 +43,18 @@ CONFIG_FIELDS = (
     _several("tags", _TAG),
     text_field("documentId", "Search within this document."),
     text_field("language", "Only documents in this language, such as en."),
+    _several("services", _SERVICE),
+    text_field("updatedFrom", _FROM),
+    text_field("updatedBefore", _BEFORE),
+    text_field("expand", _EXPAND, choices=tuple(Expand)),
+    Field("plain", Kind.FLAG, _PLAIN),
     text_field("mode", "How much work the question is worth.", choices=tuple(SearchMode)),
     text_field("fusion", "How words and meaning are put together.", choices=tuple(Fusion)),
     Field("maxChunksPerDocument", Kind.WHOLE, "Results of one document at most.", minimum=1, maximum=MAX_RESULTS),
 )
 """`QueryConfig` in JSON's names; its defaults are those of the library."""
 
+_RECEIPT = "Also give a receipt: with it the question can be asked again, and the answers compared."
 _QUESTION = f"The question; of a longer one than {MAX_QUERY_CHARACTERS:,} characters the beginning is read."
 _MAX_QUESTION = 100_000
 
@@ -66,6 +79,12 @@ READING = (
             _several("category", _CATEGORY),
             _several("tag", _TAG),
             _several("tier", "A tier of trust.", [*Tier]),
+            _several("service", _SERVICE),
+            text_field("updatedFrom", _FROM),
+            text_field("updatedBefore", _BEFORE),
+            text_field("expand", _EXPAND, choices=tuple(Expand), default="none"),
+            Field("plain", Kind.FLAG, _PLAIN, default=False),
+            Field("receipt", Kind.FLAG, _RECEIPT, default=False),
         ),
     ),
     Route(
@@ -77,6 +96,7 @@ READING = (
         body=(
             text_field("query", _QUESTION, _MAX_QUESTION, required=True, minimum=1),
             Field("config", Kind.OBJECT, "How to answer; what is left out has its default.", fields=CONFIG_FIELDS),
+            Field("receipt", Kind.FLAG, _RECEIPT, default=False),
         ),
     ),
     Route(
@@ -131,6 +151,33 @@ READING = (
         query=(
             Field("limit", Kind.WHOLE, "How many at most.", default=MAX_PAGE, minimum=1, maximum=MAX_PAGE),
             AFTER,
+        ),
+    ),
+    Route(
+        name="audit",
+        method="GET",
+        path="/audit",
+        function=Function.RETRIEVE,
+        about="Who asked when and which documents were returned, the newest first: in the caller's own scope, and for "
+        "a caller of no client in all.",
+        query=(
+            text_field("who", "A part of the name of a scope or of who asked.", 256),
+            text_field("since", "A day or time, or the beginning of one, such as 2026-03-31."),
+            text_field("documentId", "Where this document was returned; the beginning of its id is enough."),
+            Field("limit", Kind.WHOLE, "How many at most.", default=100, minimum=1, maximum=MAX_RECORDS),
+        ),
+        scopes=(TokenScope.ADMIN,),
+    ),
+    Route(
+        name="gaps",
+        method="GET",
+        path="/gaps",
+        function=Function.RETRIEVE,
+        about="Questions of the caller's own scope that have no good answer, those that matter most first.",
+        query=(
+            text_field("service", "Questions about this service."),
+            text_field("owner", "What this owner is to see to, or `nobody`."),
+            Field("settled", Kind.FLAG, "Also closed and ignored ones.", default=False),
         ),
     ),
     Route(

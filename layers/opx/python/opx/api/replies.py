@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opx.api.fields import Json
-from opx.tools.schemas import DOCUMENT as DOCUMENT_FOR_AGENTS
+from opx.tools.answer_schemas import DOCUMENT as DOCUMENT_FOR_AGENTS
 
 _TEXT: Json = {"type": "string"}
 _COUNT: Json = {"type": "integer", "minimum": 0}
@@ -88,6 +88,66 @@ _SOURCE = _object(
     optional=("health",),
 )
 
+_OR_NOTHING: Json = {"type": ["number", "null"]}
+_DISTRIBUTION: Json = {
+    "count": _COUNT,
+    "mean": _NUMBER,
+    "stddev": {**_NUMBER, "description": "Of a sample (n - 1)."},
+    **dict.fromkeys(("minimum", "maximum", "p01", "p10", "p50", "p90", "p95", "p99"), _OR_NOTHING),
+}
+_BASELINE = _object(
+    {
+        "node": _TEXT,
+        "metric": _TEXT,
+        "timeWindow": _TEXT,
+        **_DISTRIBUTION,
+        "byHour": {
+            **_list(_object({"hour": {**_COUNT, "description": "0-23, UTC."}, **_DISTRIBUTION})),
+            "description": "The same by hour of the day, for hours that have values.",
+        },
+        "days": {**_COUNT, "description": "Days that have values."},
+        "lastSeen": {**_TEXT, "description": "When the newest value was measured, empty for never."},
+        "unit": _TEXT,
+        "notes": {**_list(_TEXT), "description": "What the numbers lack."},
+    }
+)
+_VERDICT = _object(
+    {
+        "anomalous": _FLAG,
+        "reason": _TEXT,
+        "score": {**_OR_NOTHING, "description": "The modified z-score, from -100 to 100."},
+        "percentile": _OR_NOTHING,
+        "low": {**_OR_NOTHING, "description": "What would still be ordinary, from here"},
+        "high": {**_OR_NOTHING, "description": "to here."},
+    }
+)
+
+_FINDING = _object(
+    {
+        **{name: schema for name, schema in _RESULT["properties"].items() if name != "relevance"},
+        "title": _TEXT,
+        "documentId": _TEXT,
+        "confidence": _NUMBER,
+        "foundBy": {**_list(_TEXT), "description": "The searches that found it."},
+    }
+)
+
+_STEP = _object(
+    {
+        "iteration": _COUNT,
+        "kind": {**_TEXT, "enum": ["plan", "search"]},
+        "text": {**_TEXT, "description": "What was searched for, or the planner's name."},
+        "why": _TEXT,
+        "results": _COUNT,
+        "new": {**_COUNT, "description": "Results that no earlier search had, or searches that were done."},
+        "bestConfidence": _NUMBER,
+        "milliseconds": _NUMBER,
+        "error": {**_TEXT, "description": "What went wrong, empty if nothing did."},
+        "receiptId": _TEXT,
+    },
+    optional=("receiptId",),
+)
+
 SCHEMAS: Json = {
     "Answer": _object(
         {
@@ -97,8 +157,10 @@ SCHEMAS: Json = {
             "partial": {**_FLAG, "description": "True if something could not be searched."},
             "notes": {**_list(_TEXT), "description": "What the answer lacks, and why."},
             "timingsMs": {"type": "object", "additionalProperties": _NUMBER},
+            "receiptId": {**_TEXT, "description": "The record of this answer in the audit log."},
+            "receipt": {**_OPEN, "description": "Where it was asked for: what can be kept as evidence and replayed."},
         },
-        optional=("nearest",),
+        optional=("nearest", "receiptId", "receipt"),
     ),
     "Result": _RESULT,
     "Document": _object(
@@ -166,7 +228,64 @@ SCHEMAS: Json = {
         {"groupId": _TEXT, "visible": {**_list(_TEXT), "description": "The scopes whose documents it sees."}}
     ),
     "Source": _SOURCE,
+    "AuditRecord": _object(
+        {
+            "receiptId": _TEXT,
+            "who": {**_TEXT, "description": "The scope that asked."},
+            "principal": {**_TEXT, "description": "Who or what of it asked, empty if that is not known."},
+            "askedAt": _TEXT,
+            "queryHash": {**_TEXT, "description": "Of the question, with a key of this installation."},
+            "configHash": _TEXT,
+            "mode": _TEXT,
+            "corpusVersion": _TEXT,
+            "documents": _list(_object({"documentId": _TEXT, "chunkId": _TEXT, "confidence": _NUMBER})),
+            "documentsInAll": {**_COUNT, "description": "How many results there were; the first are named."},
+            "nearest": {**_TEXT, "description": "The document that was shown as the nearest, without an answer."},
+            "answerHash": _TEXT,
+            "partial": _FLAG,
+            "tookMs": _COUNT,
+        }
+    ),
+    "Gap": _object(
+        {
+            "gapId": _TEXT,
+            "scope": _TEXT,
+            "status": {**_TEXT, "enum": ["open", "closed", "ignored"]},
+            "question": {**_TEXT, "description": "The first wording, without secrets."},
+            "examples": _list(_TEXT),
+            "count": _COUNT,
+            "callers": {**_COUNT, "description": "How many different ones asked; 20 stands for more, too."},
+            "firstAskedAt": _TEXT,
+            "lastAskedAt": _TEXT,
+            "services": _list(_TEXT),
+            "categories": _list(_TEXT),
+            "owner": _TEXT,
+            "nearestId": _TEXT,
+            "nearestTitle": _TEXT,
+            "nearestCategory": _TEXT,
+            "nearestConfidence": _NUMBER,
+            "because": _TEXT,
+            "closedBy": {**_TEXT, "description": "The document that answers it."},
+            "closedByTitle": _TEXT,
+            "closedAt": _TEXT,
+        }
+    ),
+    "Baseline": _BASELINE,
+    "Verdict": _VERDICT,
     "SignedPut": _PUT,
+    "Research": _object(
+        {
+            "topic": _TEXT,
+            "searchesPerformed": _COUNT,
+            "findings": {**_list(_FINDING), "description": "First the best one for each part of the topic."},
+            "gaps": {**_list(_TEXT), "description": "Parts of the topic for which nothing good was found."},
+            "notes": {**_list(_TEXT), "description": "What went wrong, and what was left out."},
+            "partial": {**_FLAG, "description": "True if something could not be searched or shown."},
+            "stoppedBecause": {**_TEXT, "enum": ["enough", "nothing_left", "iterations", "time", "unavailable"]},
+            "planner": {**_TEXT, "description": "What decided what to search for."},
+            "trace": _list(_STEP),
+        }
+    ),
     "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT})}),
 }
 
@@ -205,6 +324,14 @@ REPLIES: dict[str, Json] = {
         }
     ),
     "failures": _page("failures", _named("Failure")),
+    "audit": _object({"records": _list(_named("AuditRecord"))}),
+    "gaps": _object(
+        {
+            "gaps": _list(_named("Gap")),
+            "more": {**_FLAG, "description": "True if there are more than one reply holds."},
+            "dropped": {**_COUNT, "description": "How many had to make room for others."},
+        }
+    ),
     "objects": _page("objectKeys", _TEXT),
     "ingest": _object(
         {
@@ -237,7 +364,17 @@ REPLIES: dict[str, Json] = {
     "remove_source": _object({"removed": _TEXT}),
     "pull_source": _object({"sourceId": _TEXT}),
     "source_health": _named("Source"),
+    "baseline": _object({"baseline": _named("Baseline"), "verdict": _named("Verdict")}, optional=("verdict",)),
+    "baseline_series": _page("series", _object({"node": _TEXT, "metric": _TEXT, "unit": _TEXT, "lastSeen": _TEXT})),
+    "add_values": _object(
+        {
+            "added": _COUNT,
+            "repeated": {**_COUNT, "description": "Values that had been counted before."},
+            "refused": _list(_object({"index": _COUNT, "reason": _TEXT})),
+        }
+    ),
     "crawl": _object({"sourceId": _TEXT}),
+    "research": _named("Research"),
     "project": _named("Project"),
     "assign_project": _named("Project"),
 }

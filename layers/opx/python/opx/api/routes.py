@@ -4,12 +4,14 @@ routes of API Gateway, the check of a request, and the OpenAPI document.
 
 from __future__ import annotations
 
+from opx.api.baseline_routes import BASELINES
 from opx.api.declarations import Function, Route, TokenScope
 from opx.api.reading_routes import READING
+from opx.api.research_routes import RESEARCH
 from opx.api.source_routes import SOURCES
 from opx.api.writing_routes import WRITING
 
 __all__ = ["READING", "ROUTES", "WRITING", "Function", "Route", "TokenScope"]
 
-ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES)}
+ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH)}
 """By their keys, as API Gateway names them."""

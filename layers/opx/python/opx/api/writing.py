@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opx import wire
+from opx.api.baselines import BaselineWriting
 from opx.api.calls import Call
 from opx.api.fields import Json, RequestError
 from opx.api.http_events import Caller
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class WritingApi(SourceOperations):
+class WritingApi(SourceOperations, BaselineWriting):
     """Documents in and out of the caller's scope, and projects into groups. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:  # noqa: ARG002 - as all operations

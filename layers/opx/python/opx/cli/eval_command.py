@@ -3,99 +3,142 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from opx.cli import eval_output as output
+from opx.cli.eval_compare import FLOOR, READABLE, compare_command, comparison, show_comparison, show_losers
 from opx.cli.target import is_remote
-from opx.domain.ids import stable_hash
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 
-Figures = dict[str, dict[str, dict[str, float]]]
+if TYPE_CHECKING:
+    from opx.evaluation.datasets import Dataset
+    from opx.evaluation.runs import Run
+
+WRITABLE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("eval")
+class RunByDefault(click.Group):
+    """`opx eval DATASET` is `opx eval run DATASET`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = bool(args) and args[0] in self.commands
+        return super().parse_args(ctx, args if known else ["run", *args])
+
+
+@click.group("eval", cls=RunByDefault)
+def eval_command() -> None:
+    """Measure how well a labelled set of questions is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be done with a run."""
+
+    as_json: bool
+    floor: float
+    losers: int
+    against: Path | None
+    save: Path | None
+    html: Path | None
+
+
+@eval_command.command("run")
 @click.argument("dataset", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--mode", type=click.Choice(["fast", "balanced"]), default="balanced", show_default=True)
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(["fast", "balanced", "thorough"]),
+    help="May be repeated.  [default: all]",
+)
+@click.option("--split", default="", help="Ask only the questions whose metadata have this split.")
+@FLOOR
+@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show so many of the questions that went worst.")
+@click.option("--against", type=READABLE, help="Compare with a saved run; losers are then those that lost most.")
+@click.option("--save", type=WRITABLE, help="Keep the run in this file, to compare with.")
+@click.option("--html", type=WRITABLE, help="Write a report with drawings to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.pass_context
-def eval_command(context: click.Context, dataset: Path, mode: str, as_json: bool) -> None:
-    """Measure retrieval on DATASET, a folder in BEIR form.
+def run_command(context: click.Context, /, dataset: Path, modes: tuple[str, ...], split: str, **wanted: Any) -> None:
+    """Measure answers to DATASET, a folder in BEIR form.
 
-    The folder has corpus.jsonl (_id, title, text), queries.jsonl (_id, text, metadata.kind) and qrels/test.tsv. Its
-    corpus goes through the same pipeline as any document, into an index of its own under the home folder, which is
-    reused while the corpus stays the same. Prints nDCG@10, recall@5, hit rate@5 and MRR by kind of question, for each
-    leg alone and for each way of fusing them.
+    The folder has queries.jsonl (_id, text, metadata.kind), qrels/test.tsv, and its corpus: corpus.jsonl (_id, title,
+    text) or a folder `documents`. The corpus goes through the same pipeline as any document, into an index of its own
+    under the home folder, which is reused while the corpus stays the same. Prints nDCG@10, recall@5, hit rate@5 and MRR by
+    kind of question, for each mode, each leg and each way of fusing them; what a floor of confidence refuses; and times.
+
+    `opx eval compare FIRST SECOND` compares two saved runs.
     """
-    from opx.bootstrap import bootstrap
-    from opx.domain.queries import SearchMode
     from opx.evaluation.datasets import load_dataset
-    from opx.evaluation.runner import Evaluation
 
     given = context.find_object(Settings) or Settings()
     if is_remote(given):
         raise InvalidInputError("eval measures on this machine: leave --profile and --api out")
     loaded = load_dataset(dataset)
-    settings = evaluation_settings(given, dataset)
-    with bootstrap(settings) as services, _progress() as progress:
-        evaluation = Evaluation(services, loaded, progress)
-        ingested = evaluation.ingest()
-        figures = evaluation.measure(SearchMode(mode))
-    if as_json:
-        click.echo(json.dumps({"ingest": ingested.to_json(), "mode": mode, "figures": figures}, indent=2))
-        return
-    click.echo(f"ingest: {json.dumps(ingested.to_json())}\n")
-    for line in table_lines(figures):
-        click.echo(line)
+    run = _asked(evaluation_settings(given, dataset), loaded.of_split(split) if split else loaded, modes)
+    _show(run, Wanted(**wanted))
+
+
+eval_command.add_command(compare_command)
 
 
 def evaluation_settings(settings: Settings, dataset: Path) -> Settings:
     """Settings with a home for this state of the dataset's corpus, below the ordinary home."""
-    corpus = dataset / "corpus.jsonl"
-    name = f"{dataset.name}-{stable_hash(corpus.read_bytes().hex())[:8]}"
+    from opx.evaluation.datasets import load_dataset
+
+    name = f"{dataset.resolve().name}-{load_dataset(dataset).corpus_fingerprint()[:8]}"
     return replace(settings, home=str(settings.home_path / "eval" / name), client_id="", project_id="")
 
 
-def table_lines(figures: Figures) -> Iterator[str]:
-    """A plain table: one block a measure, one row a system, one column a kind."""
-    kinds = list(next(iter(figures.values())))
-    measures = [name for name in next(iter(figures.values()))[kinds[0]] if name != "questions"]
-    counts = next(iter(figures.values()))
-    titles = [f"{kind} ({int(counts[kind]['questions'])})" for kind in kinds]
-    head = "".join(f"{title:>16}" for title in titles)
-    for measure in measures:
-        yield f"{measure:<24}{head}"
-        for system, by_kind in figures.items():
-            yield f"  {system:<22}" + "".join(f"{by_kind[kind][measure]:>16.4f}" for kind in kinds)
-        yield ""
+def _asked(settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
+    from opx.bootstrap import bootstrap
+    from opx.domain.queries import SearchMode
+    from opx.evaluation.asking import MODES, ask_all
+    from opx.evaluation.runner import Evaluation
+
+    with bootstrap(settings) as services, output.progress_shown() as progress:
+        evaluation = Evaluation(services, dataset, progress)
+        ingested = evaluation.ingest()
+        run = ask_all(evaluation, [SearchMode(mode) for mode in dict.fromkeys(modes)] or MODES)
+    return replace(run, ingest=ingested.to_json())
 
 
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A bar on a terminal, a line every tenth elsewhere; both on stderr."""
-    if not sys.stderr.isatty():
-        yield _plain_progress
+def _show(run: Run, wanted: Wanted) -> None:
+    from opx.evaluation.report import write_report
+    from opx.evaluation.runs import load_run, save_run
+    from opx.evaluation.summary import summary
+
+    before = load_run(wanted.against) if wanted.against else None
+    if wanted.save:
+        save_run(run, wanted.save)
+    if wanted.html:
+        write_report(run, wanted.html, wanted.floor, before)
+    if wanted.as_json:
+        compared = {"against": comparison(before, run, (), wanted.floor)} if before else {}
+        click.echo(json.dumps({**summary(run, wanted.floor), **compared}, indent=2))
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, Any] = {}
-
-        def show(phase: str, done: int, total: int) -> None:
-            if phase not in tasks:
-                tasks[phase] = bars.add_task(phase, total=total)
-            bars.update(tasks[phase], completed=done)
-
-        yield show
+    _echo(_run_lines(run, wanted.floor))
+    if before:
+        show_comparison(before, run, (), wanted.floor, as_json=False)
+    if wanted.losers:
+        show_losers(run, wanted.losers, before)
 
 
-def _plain_progress(phase: str, done: int, total: int) -> None:
-    if done == total or done % max(1, total // 10) == 0:
-        click.echo(f"{phase}: {done}/{total}", err=True)
+def _run_lines(run: Run, floor: float) -> Iterator[str]:
+    from opx.evaluation.figures import quality
+
+    yield f"ingest: {json.dumps(run.ingest)}\n"
+    yield from output.table_lines(quality(run))
+    yield from output.confidence_lines(run, floor)
+    yield from output.latency_lines(run)
+
+
+def _echo(lines: Iterator[str]) -> None:
+    for line in lines:
+        click.echo(line)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import groupby
 
-from opx.text.analyzer import analyze
+from opx.text.analyzer import CJK, analyze
+from opx.text.languages import question_languages
 
 WIDTH = 96
 LINES = 3
@@ -27,8 +29,9 @@ def excerpt(content: str, query: str, *, width: int = WIDTH, lines: int = LINES)
     wrapped = [textwrap.wrap(line, width) for line in clean_lines(content)]
     cleaned = [piece for pieces in wrapped for piece in pieces]
     begins = [part == 0 for pieces in wrapped for part in range(len(pieces))]
-    wanted = set(analyze(query))
-    terms = [wanted.intersection(analyze(line)) for line in cleaned]
+    languages = question_languages(query)
+    wanted = set(analyze(query, languages))
+    terms = [wanted.intersection(analyze(line, languages)) for line in cleaned]
 
     def worth(at: int) -> tuple[int, bool, int]:
         return len(set().union(*terms[at : at + lines])), begins[at], -at
@@ -52,10 +55,22 @@ def _clean(line: str) -> str:
 
 
 def highlighted(line: str, query: str, mark: Callable[[str], str]) -> str:
-    """`line` with the words that share a term with the query passed through `mark`."""
-    wanted = set(analyze(query))
-    return re.sub(r"\S+", lambda word: _marked(word.group(), wanted, mark), line)
+    """`line` with the words that share a term with the query passed through `mark`; of a text without blanks, the parts
+    that the query has, too."""
+    languages = question_languages(query)
+    wanted = set(analyze(query, languages))
+
+    def marked(word: str) -> str:
+        if wanted.isdisjoint(analyze(word, languages)):
+            return word
+        return "".join(_marked_parts(word, wanted, mark)) if CJK.search(word) else mark(word)
+
+    return re.sub(r"\S+", lambda word: marked(word.group()), line)
 
 
-def _marked(word: str, wanted: set[str], mark: Callable[[str], str]) -> str:
-    return mark(word) if wanted.intersection(analyze(word)) else word
+def _marked_parts(word: str, wanted: set[str], mark: Callable[[str], str]) -> Iterator[str]:
+    found = [(at.start(), len(term)) for term in wanted for at in re.finditer(f"(?={re.escape(term)})", word)]
+    covered = {start + offset for start, length in found for offset in range(length)}
+    for inside, part in groupby(range(len(word)), key=covered.__contains__):
+        text = "".join(word[at] for at in part)
+        yield mark(text) if inside else text

@@ -12,6 +12,12 @@ NO_ANSWER = 1
 FAILED = 2
 """Usage errors, and everything else that kept a command from doing its work."""
 
+UNEXPLAINED = 3
+"""A replayed receipt has another answer, although nothing is known to have changed."""
+
+TAMPERED = 4
+"""A receipt was changed after it was given out."""
+
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 """What a shell reports for a process that SIGINT or SIGPIPE ended."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from opx.cli.closed_gaps import tell_closed_gaps
 from opx.cli.exits import INTERRUPTED, NO_ANSWER, CommandFailed
 from opx.cli.intake import Intake, Tally, canonical, still_under_way, summary
 from opx.cli.output import warn
@@ -66,6 +67,7 @@ def ingest_command(
                 intake.work(tally)
     except KeyboardInterrupt:
         raise CommandFailed(TO_GO_ON, INTERRUPTED) from None
+    tell_closed_gaps(base, tally)
     finish(tally, started, left=tally.left_to_others if wait else 0)
 
 

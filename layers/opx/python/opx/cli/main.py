@@ -24,6 +24,7 @@ from opx.settings import Settings
 _COMMANDS = {
     "ingest": ("ingest_command", "Take files and folders in."),
     "search": ("search_command", "Ask a question: ranked passages with their sources."),
+    "research": ("research_command", "Several searches for one topic, with what is missing searched again."),
     "web": ("web_command", "Ask a search engine on the web."),
     "show": ("show_command", "Print a document: its text, metadata and versions."),
     "list": ("list_command", "List documents."),
@@ -38,8 +39,12 @@ _COMMANDS = {
     "project": ("project_command", "Put a client's projects into groups that share knowledge."),
     "source": ("source_command", "Where documents are pulled from: add, list, pull, check."),
     "stream": ("stream_command", "Streams whose records become documents."),
+    "baseline": ("baseline_command", "What is normal for metrics of nodes: add values, ask, judge."),
     "secret": ("secret_command", "Keep credentials of sources on this machine."),
     "run": ("run_command", "Pull sources at their times and take in what comes, until Ctrl-C."),
+    "receipt": ("receipt_command", "Ask the question of a receipt again and compare the answers."),
+    "audit": ("audit_command", "List who asked when, and which documents were returned."),
+    "gaps": ("gaps_command", "Questions without a good answer: list, check, close, ignore."),
     "eval": ("eval_command", "Measure how well a labelled set of questions is answered."),
     "demo": ("demo_command", "Take the example corpus in and ask it five questions."),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,10 +11,12 @@ import click
 from opx.cli.exits import NO_ANSWER, CommandFailed
 from opx.cli.hits import answer_lines, no_answer_lines
 from opx.cli.output import print_json, warn
+from opx.cli.receipts import write_receipt
 from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_RESULTS, Fusion, QueryConfig, SearchMode
 from opx.domain.results import Answer
+from opx.domain.times import day_text, first_day
 from opx.errors import InvalidInputError
 from opx.retrieval.query import INDEX_DOWN
 
@@ -33,6 +36,14 @@ refused, and 9 % of those that have an answer (docs/confidence.md)."""
 @click.option("--tier", "tiers", multiple=True, type=click.Choice([*map(str, Tier)]), help="Only this tier of trust.")
 @click.option("--include-internet", is_flag=True, help="Also what was fetched from the internet.")
 @click.option("--document", "document_id", default="", metavar="ID", help="Only within this document.")
+@click.option(
+    "--service", "services", multiple=True, metavar="NAME", help="Only what is about this service (or another)."
+)
+@click.option(
+    "--after", "updated_from", default="", metavar="DATE", help="Only what was updated from then on: 2026-03-31."
+)
+@click.option("--before", "updated_before", default="", metavar="DATE", help="Only what was last updated before then.")
+@click.option("--plain", is_flag=True, help='Search for all of QUERY as words: no "phrase", -word, tag: and the like.')
 @click.option("--language", default="", metavar="CODE", help="Only documents in this language, e.g. en.")
 @click.option("--limit", "max_results", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)
 @click.option(
@@ -45,9 +56,14 @@ refused, and 9 % of those that have an answer (docs/confidence.md)."""
 @click.option("--fusion", type=click.Choice([*map(str, Fusion)]), help="How words and meaning are put together.")
 @click.option("--explain", is_flag=True, help="Show all parts of each score.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@click.option("--receipt", "receipt", type=click.Path(dir_okay=False, path_type=Path), help="Write a receipt there.")
 @pass_session
-def search_command(session: Session, /, query: str, *, explain: bool, as_json: bool, **options: Any) -> None:
+def search_command(
+    session: Session, /, query: str, *, explain: bool, as_json: bool, receipt: Path | None, **options: Any
+) -> None:
     """Ask QUERY, in plain words or with an exact identifier; `-` reads the question from standard input.
+
+    QUERY may hold "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:.
 
     Each hit comes with its title and section, category, score (confidence x trust), an excerpt and its source.
 
@@ -55,9 +71,11 @@ def search_command(session: Session, /, query: str, *, explain: bool, as_json: b
     """
     text = _question(query)
     config = _config(options)
-    answer = session.existing_base().search(text, config)
+    answer = session.existing_base().search(text, config, receipt=receipt is not None)
     if INDEX_DOWN in answer.notes:
         raise CommandFailed(INDEX_DOWN)
+    if receipt is not None:
+        write_receipt(answer, receipt)
     if as_json:
         print_json(answer.to_json())
     else:
@@ -79,11 +97,29 @@ def _config(options: dict[str, Any]) -> QueryConfig:
     tiers = options["tiers"] or _DEFAULTS.tiers
     internet = options["include_internet"] or Tier.INTERNET in tiers
     categories = options["categories"] or None
-    return QueryConfig(**{**options, "tiers": tiers, "include_internet": internet, "categories": categories})
+    days = {name: _first_day(name, options[name]) for name in ("updated_from", "updated_before")}
+    return QueryConfig(**{**options, **days, "tiers": tiers, "include_internet": internet, "categories": categories})
+
+
+def _first_day(name: str, value: str) -> str:
+    """The day that a date means, which may be a month or a year; "" for none."""
+    if not value:
+        return ""
+    day = first_day(value)
+    if day is None:
+        option = {"updated_from": "--after", "updated_before": "--before"}[name]
+        raise InvalidInputError(f"{option} must be a day, month or year such as 2026-03-31, not {value!r}")
+    return day_text(day)
+
+
+def _words(answer: Answer) -> str:
+    """What was searched for: the question, or what is left of it without its operators."""
+    read = answer.understood
+    return str(read["text"]) if read.keys() - {"text", "identifiers", "plain"} and "text" in read else answer.query
 
 
 def _print(answer: Answer, config: QueryConfig, *, limit: int, explain: bool) -> None:
-    for line in answer_lines(answer.results, answer.query, explain=explain):
+    for line in answer_lines(answer.results, _words(answer), explain=explain):
         click.echo(line)
     if not answer.results:
         for line in no_answer_lines(answer, config.min_confidence, "--min-confidence"):

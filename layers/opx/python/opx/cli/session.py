@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from opx.settings import Settings
 if TYPE_CHECKING:
     from opx.cli.intake import Place
     from opx.knowledge_base import DeployedKnowledgeBase, KnowledgeBase
+    from opx.local_knowledge_base import LocalKnowledgeBase
     from opx.services import Services
 
 ServicesFactory = Callable[[Settings], "Services"]
@@ -43,12 +45,20 @@ class Session:
     @cached_property
     def base(self) -> KnowledgeBase:
         """The knowledge that the command works on, for the configured identity or, where it is deployed, the caller's."""
-        if self.is_remote:
-            return self._remote
+        return self._remote if self.is_remote else self.local_base
+
+    @cached_property
+    def local_base(self) -> LocalKnowledgeBase:
+        """The knowledge on this machine. Raises `InvalidInputError` where the command works on a deployed system."""
         from opx.local_knowledge_base import LocalKnowledgeBase
 
-        identity = Identity(self.settings.client_id, self.settings.project_id)
+        identity = Identity(self.settings.client_id, self.settings.project_id, _user())
         return LocalKnowledgeBase(self.services, identity, whole_system=True)
+
+    @property
+    def sees_every_scope(self) -> bool:
+        """Whoever owns the machine sees what is kept of everybody's questions, unless a client is named."""
+        return not (self.is_remote or self.settings.client_id)
 
     def existing_base(self) -> KnowledgeBase:
         """For commands that only make sense on something. Raises `OpxError` instead of making a folder."""
@@ -101,6 +111,14 @@ class Session:
     def has_knowledge(self) -> bool:
         """False while nothing was ever taken in here. On AWS the stacks exist before the first document does."""
         return self.is_remote or self.settings.backend != "embedded" or self.settings.home_path.exists()
+
+
+def _user() -> str:
+    """Who works on this machine, for the audit log; "" where it doesn't say."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container without a user of this number
+        return ""
 
 
 pass_session = pass_meta_key(SESSION)

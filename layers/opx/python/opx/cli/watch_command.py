@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opx.cli.closed_gaps import tell_closed_gaps
 from opx.cli.intake import Intake, Place, Tally, canonical, still_under_way, summary
 from opx.cli.output import warn
 from opx.cli.reporting import SilentReporter, outcome_line, reporter_for_stderr
@@ -101,6 +102,7 @@ class Follower:
         for outcome in tally.failures:
             warn(f"failed: {outcome.reason}")
         _print_open(tally)
+        tell_closed_gaps(self._base, tally)
         click.echo(summary(tally, started))
 
     def _missing(self, intake: Intake, steps: list[FileToIngest | Outcome]) -> list[str]:
@@ -123,6 +125,7 @@ class Follower:
             for outcome in tally.outcomes.values():
                 _print(outcome)
             _print_open(tally)
+            tell_closed_gaps(self._base, tally)
         except StoreUnavailableError as exc:
             self._waiting = paths
             warn(f"will try again: {exc}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -97,7 +97,9 @@ class DocumentChunk:
     """A piece of a document that is found and read on its own.
 
     `start` and `end` are character offsets into the document's normalised text; `section` is the path of headings
-    above the piece. Chunks of a document overlap, and together cover all of its text.
+    above the piece. Chunks of a document overlap, and together cover all of its text. `context` is what a language model
+    wrote about its place in the document, if one did: it helps to find the chunk and is no part of it, so that neither
+    the chunk's file nor an index gives it back.
     """
 
     chunk_id: str
@@ -111,10 +113,17 @@ class DocumentChunk:
     end: int
     category: str
     tags: tuple[str, ...] = ()
+    context: str = field(default="", compare=False)
 
     @property
     def text(self) -> str:
-        """What is embedded: the content under its title and section path."""
+        """What is embedded and searched: the content under its title, section path and context."""
+        content = f"{self.context}\n\n{self.content}" if self.context else self.content
+        return contextual_text(self.title, self.section, content)
+
+    @property
+    def own_text(self) -> str:
+        """The same without what a language model wrote."""
         return contextual_text(self.title, self.section, self.content)
 
     def to_json(self) -> dict[str, Any]:

@@ -21,6 +21,8 @@ class RemarkKind(StrEnum):
     MASKED_SECRET = "masked_secret"  # noqa: S105 - a name, no secret
     SUSPECTED_INSTRUCTION = "suspected_instruction"
     """Text that seems to be aimed at a language model."""
+    MISSING_CONTEXT = "missing_context"
+    """Passages that should be found by what a model writes about them, and for which it wrote nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,7 +160,8 @@ class Answer:
     is the best hit below the confidence asked for, so that "no good answer" can name what came nearest. `routing` has a
     step for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or
     the name of a reranker. `understood` is how the question was read: what was searched for, and within what.
-    `receipt_id` names the record of this answer, if there is one.
+    `receipt_id` names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it;
+    that is in JSON only where it was asked for (`opx.retrieval.receipts`).
     """
 
     query: str
@@ -172,6 +174,7 @@ class Answer:
     ranked_by: str = "fused"
     understood: dict[str, Any] = field(default_factory=dict)
     receipt_id: str = ""
+    receipt: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """The camelCase form; `nearest` is there only when there is no result."""

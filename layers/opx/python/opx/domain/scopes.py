@@ -7,7 +7,7 @@ project. Group membership is a registry that is read at query time, so moving a 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from opx.errors import InvalidScopeError
 
@@ -62,10 +62,14 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks, as established by the application (session attributes, token claims, configuration)."""
+    """Who asks, as established by the application (session attributes, token claims, configuration).
+
+    `principal` names the person, program or agent where that is known. It is kept in the audit log and decides nothing.
+    """
 
     client_id: str = ""
     project_id: str = ""
+    principal: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ class StreamDefinition:
     is Kafka's, or the key of a Redis stream. `pattern` chooses records, empty: all. `identity` is the JSONPath of what
     names a record's document, so that later ones about the same are its versions; without it every record is a document.
 
+    Records of `operations/baselines` are values, which are added up: `json` says where they have node, metric, value, at
+    and unit (JSONPath), if not in fields of these names. Such a stream has neither identity nor tags.
+
     `password_secret` names Redis' password, `credentials_arn` is a secret of Secrets Manager with Kafka's user, and
     `network` has the ids of subnets and security groups from which Kafka outside of MSK is reached.
     """
@@ -48,6 +51,7 @@ class StreamDefinition:
     password_secret: str = ""
     credentials_arn: str = ""
     network: tuple[str, ...] = ()
+    json: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> StreamKind:

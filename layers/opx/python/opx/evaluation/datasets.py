@@ -1,17 +1,28 @@
-"""Labelled retrieval sets in BEIR form: `corpus.jsonl`, `queries.jsonl`, `qrels/test.tsv`."""
+"""Labelled questions in BEIR form: `queries.jsonl`, `qrels/test.tsv` and a corpus, which is one of
+
+- `corpus.jsonl` (_id, title, text), as BEIR has it;
+- a folder `documents`, taken in as `opx ingest` does; a page's id is its path in it;
+- `dataset.json` with the path of such a folder: `{"documents": "../documents"}`.
+
+Beyond BEIR, `metadata` of a question may have `kind`, `split`, and `answerable: false` for one that no page answers;
+`unanswerable.txt` may have more of those, one a line.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opx.domain.ids import stable_hash
 from opx.errors import InvalidInputError
 
 OTHER_KIND = "other"
+UNANSWERABLE = "unanswerable"
+LABELS = "qrels/test.tsv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,46 +34,124 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`relevant` maps page ids to their grade, above 0."""
+    """`relevant` maps page ids to their grade, above 0; it is empty for a question that no page answers."""
 
     id: str
     text: str
     kind: str
     relevant: dict[str, int]
+    split: str = ""
+
+    @property
+    def answerable(self) -> bool:
+        return bool(self.relevant)
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
+    """`questions` have an answer, `unanswerable` have none. `documents` is the folder of the corpus, if it is one."""
+
     folder: Path
     questions: tuple[Question, ...]
+    unanswerable: tuple[Question, ...] = ()
+    documents: Path | None = field(default=None, kw_only=True)
+
+    @property
+    def asked(self) -> tuple[Question, ...]:
+        """All questions, those without an answer last."""
+        return (*self.questions, *self.unanswerable)
 
     def pages(self) -> Iterator[Page]:
+        """The pages of `corpus.jsonl`, in order."""
         for record in _records(self.folder / "corpus.jsonl"):
             yield Page(str(record["_id"]), str(record.get("title") or ""), str(record["text"]))
 
+    def corpus_fingerprint(self) -> str:
+        """Changes when the corpus does."""
+        if self.documents is None:
+            return stable_hash((self.folder / "corpus.jsonl").read_bytes().hex())
+        files = sorted(path for path in self.documents.rglob("*") if path.is_file())
+        return stable_hash(*((str(path.relative_to(self.documents)), path.read_bytes().hex()) for path in files))
+
+    def of_split(self, split: str) -> Dataset:
+        """The questions of one split alone. Raises `InvalidInputError` if there are none."""
+        chosen = tuple(question for question in self.questions if question.split == split)
+        others = tuple(question for question in self.unanswerable if question.split == split)
+        if not chosen:
+            known = ", ".join(sorted({question.split for question in self.questions} - {""})) or "none"
+            raise InvalidInputError(f"{self.folder} has no questions of split {split!r}; it has {known}")
+        return Dataset(self.folder, chosen, others, documents=self.documents)
+
 
 def load_dataset(folder: Path) -> Dataset:
-    """Read a dataset; questions without a relevant page are left out, as BEIR does.
+    """Read a dataset. Questions without a label are left out, as BEIR does, unless they say that they have no answer.
 
     Raises `InvalidInputError` that names the file and line that is missing or malformed.
     """
-    for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+    for name in ("queries.jsonl", LABELS):
         if not (folder / name).is_file():
             raise InvalidInputError(f"{folder} is not a dataset in BEIR form: it has no {name}")
-    labels = _labels(folder / "qrels" / "test.tsv")
-    questions = []
+    documents = _documents(folder)
+    labels = _labels(folder / LABELS)
+    answered, unanswered = [], []
     for record in _records(folder / "queries.jsonl"):
-        name = str(record["_id"])
-        if labels.get(name):
-            questions.append(Question(name, str(record["text"]), _kind(record), labels[name]))
-    if not questions:
-        raise InvalidInputError(f"{folder}: no question of queries.jsonl has a label in qrels/test.tsv")
-    return Dataset(folder, tuple(questions))
+        question, answerable = _question(record, labels.get(str(record["_id"]), {}))
+        if not answerable and question.relevant:
+            raise InvalidInputError(
+                f"{folder}: question {question.id} says that it has no answer, but {LABELS} has one"
+            )
+        if question.relevant:
+            answered.append(question)
+        elif not answerable:
+            unanswered.append(question)
+    _check_ids(folder, (*answered, *unanswered))
+    if not answered:
+        raise InvalidInputError(f"{folder}: no question of queries.jsonl has a label in {LABELS}")
+    return Dataset(folder, tuple(answered), (*unanswered, *_listed(folder)), documents=documents)
 
 
-def _kind(record: dict[str, Any]) -> str:
-    metadata = record.get("metadata")
-    return str(metadata.get("kind", OTHER_KIND)) if isinstance(metadata, dict) else OTHER_KIND
+def _check_ids(folder: Path, questions: Iterable[Question]) -> None:
+    """Raise `InvalidInputError` for an id that two questions have: their labels and replies would be mixed up."""
+    seen: set[str] = set()
+    for question in questions:
+        if question.id in seen:
+            raise InvalidInputError(f"{folder}: two questions of queries.jsonl have the id {question.id}")
+        seen.add(question.id)
+
+
+def _question(record: dict[str, Any], relevant: dict[str, int]) -> tuple[Question, bool]:
+    """A question, and whether it says (or doesn't deny) that it has an answer."""
+    given = record.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
+    answerable = metadata.get("answerable", True) is not False
+    kind = str(metadata.get("kind", OTHER_KIND if answerable else UNANSWERABLE))
+    return Question(str(record["_id"]), str(record["text"]), kind, relevant, str(metadata.get("split", ""))), answerable
+
+
+def _listed(folder: Path) -> Iterator[Question]:
+    path = folder / "unanswerable.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield Question(f"unanswerable-line-{number}", line.strip(), UNANSWERABLE, {})
+
+
+def _documents(folder: Path) -> Path | None:
+    """The folder of the corpus; None if it is `corpus.jsonl`."""
+    if (folder / "corpus.jsonl").is_file():
+        return None
+    pointer = folder / "dataset.json"
+    found = folder / "documents"
+    if pointer.is_file():
+        try:
+            found = (folder / json.loads(pointer.read_text(encoding="utf-8"))["documents"]).resolve()
+        except (ValueError, KeyError, TypeError) as exc:
+            raise InvalidInputError(f'{pointer}: expected {{"documents": "path"}} ({exc})') from exc
+    if not found.is_dir():
+        raise InvalidInputError(
+            f"{folder} is not a dataset in BEIR form: it has no corpus.jsonl, and there is no folder {found}"
+        )
+    return found
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
@@ -35,7 +36,8 @@ MAX_OBJECT_METADATA = 1000
 class CorpusWriter:
     """Puts and removes documents of one scope. The pipeline takes them from there.
 
-    `fingerprint` is the pipeline's: it tells from an object and its sidecar what the catalog notes of them.
+    `fingerprint` is the pipeline's: it tells from an object and its sidecar what the catalog notes of them. `records` is
+    given each record of `operations/baselines` before it is put, to keep it where baselines are asked for.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class CorpusWriter:
         knowledge: KnowledgeModel,
         fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str],
         scope: Scope = Scope(),  # noqa: B008 (frozen)
+        records: Callable[[Mapping[str, Any]], object] | None = None,
     ) -> None:
+        self._records = records
         self._store = store
         self._catalog = catalog
         self._knowledge = knowledge
@@ -97,6 +101,8 @@ class CorpusWriter:
             raise InvalidInputError(f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another")
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{stored}"
         _check_facts(facts, name)
+        if self._records is not None and known.path == BASELINES_CATEGORY and isinstance(document, Mapping):
+            self._records(document)
         self._put_described(key, data, {**facts, "category": known.path})
         return key
 

@@ -37,8 +37,11 @@ class IngestionManager(CorpusWriter):
         fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str],
         scope: Scope = Scope(),  # noqa: B008 (frozen)
         ways: WaysIn | None = None,
+        records: Callable[[Mapping[str, Any]], object] | None = None,
     ) -> None:
-        super().__init__(store=store, catalog=catalog, knowledge=knowledge, fingerprint=fingerprint, scope=scope)
+        super().__init__(
+            store=store, catalog=catalog, knowledge=knowledge, fingerprint=fingerprint, scope=scope, records=records
+        )
         self._drain = drain
         self._ways_in = ways
 
@@ -52,6 +55,9 @@ class IngestionManager(CorpusWriter):
         tags, author, version, severity, services, language, source_uri, and `source`, the name that stays when the
         document changes (else a hash of the document); its extension, or that of `name`, tells a file's format. Raises
         `InvalidInputError` for a category that is not of the tier, and `UnparsableDocumentError` for what can't be read.
+
+        A record of `operations/baselines` (node, metric, time_window, mean, stddev, samples) is also what `get_baseline`
+        answers with where there are no values. Values are not documents: `services.baselines.add` takes them.
         """
         key = self.put_document(self.category_of_tier(tier, category), document, dict(metadata or {}))
         return self._taken_in(key)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.ids import stable_hash
@@ -27,12 +27,16 @@ from opx.ingestion.publishing import Publisher, Step, claim_of
 from opx.ingestion.reading import DocumentReader
 from opx.ports import ChunkCopies, Embedder, ObjectInfo, ObjectStore, SearchIndex
 
+if TYPE_CHECKING:
+    from opx.ingestion.contexts import ContextWriter
+
 __all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipeline", "Progress"]
 
 log = logging.getLogger(__name__)
 
-PIPELINE_VERSION = 2
-"""Raise when parsing, chunking or the embedded text changes: documents are then taken in again although unchanged."""
+PIPELINE_VERSION = 3
+"""Raise when parsing, chunking, the embedded text or what is filtered by changes: documents are then taken in again
+although unchanged."""
 
 EMBED_AT_ONCE = 128
 PORTION_BYTES = 32 * 1024 * 1024
@@ -63,11 +67,13 @@ class IngestionPipeline:
         read_threads: int = 1,
         index_identity: str = "",
         copies: ChunkCopies | None = None,
+        contexts: ContextWriter | None = None,
     ) -> None:
         self._store = store
         self._reader = reader
         self._catalog = catalog
         self._embedder = embedder
+        self._contexts = contexts
         self._rules = rules
         self._index_identity = index_identity
         self._chunks = Chunks(store, rules)
@@ -110,7 +116,7 @@ class IngestionPipeline:
         """By which rules documents are cut and embedded, and into which index: another one lacks them."""
         model, index = self._embedder.model_id, self._index_identity
         rules = (self._rules.tokens, self._rules.overlap, model, PIPELINE_VERSION, index)
-        return stable_hash("layout", *rules)
+        return stable_hash("layout", *rules, *((self._contexts.name,) if self._contexts else ()))
 
     # -- portions
 
@@ -220,11 +226,20 @@ class IngestionPipeline:
         if not steps:
             return []
         try:
-            self._embed([step for step in steps if isinstance(step, Prepared)], progress)
+            documents = [step for step in steps if isinstance(step, Prepared)]
+            self._add_contexts(documents)
+            self._embed(documents, progress)
             done = self._publisher.publish(steps)
         except StoreUnavailableError as exc:
             return [self._unsuccessful(claim_of(step), exc) for step in steps]
         return [_done(step) if made else _busy(claim_of(step).event) for step, made in zip(steps, done, strict=True)]
+
+    def _add_contexts(self, documents: Sequence[Prepared]) -> None:
+        if not self._contexts:
+            return
+        current = self._contexts.new_round()
+        for document in documents:
+            document.add_contexts(self._contexts, current)
 
     def _embed(self, documents: Sequence[Prepared], progress: Progress | None) -> None:
         """Embed chunks of all documents in batches that don't end where a document does."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.ids import entry_id
+from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.results import IndexedChunk
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.hygiene import near_duplicates
@@ -21,6 +22,9 @@ from opx.ingestion.chunking import ChunkOwner, chunk_lines
 from opx.ingestion.claims import Claim
 from opx.ingestion.reading import ReadDocument
 from opx.ports import IndexEntry, ObjectStore, Vector
+
+if TYPE_CHECKING:
+    from opx.ingestion.contexts import ContextWriter, Round
 
 _SPOOL_BYTES = 1024 * 1024
 
@@ -35,7 +39,7 @@ class ChunkingRules:
 class Prepared:
     """A document ready to be indexed: its chunks as lines of an open temporary file, and their vectors.
 
-    `suspected`: see `ReadDocument`.
+    `suspected`: see `ReadDocument`. `contexts` are by chunk id.
     """
 
     claim: Claim
@@ -44,11 +48,21 @@ class Prepared:
     lines: IO[str]
     vectors: list[Vector] = field(default_factory=list)
     suspected: Sequence[Span] = ()
+    contexts: Mapping[str, str] = field(default_factory=dict)
 
     def chunks(self) -> Iterator[DocumentChunk]:
         self.lines.seek(0)
         for line in self.lines:
-            yield DocumentChunk.from_json(json.loads(line))
+            chunk = DocumentChunk.from_json(json.loads(line))
+            context = self.contexts.get(chunk.chunk_id)
+            yield replace(chunk, context=context) if context else chunk
+
+    def add_contexts(self, writer: ContextWriter, current: Round) -> None:
+        """Have contexts written for the chunks; what is missing of them becomes a remark."""
+        self.contexts, problem = writer.write(self.document, self.chunks(), current)
+        if problem:
+            remarks = (*self.document.remarks, Remark(RemarkKind.MISSING_CONTEXT, f"contexts: {problem}"))
+            self.document = replace(self.document, remarks=bounded(remarks))
 
     def entries(self) -> Iterator[IndexEntry]:
         for chunk, vector in zip(self.chunks(), self.vectors, strict=True):
@@ -120,6 +134,7 @@ def _indexed(chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[str
         source_uri=document.source_uri,
         last_updated=document.last_updated,
         language=document.language,
+        services=document.services,
         flags=flags,
-        fingerprint=near_duplicates.fingerprint(chunk.text),
+        fingerprint=near_duplicates.fingerprint(chunk.own_text),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import IO, Any
 
-from opx.domain.documents import DEFAULT_LANGUAGE, DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.ids import document_id, normalise
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.remarks import bounded
@@ -25,6 +25,7 @@ from opx.ingestion.parsing.registry import parse
 from opx.ingestion.parsing.sidecar import parse_sidecar
 from opx.ports import Clock, ObjectInfo, ObjectStore
 from opx.ports.reading import ParsingTools
+from opx.text.languages import READ_CHARACTERS, detect_language
 
 OBJECT_METADATA = "opx-document"
 """The user metadata of an object that holds what its uploader said about it, as JSON; it wins over the document's own."""
@@ -101,6 +102,7 @@ class DocumentReader:
             if metadata.category:
                 category = self._knowledge.category(metadata.category)
             spooled = _spool(cleaner.clean(parsed.lines), text)
+            metadata = replace(metadata, language=metadata.language or _language(text))
             title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
             document = replace(document, remarks=bounded((*parsed.remarks, *cleaner.remarks)))
@@ -142,7 +144,7 @@ class DocumentReader:
             created_at=metadata.created or now,
             last_updated=metadata.last_updated or now,
             tags=metadata.tags,
-            language=metadata.language or DEFAULT_LANGUAGE,
+            language=metadata.language,
             author=metadata.author,
             severity=metadata.severity,
             services=metadata.services,
@@ -197,6 +199,12 @@ def _spool(pieces: Iterator[str], text: IO[str]) -> _Spooled:
             kept.append(line)
             kept = kept if line.start < _KEEP_LINES_BELOW else None
     return _Spooled(heading, digest.hexdigest(), kept)
+
+
+def _language(text: IO[str]) -> str:
+    """Of the text's beginning, which says the same each time; English if it doesn't say."""
+    text.seek(0)
+    return detect_language(text.read(READ_CHARACTERS)).language
 
 
 def _title(declared: str, found: str | None, heading: str, name: str) -> str:

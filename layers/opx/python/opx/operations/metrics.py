@@ -13,6 +13,7 @@ ENVIRONMENT = "environment"
 """A dimension of every metric: several environments live side by side in one account."""
 
 MODE, LEG, STAGE, TIER, CATEGORY = "mode", "leg", "stage", "tier", "category"
+OWNER = "owner"
 
 
 class Metric(StrEnum):
@@ -29,6 +30,8 @@ class Metric(StrEnum):
     """1 for a query without results, 0 for others, so that the average is the rate. So are the next two."""
     PARTIAL_ANSWERS = "PartialAnswers"
     SEARCH_UNAVAILABLE = "SearchUnavailable"
+    RECORDING_FAILURES = "RecordingFailures"
+    """1 for an answer that was handed out without its record in the audit log, or without the gap that it showed."""
     TOOL_CALLS = "ToolCalls"
     """All of them, whatever became of them."""
     TOOL_ERRORS = "ToolErrors"
@@ -71,6 +74,10 @@ class Metric(StrEnum):
     STREAM_RETRIES = "StreamRetries"
     """Records that are to be delivered again, as a store failed."""
 
+    BASELINE_VALUES = "BaselineValues"
+    """Values that were added to baselines; the next counts those that can't be."""
+    BASELINE_REFUSED = "BaselineValuesRefused"
+
     DOCUMENTS = "Documents"
     """Current ones. This and the next are reported once a day: a metric is paid for by the hours that have it."""
     CHUNKS = "Chunks"
@@ -80,6 +87,8 @@ class Metric(StrEnum):
     """Time since a category that is pulled was last synchronised, or since its newest document was updated."""
     SYNC_OVERDUE = "SyncOverdue"
     """Time since that should have happened again by the category's schedule; 0 if it is not due."""
+    OPEN_GAPS = "OpenGaps"
+    """Questions without a good answer, by who is to see to it. Reported once a day."""
 
 
 UNITS = {
@@ -103,6 +112,7 @@ _LABELS: dict[Metric, tuple[tuple[str, ...], ...]] = {
     Metric.CHUNKS: ((TIER, CATEGORY),),
     Metric.SOURCE_AGE: ((CATEGORY,),),
     Metric.SYNC_OVERDUE: ((), (CATEGORY,)),
+    Metric.OPEN_GAPS: ((), (OWNER,)),
 }
 """What a metric is broken down by, besides the environment. Each combination of values is a metric that is paid for."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
@@ -18,19 +19,45 @@ STAGES = ("embed", "search", "judge")
 """Parts of every answer, as `Answer.timings_ms` has them beside the legs."""
 
 
-class MeasuredQuery(KnowledgeQuery):
-    """A `KnowledgeQuery` that reports every answer. A question that is refused, as it names a category that doesn't
-    exist, is not one."""
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question, how it was to be answered, its answer, and how many milliseconds that took."""
 
-    def __init__(self, *, report: Report, **parts: Any) -> None:
+    query: str
+    config: QueryConfig
+    answer: Answer
+    took_ms: float
+
+
+Finish = Callable[[Answered], Answer]
+"""Gives the answer to hand out."""
+
+
+class Observer(Protocol):
+    """Looks at answers before they are handed out."""
+
+    def asked(self) -> Finish:
+        """A question begins. What comes back is called with its answer, unless it is refused."""
+
+
+class MeasuredQuery(KnowledgeQuery):
+    """A `KnowledgeQuery` that reports every answer, and then shows it to the observers in turn. A question that is
+    refused, as it names a category that doesn't exist, is not one."""
+
+    def __init__(self, *, report: Report, observers: Sequence[Observer] = (), **parts: Any) -> None:
         super().__init__(**parts)
         self._report = report
+        self._observers = observers
 
     def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
         config = config or QueryConfig()
+        finishing = [observer.asked() for observer in self._observers]
         started = time.perf_counter()
         answer = super().answer(query, config)
-        report_answer(answer, config, 1000 * (time.perf_counter() - started), self._report)
+        taken = 1000 * (time.perf_counter() - started)
+        report_answer(answer, config, taken, self._report)
+        for finish in finishing:
+            answer = finish(Answered(query, config, answer, taken))
         return answer
 
 

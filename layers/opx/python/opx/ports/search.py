@@ -16,8 +16,9 @@ class SearchFilter:
     never empty.
 
     `updated_from` (included) and `updated_before` (excluded) bound the day of a document's last update, counted in days
-    since 1970-01-01; a document without a day passes neither bound. Terms are those of `opx.text.fields`: an entry must
-    have all of `title_terms` in its title and all of `required_terms` in its title or text, and none of `excluded_terms`
+    since 1970-01-01; a document without a day passes neither bound. `also_tags` and `also_services` are second sets, of
+    which any value must match, too. Terms are those of `opx.text.fields`: an entry must have a term of each group of
+    `title_terms` in its title and of each group of `required_terms` in its title or text, and none of `excluded_terms`
     in either. Applied before the best hits are chosen, in both legs.
     """
 
@@ -30,22 +31,31 @@ class SearchFilter:
     services: tuple[str, ...] = ()
     updated_from: int | None = None
     updated_before: int | None = None
-    title_terms: tuple[str, ...] = ()
-    required_terms: tuple[str, ...] = ()
+    title_terms: tuple[tuple[str, ...], ...] = ()
+    required_terms: tuple[tuple[str, ...], ...] = ()
     excluded_terms: tuple[str, ...] = ()
+    also_tags: tuple[str, ...] = ()
+    also_services: tuple[str, ...] = ()
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether it asks for what is in the words of an entry, and not only for what holds for a whole document."""
+        return bool(self.title_terms or self.required_terms or self.excluded_terms)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     """A search of up to two legs: `text` for the lexical, `vector` for the other; None leaves the leg out.
 
-    `depth` bounds the hits of each leg.
+    `depth` bounds the hits of each leg. `languages` are those that the text may be in, the likeliest first: a word counts
+    as the best of its terms in them (`opx.text.fields.words`).
     """
 
     filter: SearchFilter
     text: str | None = None
     vector: Vector | None = None
     depth: int = 50
+    languages: tuple[str, ...] = ("en",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +70,8 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
-    """Both legs and every chunk they name. `term_frequencies` maps each analysed term of the text to the number of
-    entries that contain it, and `entry_count` is how many entries there are to compare with.
+    """Both legs and every chunk they name. `term_frequencies` maps each word of the text, by its first term, to the
+    number of entries that contain it, and `entry_count` is how many entries there are to compare with.
 
     An engine that fuses by itself has no legs and no statistics. It gives one list, `fused`, whose scores in [0, 1] say
     how relevant each hit is. `notes` say what a reader of the answer should know about the search.

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from opx.retrieval.hybrid import FusedHit, FusedHits, coverage
-from opx.text.fields import query_terms
+from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_of
+from opx.text.fields import words
+from opx.text.languages import document_languages
 
 FEATURES = ("fused", "lead", "fused_x_title", "fused_x_coverage", "length", "best_fused", "fused_x_cosine")
 
@@ -47,26 +48,25 @@ def shipped_model() -> LogisticModel:
     return LogisticModel.from_json(json.loads(text)["fused"])
 
 
-def confidences(query: str, found: FusedHits, model: LogisticModel | None = None) -> list[float]:
+def confidences(found: FusedHits, model: LogisticModel | None = None) -> list[float]:
     """The confidence of each hit, in order, in [0, 1]: the engine's own where it gives one."""
     if found.judged:
         return [hit.fused for hit in found.hits]
     used = model or shipped_model()
-    return [used.probability(row) for row in feature_rows(query, found)]
+    return [used.probability(row) for row in feature_rows(found)]
 
 
-def feature_rows(query: str, found: FusedHits) -> list[dict[str, float]]:
+def feature_rows(found: FusedHits) -> list[dict[str, float]]:
     """The model's inputs for each hit. The query's part is the same for all: what its best document matches of it."""
     hits = found.hits
     if not hits:
         return []
-    terms = list(dict.fromkeys(query_terms(query)))
     best = found.levels[0]
     gap = best - _next_document(found)
-    title = _title_match(terms, hits[0], found.term_weights)
-    covered = coverage(found.term_weights, _texts_of_best(hits))
+    title = title_match(found, hits[0])
+    covered = coverage(found.term_weights, found.words, _terms_of_best(hits))
     cosine = max((hit.vector[1] for hit in hits[:BEST_COSINE_OF] if hit.vector), default=0.0)
-    length = math.log1p(len(terms))
+    length = math.log1p(len(found.words))
     return [
         {
             "fused": level,
@@ -88,18 +88,20 @@ def _next_document(found: FusedHits) -> float:
     return next((level for document, level in levels if document != documents[0]), 0.0)
 
 
-def _title_match(terms: Sequence[str], hit: FusedHit, weights: Mapping[str, float]) -> float:
-    """Geometric mean of the share of the title that is in the query and of the query that is in the title."""
-    title = set(query_terms(hit.indexed.chunk.title))
-    counted = [term for term in terms if weights.get(term, 0.0) > 0] or list(terms)
+def title_match(found: FusedHits, hit: FusedHit) -> float:
+    """Geometric mean of the share of the title that is in the question and of the question that is in the title."""
+    title = words(hit.indexed.chunk.title, document_languages(hit.indexed.language))
+    counted = [word for word in found.words if found.term_weights.get(word, 0.0) > 0] or list(found.words)
     if not title or not counted:
         return 0.0
-    in_query = len(title & set(terms)) / len(title)
-    in_title = sum(term in title for term in counted) / len(counted)
+    asked = {term for terms in found.words.values() for term in terms}
+    there = {term for terms in title.values() for term in terms}
+    in_query = sum(not asked.isdisjoint(terms) for terms in title.values()) / len(title)
+    in_title = sum(not there.isdisjoint(found.words[word]) for word in counted) / len(counted)
     return math.sqrt(in_query * in_title)
 
 
-def _texts_of_best(hits: Sequence[FusedHit]) -> list[str]:
-    """The texts of all hits of the first hit's document."""
+def _terms_of_best(hits: Sequence[FusedHit]) -> Set[str]:
+    """The terms of all hits of the first hit's document."""
     document = hits[0].indexed.chunk.document_id
-    return [hit.indexed.chunk.text for hit in hits if hit.indexed.chunk.document_id == document]
+    return {term for hit in hits if hit.indexed.chunk.document_id == document for term in terms_of(hit.indexed)}

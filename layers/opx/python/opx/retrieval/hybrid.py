@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
 from opx.retrieval.copies import groups_of_copies
 from opx.retrieval.fusion import COVERED_ENOUGH, DEFAULT_FUSION, LEXICAL_WEIGHT, fuse
-from opx.text.fields import query_terms
+from opx.text.analyzer import ENGLISH
+from opx.text.fields import query_terms, words
+from opx.text.languages import document_languages
 
-DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100}
+Accepts = Callable[[IndexedChunk], bool]
+"""Whether a hit may be shown."""
+
+DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100, SearchMode.THOROUGH: 100}
 """Candidates of each leg. nDCG@10 is the same within .002 from 30 to 400; see docs/decisions/0003-fusion.md."""
 
 
@@ -37,7 +43,8 @@ class FusedHits:
 
     `levels` are the scores that the default fusion gives to the same hits, falling: whatever decided the order, they
     say on one scale how good the first, second ... hit is. `judged`: the fused scores are the engine's own estimates of
-    relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so.
+    relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so. `words` are those of the
+    question, each with the terms that stand for it; `term_weights` has the first of them.
     """
 
     hits: tuple[FusedHit, ...]
@@ -47,6 +54,18 @@ class FusedHits:
     judged: bool = False
     notes: tuple[str, ...] = ()
     leg_ms: dict[str, float] = field(default_factory=dict)
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a search is for: words, their vector (None: lexical only), the languages they may be in, and which hits may
+    be shown. No text: by meaning alone."""
+
+    text: str | None
+    vector: Vector | None
+    languages: tuple[str, ...] = ENGLISH
+    accepts: Accepts | None = None
 
 
 class HybridSearch:
@@ -55,45 +74,78 @@ class HybridSearch:
     def __init__(self, index: SearchEngine) -> None:
         self._index = index
 
-    def run(self, text: str, vector: Vector | None, where: SearchFilter, config: QueryConfig) -> FusedHits:
-        """The fused hits for a query and its vector (None: lexical only). Raises `IndexUnavailableError`."""
-        response = self._index.search(SearchRequest(where, text, vector, DEPTH[config.mode]))
-        method, per_document = config.fusion or DEFAULT_FUSION, config.max_chunks_per_document
-        return fused_hits(response, method, per_document, require_provenance=config.require_provenance)
+    def run(self, asking: Asking, where: SearchFilter, config: QueryConfig) -> FusedHits:
+        """The fused hits. Raises `IndexUnavailableError`."""
+        depth = DEPTH[config.mode]
+        response = self._index.search(SearchRequest(where, asking.text, asking.vector, depth, asking.languages))
+        return fused_hits(
+            response,
+            config.fusion or DEFAULT_FUSION,
+            config.max_chunks_per_document,
+            require_provenance=config.require_provenance,
+            accepts=asking.accepts,
+            asked=words(asking.text or "", asking.languages),
+        )
 
 
 def fused_hits(
-    response: SearchResponse, method: Fusion, per_document: int, *, require_provenance: bool = False
+    response: SearchResponse,
+    method: Fusion,
+    per_document: int,
+    *,
+    require_provenance: bool = False,
+    accepts: Accepts | None = None,
+    asked: Mapping[str, tuple[str, ...]] | None = None,
 ) -> FusedHits:
     """What an index answered, as one list without copies, with at most `per_document` chunks of a document.
 
-    With `require_provenance`, chunks without a source are left out before anything is thinned.
+    Hits that are not accepted, and with `require_provenance` those without a source, are left out before anything is
+    thinned. `asked` are the question's words; without them, each of the response's terms is a word.
     """
+    if require_provenance:
+        accepts = _with_source(accepts)
+    asked = asked if asked is not None else {term: (term,) for term in response.term_frequencies}
     weights = _term_weights(response)
-    share = _lexical_weight(response, weights)
-    hits = (hit for hit in _fused(response, method, share) if hit.indexed.source_uri or not require_provenance)
+    share = _lexical_weight(response, weights, asked)
+    hits = (hit for hit in _fused(response, method, share) if accepts is None or accepts(hit.indexed))
     thinned = tuple(_thinned(_without_copies(list(hits)), per_document))
     legs = {"lexical": response.lexical, "vector": response.vector, "hybrid": response.fused or Leg()}
     failed = {name: leg.error for name, leg in legs.items() if leg.error}
     taken = {name: leg.took_ms for name, leg in legs.items() if leg.took_ms is not None}
     levels = _levels(thinned, response, method, share)
     judged = response.fused is not None
-    return FusedHits(thinned, levels, weights, failed, judged=judged, notes=response.notes, leg_ms=taken)
+    return FusedHits(thinned, levels, weights, failed, judged=judged, notes=response.notes, leg_ms=taken, words=asked)
 
 
-def _lexical_weight(response: SearchResponse, weights: Mapping[str, float]) -> float:
+def _with_source(accepts: Accepts | None) -> Accepts:
+    return lambda indexed: bool(indexed.source_uri) and (accepts is None or accepts(indexed))
+
+
+def _lexical_weight(
+    response: SearchResponse, weights: Mapping[str, float], asked: Mapping[str, tuple[str, ...]]
+) -> float:
     """Less than usual when even the best hit by words has hardly any of them: scaled scores would hide how bad it is."""
     if not response.lexical.hits or not any(weights.values()):
         return LEXICAL_WEIGHT
-    best = response.chunks[response.lexical.hits[0][0]].chunk
-    return LEXICAL_WEIGHT * min(1.0, coverage(weights, [best.text]) / COVERED_ENOUGH)
+    best = response.chunks[response.lexical.hits[0][0]]
+    return LEXICAL_WEIGHT * min(1.0, coverage(weights, asked, terms_of(best)) / COVERED_ENOUGH)
 
 
-def coverage(weights: Mapping[str, float], texts: Iterable[str]) -> float:
-    """Share of a question's terms, by their weight, that occur in the texts; 0 if nothing has weight."""
+def coverage(weights: Mapping[str, float], asked: Mapping[str, tuple[str, ...]], there: Set[str]) -> float:
+    """Share of a question's words, by their weight, that are among the terms; 0 if nothing has weight."""
     total = sum(weights.values())
-    there = {term for text in texts for term in query_terms(text)}
-    return sum(weight for term, weight in weights.items() if term in there) / total if total else 0.0
+    found = (weight for word, weight in weights.items() if not there.isdisjoint(asked.get(word, (word,))))
+    return sum(found) / total if total else 0.0
+
+
+def terms_of(indexed: IndexedChunk) -> Set[str]:
+    """All terms of a chunk under its title and section, in its language."""
+    return _terms(indexed.chunk.text, document_languages(indexed.language))
+
+
+@lru_cache(1024)
+def _terms(text: str, languages: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(query_terms(text, languages))
 
 
 def _fused(response: SearchResponse, method: Fusion, share: float) -> Iterator[FusedHit]:

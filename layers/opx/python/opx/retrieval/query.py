@@ -1,41 +1,51 @@
-"""Answers questions: embed, search both legs, judge, cite, and degrade without ever raising to an agent."""
+"""Answers questions: read, route, search, judge, cite, and degrade without ever raising to an agent."""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from opx.domain.knowledge import KnowledgeModel
-from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
-from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
+from opx.domain.documents import DEFAULT_LANGUAGE
+from opx.domain.knowledge import KnowledgeModel, Tier
+from opx.domain.queries import Expand, QueryConfig, SearchMode
+from opx.domain.results import Answer, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
-from opx.errors import EmbeddingError, StoreUnavailableError
-from opx.ports import Embedder, SearchEngine, SearchFilter, Vector
-from opx.retrieval.confidence import confidences
-from opx.retrieval.hybrid import FusedHit, FusedHits, HybridSearch
+from opx.domain.times import day_number
+from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.ports import Embedder, SearchEngine, SearchFilter
+from opx.retrieval.asking import Asked, asked_for
+from opx.retrieval.judging import Judged, result_of, without_copies
+from opx.retrieval.live_web import Internet, live_results
+from opx.retrieval.merging import asks_to_act, in_order
+from opx.retrieval.reranking import RerankStage
+from opx.retrieval.routing import Router
+from opx.retrieval.searching import SearchRules, TierSearch
+
+if TYPE_CHECKING:
+    from opx.domain.baselines import BaselineStats
+    from opx.retrieval.expansion import Expander
 
 log = logging.getLogger(__name__)
 
 INDEX_DOWN = "the search index is unavailable: nothing was searched"
-MAX_COPIES = 10
-"""Other documents that are named with a result that they say, too."""
-
 NO_TIER = "no tier to search: the internet tier needs include_internet"
 NOT_CONFIGURED = (
     "no web search is configured: add `internet: {search_provider: brave, api_key_env: BRAVE_API_KEY}` to knowledge.yaml "
     "and set that secret"
 )
+NO_BASELINES = "this knowledge base keeps no baselines"
+
+Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
 
 
 class KnowledgeQuery:
     """Questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
-    No `embedder`: the index embeds questions itself. `internet` answers questions from the web, if it is configured.
+    No `embedder`: the index embeds questions itself. `internet` answers questions from the web, if it is configured;
+    `reranker` reads the candidates of thorough searches again, after the local ranker; `expander` reads what stands
+    around a passage; `baselines` knows what is normal.
     """
 
     def __init__(
@@ -45,13 +55,19 @@ class KnowledgeQuery:
         embedder: Embedder | None,
         knowledge: KnowledgeModel,
         reader: Reader,
-        internet: Callable[[str, int], Answer] | None = None,
+        rules: SearchRules | None = None,
+        reranker: RerankStage | None = None,
+        internet: Internet | None = None,
+        expander: Expander | None = None,
+        baselines: Baselines | None = None,
     ) -> None:
-        self._search = HybridSearch(index)
-        self._embedder = embedder
+        self._search = TierSearch(index, embedder, rules or SearchRules())
         self._knowledge = knowledge
         self._reader = reader
+        self._reranker = reranker
         self._internet = internet
+        self._expander = expander
+        self._baselines = baselines
 
     def query(self, query: str, config: QueryConfig | None = None) -> list[RetrievalResult]:
         """The results that reach `min_confidence`, ranked by confidence x trust; `[]` if none does."""
@@ -62,22 +78,46 @@ class KnowledgeQuery:
 
         Raises `UnknownCategoryError` for a category that doesn't exist: an empty answer would look like "no knowledge".
         """
-        asked = _asked(query, config or QueryConfig())
+        asked = asked_for(query, config or QueryConfig(), self._knowledge)
         where = self._filter(asked.config)
-        if not where.tiers:  # to the index, no tier means every tier
-            return Answer(query, (), notes=(*asked.notes, NO_TIER))
-        vector = self._embed(asked)
+        if not asked.config.searched_tiers:  # to the index, no tier means every tier
+            asked.note(NO_TIER)
+            return _answer(asked)
+        vector = self._search.vector_of(asked)
+        router = Router(asked, self._knowledge, where, lambda narrowed: self._search.run(asked, vector, narrowed))
         try:
-            with _timed(asked, "search"):
-                found = self._search.run(asked.text, vector, where, asked.config)
+            routed = router.run()
         except StoreUnavailableError:
             log.exception("search failed")
-            return Answer(query, (), partial=True, notes=(*asked.notes, INDEX_DOWN), timings_ms=asked.timings)
-        asked.timings |= found.leg_ms
-        asked.notes.extend(found.notes)
-        asked.notes.extend(_leg_note(leg, reason) for leg, reason in found.failed_legs.items())
-        asked.partial |= bool(found.failed_legs)
-        return _judged(asked, found)
+            asked.lacks(INDEX_DOWN)
+            return _answer(asked)
+        merged = without_copies(self._merged(asked, routed.judged))
+        if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
+            merged = self._merged(asked, self._reranker.reordered(asked, merged))
+        live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
+        results = _with_live(asked, [result_of(one) for one in merged], live)
+        return self._expanded(asked, _answer(asked, results, (*routed.steps, *step)))
+
+    def query_with_context(
+        self, query: str, context: Mapping[str, Any], config: QueryConfig | None = None
+    ) -> RetrievalResult:
+        """The best result for a question in a situation: `node`, `service`, `symptom`, `timeframe`, `already_tried`.
+
+        Its metadata has `alternatives`, the results behind it, and `because`, what moved it. If nothing is good enough,
+        the content says so and the score is 0. Raises `InvalidInputError` for a context that can't be read.
+        """
+        from opx.retrieval.situations import Situation, best_in
+
+        situation = Situation.read(context)
+        answer = self.answer(situation.question(query), situation.config(config or QueryConfig()))
+        return best_in(situation, answer)
+
+    def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
+        """What is normal for a metric of a node. Raises `InvalidInputError` for a window that can't be, and
+        `StoreUnavailableError`."""
+        if self._baselines is None:
+            raise InvalidInputError(NO_BASELINES)
+        return self._baselines(self._reader, node, metric, time_window)
 
     def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
         """Results of a live search of the web, ranked by confidence x trust; `[]` if there is none, or it fails."""
@@ -101,47 +141,42 @@ class KnowledgeQuery:
             tags=tuple(config.tags),
             document_ids=(config.document_id,) if config.document_id else (),
             languages=(config.language,) if config.language else (),
+            services=tuple(config.services),
+            updated_from=day_number(config.updated_from) if config.updated_from else None,
+            updated_before=day_number(config.updated_before) if config.updated_before else None,
         )
 
-    def _embed(self, asked: _Asked) -> Vector | None:
-        if self._embedder is None or not asked.text.strip():
-            return None
-        try:
-            with _timed(asked, "embed"):
-                return self._embedder.embed_query(asked.text)
-        except EmbeddingError:
-            log.exception("query embedding failed")
-            asked.notes.append(_leg_note("vector", "the embedding model is unavailable"))
-            asked.partial = True
-            return None
+    def _merged(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
+        """In order; where somebody is about to act, what is from the internet comes last."""
+        outside = [one for one in judged if one.hit.indexed.tier is Tier.INTERNET]
+        if not outside or not asks_to_act(asked.text):
+            return in_order(judged)
+        inside = [one for one in judged if one.hit.indexed.tier is not Tier.INTERNET]
+        return in_order(inside, last=outside)
+
+    def _expanded(self, asked: Asked, answer: Answer) -> Answer:
+        """With more of each document, where that was asked for."""
+        expand = asked.config.expand
+        if expand is Expand.NONE or self._expander is None:
+            return answer
+        with asked.timed("expand"):
+            results, notes = self._expander.expanded(answer.results, expand)
+        return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=asked.timings)
 
 
-@dataclass(slots=True)
-class _Asked:
-    """A question on its way to an answer: what is searched for, and what is to be said about it."""
-
-    query: str
-    text: str
-    config: QueryConfig
-    notes: list[str]
-    partial: bool = False
-    timings: dict[str, float] = field(default_factory=dict)
+def _with_live(
+    asked: Asked, ours: Sequence[RetrievalResult], live: Sequence[RetrievalResult]
+) -> Sequence[RetrievalResult]:
+    """Results of the live web among ours; behind them where somebody is about to act."""
+    if not live:
+        return ours
+    return [*ours, *in_order(live)] if asks_to_act(asked.text) else in_order([*ours, *live])
 
 
-def _asked(query: str, config: QueryConfig) -> _Asked:
-    """Cut to what is searched, without halves of surrogate pairs, which neither stores nor models take."""
-    text = query[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
-    cut = f"the query has {len(query):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched"
-    return _Asked(query, text, config, [cut] if len(query) > MAX_QUERY_CHARACTERS else [])
-
-
-def _judged(asked: _Asked, found: FusedHits) -> Answer:
+def _answer(asked: Asked, results: Sequence[RetrievalResult] = (), steps: tuple[TierStep, ...] = ()) -> Answer:
+    """The results that are good enough."""
     config = asked.config
-    with _timed(asked, "judge"):
-        judged = zip(found.hits, confidences(asked.text, found), strict=True)
-        results = [_result(hit, confidence) for hit, confidence in judged]
-        results.sort(key=lambda result: -result.score)
-        good = [result for result in results if result.confidence >= config.min_confidence]
+    good = [result for result in results if result.confidence >= config.min_confidence]
     return Answer(
         query=asked.query,
         results=tuple(good[: config.max_results]),
@@ -149,78 +184,12 @@ def _judged(asked: _Asked, found: FusedHits) -> Answer:
         notes=tuple(asked.notes),
         best_rejected=None if good else next(iter(results), None),
         timings_ms=asked.timings,
+        routing=steps,
+        ranked_by=asked.ranked_by,
+        understood=_understood(asked),
     )
 
 
-@contextmanager
-def _timed(asked: _Asked, part: str) -> Iterator[None]:
-    """Note how long the block takes, in milliseconds, also if it fails."""
-    started = time.perf_counter()
-    try:
-        yield
-    finally:
-        asked.timings[part] = 1000 * (time.perf_counter() - started)
-
-
-def _leg_note(leg: str, reason: str) -> str:
-    return f"partial: the {leg} search is missing ({reason})"
-
-
-def _result(hit: FusedHit, confidence: float) -> RetrievalResult:
-    indexed, chunk = hit.indexed, hit.indexed.chunk
-    final = confidence * indexed.trust
-    lexical, vector = hit.lexical, hit.vector
-    parts = ScoreParts(
-        lexical_rank=lexical[0] if lexical else None,
-        lexical_score=lexical[1] if lexical else None,
-        vector_rank=vector[0] if vector else None,
-        vector_score=vector[1] if vector else None,
-        fused=hit.fused,
-        confidence=confidence,
-        trust=indexed.trust,
-        final=final,
-    )
-    return RetrievalResult(
-        content=chunk.content,
-        score=final,
-        tier=indexed.tier.value,
-        category=chunk.category,
-        source=indexed.source_uri,
-        timestamp=indexed.last_updated,
-        trust_score=indexed.trust,
-        metadata=_metadata(hit),
-        parts=parts,
-    )
-
-
-def _metadata(hit: FusedHit) -> dict[str, Any]:
-    chunk, copies = hit.indexed.chunk, _copies(hit)
-    return {
-        "title": chunk.title,
-        "section": list(chunk.section),
-        "documentId": chunk.document_id,
-        "chunkId": chunk.chunk_id,
-        "chunkIndex": chunk.chunk_index,
-        "tags": list(chunk.tags),
-        "language": hit.indexed.language,
-        **({"flags": list(hit.indexed.flags)} if hit.indexed.flags else {}),
-        **({"copies": copies} if copies else {}),
-    }
-
-
-def _copies(hit: FusedHit) -> list[dict[str, Any]]:
-    """Where else the same is said; each document once, `MAX_COPIES` of them."""
-    others: dict[str, IndexedChunk] = {}
-    for indexed in hit.copies:
-        others.setdefault(indexed.key_id, indexed)
-    others.pop(hit.indexed.key_id, None)
-    return [
-        {
-            "documentId": indexed.chunk.document_id,
-            "title": indexed.chunk.title,
-            "source": indexed.source_uri,
-            "tier": indexed.tier.value,
-            "trust": indexed.trust,
-        }
-        for indexed in islice(others.values(), MAX_COPIES)
-    ]
+def _understood(asked: Asked) -> dict[str, Any]:
+    languages = [language for language in asked.languages if language != DEFAULT_LANGUAGE]
+    return {**asked.question.understood, **({"languages": languages} if languages else {})}

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.streams import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
 from opx.errors import InvalidInputError
 from opx.knowledge_file import read_section
+from opx.operations.baselines.readings import FIELDS as VALUE_FIELDS
 from opx.streams.patterns import checked_pattern
 
-_FIELDS = ("topic", "filter", "identity", "tags", "password_secret", "credentials_arn", "network")
+_FIELDS = ("topic", "filter", "identity", "tags", "password_secret", "credentials_arn", "network", "json")
 _LISTS = ("tags", "network")
 _ONLY_OF = {
     "topic": (StreamKind.KAFKA, StreamKind.REDIS),
@@ -65,7 +67,8 @@ def stream_of(name: str, given: Mapping[str, Any], knowledge: KnowledgeModel) ->
             raise InvalidInputError(f"stream {name}: unknown field {key!r}; allowed: {allowed}")
     category = knowledge.category(_text(given.get("category", ""), "category", name))
     fields: dict[str, Any] = {key: _texts(given.get(key, ()), key, name) for key in _LISTS}
-    fields |= {key: _text(given.get(key, ""), key, name) for key in _FIELDS if key not in ("filter", *_LISTS)}
+    fields |= {key: _text(given.get(key, ""), key, name) for key in _FIELDS if key not in ("filter", "json", *_LISTS)}
+    fields["json"] = _paths(given.get("json"), name)
     if fields["identity"]:
         from opx.ingestion.parsing.json_paths import compile_paths
 
@@ -79,6 +82,7 @@ def stream_of(name: str, given: Mapping[str, Any], knowledge: KnowledgeModel) ->
         **fields,
     )
     _check_kind(found)
+    _check_category(found)
     return found
 
 
@@ -97,6 +101,29 @@ def _check_kind(found: StreamDefinition) -> None:
         raise InvalidInputError(f"stream {found.name}: network lists ids of subnets (subnet-...) and groups (sg-...)")
     if found.network and not found.brokers:
         raise InvalidInputError(f"stream {found.name}: the network of an MSK cluster is known; leave network out")
+
+
+def _check_category(found: StreamDefinition) -> None:
+    """Values are added up, documents are not."""
+    values = found.category == BASELINES_CATEGORY
+    for key in ("identity", "tags") if values else ("json",):
+        if getattr(found, key):
+            raise InvalidInputError(f"stream {found.name}: what is of {found.category} has no {key}")
+
+
+def _paths(given: Any, name: str) -> dict[str, str]:
+    """Where records have the parts of a value."""
+    if not given:
+        return {}
+    from opx.ingestion.parsing.json_paths import compile_paths
+
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"stream {name}: json must be a mapping of {', '.join(VALUE_FIELDS)} to JSONPaths")
+    for key, path in given.items():
+        if key not in VALUE_FIELDS:
+            raise InvalidInputError(f"stream {name}: json has no {key!r}; allowed: {', '.join(VALUE_FIELDS)}")
+        compile_paths(_text(path, f"json.{key}", name))
+    return dict(given)
 
 
 def _source(given: Any, name: str) -> str:
@@ -138,6 +165,7 @@ def stream_fields(definition: StreamDefinition) -> dict[str, Any]:
         "password_secret": definition.password_secret,
         "credentials_arn": definition.credentials_arn,
         "network": list(definition.network),
+        "json": dict(definition.json),
     }
 
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from opx.domain.ids import stable_hash
 from opx.domain.streams import StreamDefinition
@@ -38,6 +38,14 @@ class StreamRecord:
     body: bytes | None
 
 
+class RecordTaker(Protocol):
+    """Does with a record what its stream is for."""
+
+    def take(self, record: StreamRecord) -> str:
+        """Something that names what became of the record, "" for one that isn't wanted. Raises
+        `StoreUnavailableError`."""
+
+
 class StreamTaker:
     """Puts the records of one stream."""
 
@@ -56,7 +64,12 @@ class StreamTaker:
         try:
             return self._put(self._identity(found.value) or record.position, found.content, found.suffix)
         except InvalidInputError:  # half of a character in a text, or a name that no object can have
-            return self._put(stable_hash("record", record.position), record.body, ".json")
+            return self.put_unread(record, record.body)
+
+    def put_unread(self, record: StreamRecord, content: bytes) -> str:
+        """Put what can't be taken in as JSON, which the pipeline says it is not, or not of its category. Returns the
+        object key."""
+        return self._put(stable_hash("record", record.position), content, ".json")
 
     def _put(self, name: str, content: Content, suffix: str) -> str:
         metadata: dict[str, Any] = {"source": f"streams/{self._definition.name}/{object_name(name)}{suffix}"}

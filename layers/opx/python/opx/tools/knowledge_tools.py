@@ -8,20 +8,29 @@ from typing import TYPE_CHECKING, Protocol
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import QueryConfig, SearchMode
+from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError
 from opx.operations.metrics import Report, unreported
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
-from opx.tools.declarations import DEFAULT_RESULTS, Tool
-from opx.tools.replies import DocumentReply, Reply, SearchReply
+from opx.tools.declarations import Tool
+from opx.tools.knowledge_group import DEFAULT_ITERATIONS, DEFAULT_RESULTS
+from opx.tools.replies import DocsReply, DocumentReply, Reply, ResearchReply, SearchReply
 
 if TYPE_CHECKING:
+    from opx.domain.research import ResearchReport
     from opx.ingestion.catalog import Catalog
 
 MIN_CONFIDENCE = 0.7
 _DOCUMENT_ID = re.compile(f"[0-9a-f]{{{ID_LENGTH}}}")
+
+
+class Researcher(Protocol):
+    """Finds out about a topic with several searches."""
+
+    def research_topic(self, topic: str, max_iterations: int, config: QueryConfig) -> ResearchReport: ...
 
 
 class Knowledge(Protocol):
@@ -34,6 +43,8 @@ class Knowledge(Protocol):
     def projects(self) -> ProjectRegistry: ...
 
     def query_service(self, identity: Identity | None = None, report: Report = unreported) -> KnowledgeQuery: ...
+
+    def research_service(self, identity: Identity | None = None, report: Report = unreported) -> Researcher: ...
 
 
 class KnowledgeTools:
@@ -63,11 +74,23 @@ class KnowledgeTools:
 
     def search_runbooks(self, query: str, max_results: int = DEFAULT_RESULTS) -> SearchReply:
         """Search procedures and architecture."""
-        return self._search("runbooks", query, max_results)
+        return SearchReply(self._answer(query, max_results, categories=("runbooks",)))
 
     def search_postmortems(self, query: str, max_results: int = DEFAULT_RESULTS) -> SearchReply:
         """Search what past incidents taught."""
-        return self._search("postmortems", query, max_results)
+        return SearchReply(self._answer(query, max_results, categories=("postmortems",)))
+
+    def search_docs(
+        self, query: str, thoroughness: str = SearchMode.BALANCED.value, limit: int = DEFAULT_RESULTS
+    ) -> DocsReply:
+        """Search all categories."""
+        return DocsReply(self._answer(query, limit, mode=SearchMode(thoroughness)))
+
+    def research_topic(self, topic: str, max_iterations: int = DEFAULT_ITERATIONS) -> ResearchReply:
+        """Search, and search again for what is lacking."""
+        config = QueryConfig(min_confidence=self._min_confidence)
+        researcher = self._knowledge.research_service(self._identity, self._report)
+        return ResearchReply(researcher.research_topic(topic, max_iterations, config))
 
     def get_document_details(self, document_id: str) -> DocumentReply:
         """The newest version that the reader may see, current ones first.
@@ -79,9 +102,18 @@ class KnowledgeTools:
             raise DocumentNotFoundError(f"no document with this id: {document_id}")
         return DocumentReply(newest)
 
-    def _search(self, category: str, query: str, max_results: int) -> SearchReply:
-        config = QueryConfig(categories=(category,), min_confidence=self._min_confidence, max_results=max_results)
-        return SearchReply(self._knowledge.query_service(self._identity, self._report).answer(query, config))
+    def _answer(
+        self,
+        query: str,
+        max_results: int,
+        *,
+        categories: tuple[str, ...] | None = None,
+        mode: SearchMode = SearchMode.BALANCED,
+    ) -> Answer:
+        config = QueryConfig(
+            categories=categories, min_confidence=self._min_confidence, max_results=max_results, mode=mode
+        )
+        return self._knowledge.query_service(self._identity, self._report).answer(query, config)
 
     def _visible(self, document_id: str) -> Iterator[KnowledgeDocument]:
         reader = self._knowledge.projects.reader(self._identity)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.retrieval.citations import citations
+
+if TYPE_CHECKING:
+    from opx.domain.research import ResearchReport
 
 PARTIAL = "Partial answer: something could not be searched."
 
@@ -56,10 +59,7 @@ class SearchReply:
         return any(result.untrusted for result in shown)
 
     def _notes(self) -> list[str]:
-        notes = list(self.answer.notes)
-        if self.left_out:
-            notes.append(f"{self.left_out} more results were left out, as the answer would be too large")
-        return notes
+        return [*self.answer.notes, *_left_out(self.left_out, "results")]
 
     def to_json(self) -> dict[str, Any]:
         """The text, and what a program can use of it."""
@@ -75,7 +75,70 @@ class SearchReply:
         results = self.answer.results
         if len(results) < 2:
             return None
-        return SearchReply(replace(self.answer, results=results[:-1]), self.left_out + 1)
+        return replace(self, answer=replace(self.answer, results=results[:-1]), left_out=self.left_out + 1)
+
+
+class DocsReply(SearchReply):
+    """The same, with each result as JSON of its own."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """`results` in place of the text; `relevance` is the confidence as a percentage."""
+        fields = super().to_json()
+        del fields["answer"]
+        found = [{**_passage(result), "relevance": f"{result.confidence:.0%}"} for result in self.answer.results]
+        return {"results": found, **fields}
+
+
+@dataclass(frozen=True, slots=True)
+class ResearchReply:
+    """What was found out about a topic; `left_out` findings were dropped for their size."""
+
+    report: ResearchReport
+    left_out: int = 0
+
+    def text(self) -> str:
+        return "\n\n".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        report = self.report
+        if report.partial:
+            yield PARTIAL
+        if notes := self._notes():
+            yield "\n".join(f"Note: {note}" for note in notes)
+        if self._is_untrusted():
+            yield QUOTED
+        yield citations(report.results)
+        yield f"Searches performed: {report.searches_performed}"
+
+    def _is_untrusted(self) -> bool:
+        return any(result.untrusted for result in self.report.results)
+
+    def _notes(self) -> list[str]:
+        return [*self.report.notes, *_left_out(self.left_out, "findings")]
+
+    def to_json(self) -> dict[str, Any]:
+        """The findings, and how they were come by."""
+        report = self.report
+        told = report.to_json()
+        return {
+            "topic": report.topic,
+            "searchesPerformed": report.searches_performed,
+            "findings": [_passage(result) for result in report.results],
+            "documentIds": list(dict.fromkeys(result.document_id for result in report.results)),
+            "gaps": list(report.gaps),
+            "partial": report.partial,
+            "untrusted": self._is_untrusted(),
+            "notes": self._notes(),
+            "trace": told["trace"],
+        }
+
+    def shortened(self) -> ResearchReply | None:
+        findings = self.report.findings
+        if len(findings) < 2:
+            return None
+        return replace(self, report=replace(self.report, findings=findings[:-1]), left_out=self.left_out + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +155,19 @@ class DocumentReply:
 
     def shortened(self) -> None:
         return None
+
+
+def _passage(result: RetrievalResult) -> dict[str, Any]:
+    return {
+        "content": result.content,
+        "source": result.source,
+        "section": result.section,
+        "untrusted": result.untrusted,
+    }
+
+
+def _left_out(count: int, what: str) -> list[str]:
+    return [f"{count} more {what} were left out, as the answer would be too large"] if count else []
 
 
 def _not_confirmed(nearest: RetrievalResult) -> str:

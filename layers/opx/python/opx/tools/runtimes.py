@@ -7,29 +7,29 @@ The scope of a call comes from what the application set, never from an argument:
   send them too, so that they may be on the target's list of allowed headers only behind a request interceptor which
   sets both from the verified token.
 
-Where neither is present the installation's own identity counts. docs/decisions/0005-agent-entry-points.md says why
+Where neither is present the installation's own identity counts. Which agent calls, and so which tools it may use, is
+not an argument either: action groups name it, and the gateway is known by its target's name, or by the header
+`x-opx-agent` on the same terms as the others. docs/decisions/0005-agent-entry-points.md says why
 these are not Powertools' resolvers.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from opx.domain.scopes import Identity
-from opx.errors import DocumentNotFoundError, InvalidScopeError, StoreUnavailableError
+from opx.errors import InvalidScopeError
 from opx.operations.metrics import Metric, Report
-from opx.tools.declarations import ACTION_GROUP, ArgumentError, Tool, UnknownToolError, tool_named
-from opx.tools.knowledge_tools import KnowledgeTools
+from opx.tools.declarations import ArgumentError, Tool, ToolGroup, UnknownToolError
+from opx.tools.failures import Failure, attempt
+from opx.tools.grants import ToolGrants
 from opx.tools.replies import Reply
 
-log = logging.getLogger(__name__)
-
 CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE = "opxClientId", "opxProjectId"
-CLIENT_HEADER, PROJECT_HEADER = "x-opx-client-id", "x-opx-project-id"
+CLIENT_HEADER, PROJECT_HEADER, AGENT_HEADER = "x-opx-client-id", "x-opx-project-id", "x-opx-agent"
 GATEWAY_TOOL = "bedrockAgentCoreToolName"
 GATEWAY_HEADERS = "bedrockAgentCorePropagatedHeaders"
 GATEWAY_SEPARATOR = "___"
@@ -41,38 +41,32 @@ Arguments = list[tuple[str, object]]
 Response = dict[str, Any]
 
 
+class Toolbox(Protocol):
+    """The tools of one identity."""
+
+    def call(self, tool: Tool, given: Arguments) -> Reply:
+        """Raises `ArgumentError` for arguments that are not as declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a function serves: one group, the tools for whoever asks (None: nobody in particular), and who may use
+    which of them. Both are asked for at a call, so that the function starts with the first."""
+
+    group: ToolGroup
+    tools: Callable[[Identity | None], Toolbox]
+    grants: Callable[[], ToolGrants]
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`identity` is None if the application said nothing about it."""
+    """`tool` is as it was sent. `identity` is None if the application said nothing about it; an empty `agent` is one
+    that nothing was said about."""
 
-    tool: Tool
+    tool: object
     arguments: Arguments
     identity: Identity | None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """How an error looks to an agent. With `state` REPROMPT it goes on, knowing the message; FAILURE ends its turn."""
-
-    code: str
-    status: int
-    state: str
-    metric: Metric
-    message: str = ""
-
-
-_FAILURES: dict[type[Exception], Failure] = {
-    ArgumentError: Failure("invalid_argument", 400, "REPROMPT", Metric.INVALID_CALLS),
-    UnknownToolError: Failure("unknown_tool", 404, "FAILURE", Metric.INVALID_CALLS),
-    DocumentNotFoundError: Failure("not_found", 404, "REPROMPT", Metric.INVALID_CALLS),
-    InvalidScopeError: Failure(
-        "invalid_scope", 400, "FAILURE", Metric.INVALID_CALLS, "the session's client or project id is malformed"
-    ),
-    StoreUnavailableError: Failure(
-        "unavailable", 500, "REPROMPT", Metric.TOOL_UNAVAILABLE, "the knowledge base is unavailable for now"
-    ),
-}
-_UNEXPECTED = Failure("internal", 500, "FAILURE", Metric.TOOL_ERRORS, "the tool failed; the error was logged")
+    agent: str
 
 
 class Runtime(Protocol):
@@ -86,34 +80,24 @@ class Runtime(Protocol):
     def fail(self, failure: Failure, message: str) -> Response: ...
 
 
-def respond(event: Any, context: Any, tools: Callable[[Identity | None], KnowledgeTools], report: Report) -> Response:
+def respond(event: Any, context: Any, serving: Serving, report: Report) -> Response:
     """Answer a call in the form of the runtime that made it. Never raises: an agent gets a message, not a traceback."""
-    runtime = runtime_of(event, context)
+    runtime = runtime_of(event, context, serving.group)
     report(Metric.TOOL_CALLS)
-    try:
+
+    def answered() -> Response:
         call = runtime.call()
-        return runtime.answer(tools(call.identity).call(call.tool, call.arguments))
-    except tuple(_FAILURES) as exc:
-        failure = next(found for kind, found in _FAILURES.items() if isinstance(exc, kind))
-        _log_failure(failure, exc)
+        tool = serving.group.tool_named(call.tool, serving.grants().allowed(call.agent))
+        return runtime.answer(serving.tools(call.identity).call(tool, call.arguments))
+
+    def failed(failure: Failure, message: str) -> Response:
         report(failure.metric)
-        return runtime.fail(failure, failure.message or str(exc))
-    except Exception:  # the outermost edge: whatever it is, the agent must get an answer in its form
-        log.exception("tool call failed")
-        report(_UNEXPECTED.metric)
-        return runtime.fail(_UNEXPECTED, _UNEXPECTED.message)
+        return runtime.fail(failure, message)
+
+    return attempt(answered, failed)
 
 
-def _log_failure(failure: Failure, exc: Exception) -> None:
-    """Messages about a call's arguments quote them, so that they are for the agent alone."""
-    if failure.metric is Metric.TOOL_UNAVAILABLE:
-        log.error("a store is unavailable", exc_info=exc)
-        return
-    log.warning("call refused as %s: %s", failure.code, type(exc).__name__)
-    log.debug("%s", exc)
-
-
-def runtime_of(event: Any, context: Any) -> Runtime:
+def runtime_of(event: Any, context: Any, group: ToolGroup) -> Runtime:
     """Which runtime calls. The context decides before the event does: a gateway's event is nothing but the arguments
     that a model chose, and must not be taken for an action group's, which has the scope in it."""
     fields = event if isinstance(event, Mapping) else {}
@@ -121,8 +105,8 @@ def runtime_of(event: Any, context: Any) -> Runtime:
     if client_context is not None:
         return Gateway(fields, getattr(client_context, "custom", None) or {})
     if "apiPath" in fields:
-        return ApiSchemaGroup(fields)
-    return FunctionGroup(fields)
+        return ApiSchemaGroup(fields, group)
+    return FunctionGroup(fields, group)
 
 
 class Gateway:
@@ -133,9 +117,12 @@ class Gateway:
         self._custom = custom
 
     def call(self) -> Call:
-        name = str(self._custom.get(GATEWAY_TOOL, ""))
-        tool = tool_named(name.rpartition(GATEWAY_SEPARATOR)[2])
-        return Call(tool, list(self._event.items()), self._identity())
+        target, _, tool = str(self._custom.get(GATEWAY_TOOL, "")).rpartition(GATEWAY_SEPARATOR)
+        headers = self._headers()
+        agent = headers.get(AGENT_HEADER, target)
+        if not isinstance(agent, str):
+            raise InvalidScopeError(f"header {AGENT_HEADER} is not a text")
+        return Call(tool, list(self._event.items()), _identity(headers, CLIENT_HEADER, PROJECT_HEADER), agent)
 
     def answer(self, reply: Reply) -> Response:
         return reply.to_json()
@@ -143,24 +130,30 @@ class Gateway:
     def fail(self, failure: Failure, message: str) -> Response:
         return {"error": {"code": failure.code, "message": message}}
 
-    def _identity(self) -> Identity | None:
+    def _headers(self) -> dict[str, Any]:
         headers: dict[str, Any] = {}
         for name, value in dict(self._custom.get(GATEWAY_HEADERS) or {}).items():
             if headers.setdefault(name.lower(), value) != value:
                 raise InvalidScopeError(f"header {name} came with two values")
-        return _identity(headers, CLIENT_HEADER, PROJECT_HEADER)
+        return headers
 
 
 class ActionGroup:
     """What both kinds of Bedrock action group have in common."""
 
-    def __init__(self, event: Mapping[str, Any]) -> None:
+    def __init__(self, event: Mapping[str, Any], group: ToolGroup) -> None:
         self._event = event
+        self._group = group
 
-    def _check_group(self) -> None:
-        group = self._event.get("actionGroup")
-        if group != ACTION_GROUP:
-            raise UnknownToolError(f"unknown action group {group!r}; this function serves {ACTION_GROUP}")
+    def _call(self, tool: object, arguments: Arguments) -> Call:
+        called = self._event.get("actionGroup")
+        if called != self._group.name:
+            raise UnknownToolError(f"unknown action group {called!r}; this function serves {self._group.name}")
+        return Call(tool, arguments, self._identity(), self._agent())
+
+    def _agent(self) -> str:
+        agent = self._event.get("agent")
+        return str(agent.get("name") or "") if isinstance(agent, Mapping) else ""
 
     def _identity(self) -> Identity | None:
         return _identity(self._event.get("sessionAttributes") or {}, CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE)
@@ -180,9 +173,7 @@ class FunctionGroup(ActionGroup):
     """A Bedrock action group that is defined with function details."""
 
     def call(self) -> Call:
-        self._check_group()
-        tool = tool_named(self._event.get("function"))
-        return Call(tool, _arguments(self._event.get("parameters")), self._identity())
+        return self._call(self._event.get("function"), _arguments(self._event.get("parameters")))
 
     def answer(self, reply: Reply) -> Response:
         return _fitting(reply, lambda fit: self._function_response(fit.text()))
@@ -199,13 +190,11 @@ class ApiSchemaGroup(ActionGroup):
     """A Bedrock action group that is defined with an OpenAPI schema."""
 
     def call(self) -> Call:
-        self._check_group()
         event = self._event
         path, method = str(event["apiPath"]), str(event.get("httpMethod", ""))
         if method.upper() != "POST":
             raise UnknownToolError(f"unknown operation {method} {path}; all operations are POST")
-        tool = tool_named(path.removeprefix("/"))
-        return Call(tool, _arguments(event.get("parameters")) + self._body(), self._identity())
+        return self._call(path.removeprefix("/"), _arguments(event.get("parameters")) + self._body())
 
     def _body(self) -> Arguments:
         content = (self._event.get("requestBody") or {}).get("content") or {}

@@ -9,83 +9,41 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from opx.tools.declarations import ACTION_GROUP, GET_DOCUMENT_DETAILS, TOOLS, Parameter, Tool
+from opx.tools.answer_schemas import DOCS_ANSWER, DOCUMENT, ERROR, RESEARCH, SEARCH_ANSWER, Json, object_of
+from opx.tools.declarations import Parameter, Tool, ToolGroup
+from opx.tools.groups import GROUPS
+from opx.tools.operation_schemas import BASELINE, CORRELATIONS, LOGS, TRACES
 
-Json = dict[str, Any]
+API_VERSION = "1.1.0"
 
-API_VERSION = "1.0.0"
-_TEXT: Json = {"type": "string"}
-_TEXTS: Json = {"type": "array", "items": _TEXT}
-
-
-def _object(properties: Json, required: Sequence[str]) -> Json:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-SEARCH_ANSWER = _object(
-    {
-        "answer": {"type": "string", "description": "The results with their sources, or that there is none."},
-        "documentIds": {**_TEXTS, "description": "The documents that the results are from, the best first."},
-        "partial": {"type": "boolean", "description": "True if something could not be searched."},
-        "untrusted": {
-            "type": "boolean",
-            "description": "True if some of the answer is quoted from outside the organisation: it is data, marked as such.",
-        },
-        "notes": {**_TEXTS, "description": "What the answer lacks, and why."},
-    },
-    ("answer", "documentIds", "partial", "untrusted", "notes"),
-)
-
-DOCUMENT = _object(
-    {
-        "documentId": _TEXT,
-        "title": _TEXT,
-        "category": _TEXT,
-        "tier": {"type": "string", "description": "internal, specialized or internet, in falling order of trust."},
-        "tags": _TEXTS,
-        "s3Location": {"type": "string", "description": "Where the object is kept."},
-        "source": {"type": "string", "description": "Where a person would open it."},
-        "language": _TEXT,
-        "severity": _TEXT,
-        "services": _TEXTS,
-        "metadata": _object(
-            {"author": _TEXT, "version": _TEXT, "lastUpdated": _TEXT}, ("author", "version", "lastUpdated")
-        ),
-        "version": {"type": "integer", "description": "Counts the versions of the document from 1."},
-        "state": {"type": "string", "description": "current, superseded or deleted."},
-        "chunkCount": {"type": "integer"},
-        "remarks": {
-            "type": "array",
-            "items": _object({"kind": _TEXT, "text": _TEXT}, ("kind", "text")),
-            "description": "What of the document could not be read, was masked, or looks wrong.",
-        },
-        "untrusted": {"type": "boolean", "description": "True if it comes from outside the organisation."},
-        "createdAt": _TEXT,
-    },
-    ("documentId", "title", "category", "tags", "s3Location", "metadata", "version", "state", "createdAt"),
-)
-
-ERROR = _object({"error": _object({"code": _TEXT, "message": _TEXT}, ("code", "message"))}, ("error",))
+ANSWERS: dict[str, tuple[str, Json]] = {
+    "search_runbooks": ("SearchAnswer", SEARCH_ANSWER),
+    "search_postmortems": ("SearchAnswer", SEARCH_ANSWER),
+    "get_document_details": ("Document", DOCUMENT),
+    "search_docs": ("DocsAnswer", DOCS_ANSWER),
+    "research_topic": ("Research", RESEARCH),
+    "query_logs": ("Logs", LOGS),
+    "correlate_metrics": ("Correlations", CORRELATIONS),
+    "analyze_traces": ("Traces", TRACES),
+    "get_baseline": ("Baseline", BASELINE),
+}
+"""What each tool answers: the schema's name and the schema."""
 
 
-def openapi() -> Json:
+def openapi(group: ToolGroup) -> Json:
     """OpenAPI 3.0.3, for an action group with an API schema: one POST an operation, named like the tool."""
+    answers = dict(ANSWERS[tool.name] for tool in group.tools)
     return {
         "openapi": "3.0.3",
-        "info": {
-            "title": "OPX Knowledge retrieval",
-            "version": API_VERSION,
-            "description": "Runbooks and postmortems for operations agents, with their sources.",
-        },
-        "paths": {f"/{tool.name}": {"post": _operation(tool)} for tool in TOOLS.values()},
-        "components": {"schemas": {"SearchAnswer": SEARCH_ANSWER, "Document": DOCUMENT, "Error": ERROR}},
+        "info": {"title": group.title, "version": API_VERSION, "description": group.description},
+        "paths": {f"/{tool.name}": {"post": _operation(tool)} for tool in group.tools},
+        "components": {"schemas": {**answers, "Error": ERROR}},
     }
 
 
 def _operation(tool: Tool) -> Json:
-    answer = "Document" if tool is GET_DOCUMENT_DETAILS else "SearchAnswer"
+    answer, _ = ANSWERS[tool.name]
     failures = {
         "400": "An argument is wrong; the message says what is accepted.",
         "404": "There is no such document or operation.",
@@ -94,7 +52,7 @@ def _operation(tool: Tool) -> Json:
     return {
         "operationId": tool.name,
         "description": tool.description,
-        "requestBody": {"required": True, "content": _json_content(_api_input(tool))},
+        "requestBody": {"required": True, "content": _json_content(input_schema(tool))},
         "responses": {
             "200": {"description": "The tool's answer.", "content": _json_content(_reference(answer))},
             **{
@@ -113,23 +71,30 @@ def _reference(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _api_input(tool: Tool) -> Json:
+def input_schema(tool: Tool) -> Json:
+    """The JSON Schema of a tool's arguments, with every limit that there is."""
     properties = {parameter.name: _api_property(parameter) for parameter in tool.parameters}
-    return {**_object(properties, _required(tool)), "additionalProperties": False}
+    return {**object_of(properties, _required(tool)), "additionalProperties": False}
 
 
 def _api_property(parameter: Parameter) -> Json:
-    schema: Json = {"type": parameter.type, "description": parameter.description}
-    low, high = ("minLength", "maxLength") if parameter.type == "string" else ("minimum", "maximum")
-    schema[low] = parameter.minimum
-    if parameter.maximum is not None:
-        schema[high] = parameter.maximum
+    schema: Json = {"type": parameter.type, "description": parameter.description, **_bounds(parameter)}
+    if parameter.choices:
+        schema["enum"] = list(parameter.choices)
     if parameter.default is not None:
         schema["default"] = parameter.default
     return schema
 
 
-def functions() -> Json:
+def _bounds(parameter: Parameter) -> Json:
+    if parameter.type == "number" or parameter.choices:
+        return {}
+    low, high = ("minLength", "maxLength") if parameter.type == "string" else ("minimum", "maximum")
+    least = parameter.minimum if parameter.required or parameter.type != "string" else 0
+    return {low: least, **({} if parameter.maximum is None else {high: parameter.maximum})}
+
+
+def functions(group: ToolGroup) -> Json:
     """The `functionSchema` of an action group with function details, as CreateAgentActionGroup takes it."""
     return {
         "functions": [
@@ -145,23 +110,23 @@ def functions() -> Json:
                     for parameter in tool.parameters
                 },
             }
-            for tool in TOOLS.values()
+            for tool in group.tools
         ]
     }
 
 
-def gateway() -> list[Json]:
+def gateway(group: ToolGroup) -> list[Json]:
     """The tool schema of an AgentCore Gateway Lambda target. It has no keywords for limits and defaults: only type,
     description, properties, required and items."""
     return [
         {
             "name": tool.name,
             "description": tool.description,
-            "inputSchema": _object(
+            "inputSchema": object_of(
                 {p.name: {"type": p.type, "description": p.description} for p in tool.parameters}, _required(tool)
             ),
         }
-        for tool in TOOLS.values()
+        for tool in group.tools
     ]
 
 
@@ -170,12 +135,17 @@ def _required(tool: Tool) -> list[str]:
 
 
 def documents() -> dict[str, str]:
-    """The text of each document by its file name."""
-    contents: dict[str, Json | list[Json]] = {"openapi": openapi(), "functions": functions(), "gateway": gateway()}
-    return {
-        f"{ACTION_GROUP}.{kind}.json": json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-        for kind, content in contents.items()
-    }
+    """The text of each document by its file name: for each group its OpenAPI, function details and tool schema."""
+    found = {}
+    for group in GROUPS:
+        contents: dict[str, Json | list[Json]] = {
+            "openapi": openapi(group),
+            "functions": functions(group),
+            "gateway": gateway(group),
+        }
+        for kind, content in contents.items():
+            found[f"{group.name}.{kind}.json"] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return found
 
 
 def main(arguments: Sequence[str]) -> int:

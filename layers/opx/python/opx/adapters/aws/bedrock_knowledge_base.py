@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.knowledge_base_filters import Filter, retrieval_filters
+from opx.adapters.aws.knowledge_base_filters import Filter, filter_note, passes, retrieval_filters
 from opx.adapters.aws.knowledge_base_objects import chunk_of
 from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, told
 from opx.domain.results import IndexedChunk
@@ -44,13 +44,12 @@ class BedrockKnowledgeBase:
         unreadable = 0
         if text:
             for where in retrieval_filters(request.filter):
-                for result in self._retrieve(text[:MAX_QUERY_CHARACTERS], where, min(request.depth, MAX_RESULTS)):
+                for result in self._retrieve(text[:MAX_QUERY_CHARACTERS], where, _asked_for(request)):
                     unreadable += not _collect(found, result, request.filter)
         hits = sorted(((entry, score) for entry, (_, score) in found.items()), key=lambda hit: (-hit[1], hit[0]))
         best = tuple(hits[: request.depth])
-        return SearchResponse(
-            fused=Leg(best), chunks={entry: found[entry][0] for entry, _ in best}, notes=_notes(text, unreadable)
-        )
+        notes = _notes(text, unreadable, filter_note(request.filter))
+        return SearchResponse(fused=Leg(best), chunks={entry: found[entry][0] for entry, _ in best}, notes=notes)
 
     def _retrieve(self, text: str, where: Filter, limit: int) -> Iterator[Mapping[str, Any]]:
         search: Any = {"numberOfResults": limit, "overrideSearchType": "HYBRID", "filter": where}
@@ -71,6 +70,11 @@ class BedrockKnowledgeBase:
             request["nextToken"] = token
 
 
+def _asked_for(request: SearchRequest) -> int:
+    """As many results as are wanted; the most there can be where some are looked at and left out."""
+    return MAX_RESULTS if filter_note(request.filter) else min(request.depth, MAX_RESULTS)
+
+
 def _collect(found: _Found, result: Mapping[str, Any], where: SearchFilter) -> bool:
     """Add a result, unless a better one of its entry is there. False if it can't be told what it is."""
     try:
@@ -82,14 +86,16 @@ def _collect(found: _Found, result: Mapping[str, Any], where: SearchFilter) -> b
         # The filter is the service's to apply. Should it ever fail to, nobody may see what is another's.
         log.error("the knowledge base gave a chunk of another scope: entry %s", chunk.entry_id)
         return True
+    if not passes(where, chunk):
+        return True
     score = min(1.0, max(0.0, float(result.get("score", 0.0))))
     if chunk.entry_id not in found or found[chunk.entry_id][1] < score:
         found[chunk.entry_id] = (chunk, score)
     return True
 
 
-def _notes(text: str, unreadable: int) -> tuple[str, ...]:
-    notes = []
+def _notes(text: str, unreadable: int, about_filter: str) -> tuple[str, ...]:
+    notes = [about_filter] if about_filter else []
     if len(text) > MAX_QUERY_CHARACTERS:
         notes.append(f"the knowledge base was asked with the first {MAX_QUERY_CHARACTERS:,} characters only")
     if unreadable:

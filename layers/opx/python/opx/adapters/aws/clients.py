@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any, Literal
 
 import boto3
@@ -18,6 +20,20 @@ ATTEMPTS = 5
 def new_session() -> boto3.Session:
     """A session that shares with its clients what it has read about services."""
     return boto3.Session(botocore_session=botocore.session.get_session())
+
+
+def once(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Makes a client when it is first asked for, in whichever thread that is, and only one."""
+    made: list[Any] = []
+    lock = threading.Lock()
+
+    def get() -> Any:
+        with lock:
+            if not made:
+                made.append(make())
+            return made[0]
+
+    return get
 
 
 def load_descriptions(session: boto3.Session, *services: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from opx.domain.documents import DocumentChunk, DocumentKey, contextual_text
 from opx.domain.knowledge import Tier
 from opx.domain.results import IndexedChunk
+from opx.domain.times import day_number
 
 COPIES_FOLDER = "managed/"
 """Where copies are in the corpus bucket: all that the data source reads, and nothing else is there."""
@@ -32,7 +33,12 @@ FILTER_ATTRIBUTES: dict[str, str] = {
 }
 """Each part of a `SearchFilter` that is compared with a single value, and the attribute that has it."""
 
-TAGS_ATTRIBUTE = "tags"
+LIST_ATTRIBUTES: dict[str, str] = {"tags": "tags", "services": "services"}
+"""Each part of a `SearchFilter` that is compared with a list, and the attribute that has it; absent where that is empty."""
+
+DAY_ATTRIBUTE = "updated_day"
+"""Days from 1970-01-01 to the last update, a number; absent where that is unknown."""
+
 CHUNK_ATTRIBUTE = "chunk"
 
 
@@ -56,8 +62,11 @@ def sidecar(indexed: IndexedChunk) -> bytes | None:
         "language": indexed.language,
         CHUNK_ATTRIBUTE: _to_json(_facts(indexed)),
     }
-    if chunk.tags:
-        attributes[TAGS_ATTRIBUTE] = list(chunk.tags)
+    lists = {"tags": chunk.tags, "services": indexed.services}
+    attributes |= {name: list(lists[part]) for part, name in LIST_ATTRIBUTES.items() if lists[part]}
+    day = day_number(indexed.last_updated)
+    if day is not None:
+        attributes[DAY_ATTRIBUTE] = day
     data = _to_json({"metadataAttributes": attributes}).encode("utf-8", "replace")
     return data if len(data) <= MAX_SIDECAR_BYTES else None
 
@@ -89,23 +98,25 @@ def _facts(indexed: IndexedChunk) -> dict[str, Any]:
         "last_updated": indexed.last_updated,
         "fingerprint": indexed.fingerprint,
         **({"flags": list(indexed.flags)} if indexed.flags else {}),
+        **({"context": chunk.context} if chunk.context else {}),
     }
 
 
 def _chunk_of(text: str, attributes: Mapping[str, Any], facts: Mapping[str, Any]) -> IndexedChunk:
     title, section = facts["title"], tuple(facts["section"])
+    context = f"{facts['context']}\n\n" if facts.get("context") else ""
     chunk = DocumentChunk(
         chunk_id=facts["chunk_id"],
         document_id=attributes["document_id"],
         chunk_index=facts["index"],
-        content=text.removeprefix(contextual_text(title, section, "")),
+        content=text.removeprefix(contextual_text(title, section, context)),
         token_count=facts["tokens"],
         title=title,
         section=section,
         start=facts["start"],
         end=facts["end"],
         category=attributes["category"],
-        tags=tuple(attributes.get(TAGS_ATTRIBUTE, ())),
+        tags=tuple(attributes.get(LIST_ATTRIBUTES["tags"], ())),
     )
     return IndexedChunk(
         entry_id=facts["entry_id"],
@@ -119,6 +130,7 @@ def _chunk_of(text: str, attributes: Mapping[str, Any], facts: Mapping[str, Any]
         language=attributes["language"],
         flags=tuple(facts.get("flags", ())),
         fingerprint=facts.get("fingerprint", ""),
+        services=tuple(attributes.get(LIST_ATTRIBUTES["services"], ())),
     )
 
 

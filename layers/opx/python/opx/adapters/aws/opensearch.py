@@ -18,7 +18,7 @@ from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, from_source
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError, InvalidInputError
 from opx.ports import DocumentChange, Embedder, Leg, SearchFilter, SearchRequest, SearchResponse
-from opx.text.fields import query_terms
+from opx.text.fields import first_words
 
 SERVICE = "aoss"
 GENERATIONS = ("nextgen", "classic")
@@ -110,10 +110,10 @@ class OpenSearchIndex:
         return references
 
     def search(self, request: SearchRequest) -> SearchResponse:
-        terms = query_terms(request.text or "")[: queries.MAX_QUERY_TERMS]
-        bodies = {_STATISTICS: queries.statistics_body(terms, request.filter)}
-        if terms:
-            bodies[_LEXICAL] = queries.lexical_body(terms, request.filter, request.depth)
+        words = first_words(request.text or "", request.languages, queries.most_terms(request.filter))
+        bodies = {_STATISTICS: queries.statistics_body(words, request.filter)}
+        if words:
+            bodies[_LEXICAL] = queries.lexical_body(words, request.filter, request.depth)
         if request.vector is not None:
             bodies[_VECTOR] = queries.vector_body(request.vector, request.filter, request.depth)
         answers = self._search_together(bodies)

@@ -6,26 +6,57 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opx.adapters.aws.opensearch_errors import unquoted
-from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, FILTER_FIELDS, KEY_FIELD, SOURCE_FIELDS, VECTOR_FIELD
+from opx.adapters.aws.opensearch_schema import (
+    DAY_FIELD,
+    ENTRY_FIELD,
+    FILTER_FIELDS,
+    KEY_FIELD,
+    SOURCE_FIELDS,
+    VECTOR_FIELD,
+)
 from opx.ports import Leg, SearchFilter, Vector
-from opx.text.fields import LEXICAL_FIELDS
+from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words
 
 Body = dict[str, Any]
 
 MAX_CLAUSES = 1024
 """The service refuses a query with more clauses, nested ones included (`indices.query.bool.max_clause_count`)."""
 
-MAX_QUERY_TERMS = (MAX_CLAUSES - len(FILTER_FIELDS)) // len(LEXICAL_FIELDS)
+_FILTER_CLAUSES = len(FILTER_FIELDS) + 2
+"""Those of a filter without groups of terms: its lists, the days, and what is excluded."""
+
+MAX_QUERY_TERMS = (MAX_CLAUSES - _FILTER_CLAUSES) // len(LEXICAL_FIELDS)
 """Distinct terms that are searched. Those that come later in a longer text are left out."""
 
 _BEST_FIRST = [{"_score": {"order": "desc"}}, {ENTRY_FIELD: {"order": "asc"}}]
 _FREQUENCIES = "term_frequencies"
 
 
+def most_terms(where: SearchFilter) -> int:
+    """How many distinct terms can be searched within a filter: `MAX_QUERY_TERMS`, less with groups of terms."""
+    groups = len(where.title_terms) + len(where.required_terms)
+    return max(0, MAX_CLAUSES - _FILTER_CLAUSES - groups) // len(LEXICAL_FIELDS)
+
+
 def filter_clauses(where: SearchFilter) -> list[Body]:
-    """One `terms` clause for each part that is not empty; always one for the scopes, so that no scope finds nothing."""
+    """One clause for each part that is not empty and each group of terms; always one for the scopes, so that no scope
+    finds nothing."""
     parts = ((part, field, getattr(where, part)) for part, field in FILTER_FIELDS.items())
-    return [{"terms": {field: list(values)}} for part, field, values in parts if values or part == "scopes"]
+    clauses: list[Body] = [_any_of(field, values) for part, field, values in parts if values or part == "scopes"]
+    bounds = {"gte": where.updated_from, "lt": where.updated_before}
+    days = {bound: day for bound, day in bounds.items() if day is not None}
+    if days:
+        clauses.append({"range": {DAY_FIELD: days}})
+    clauses += [_any_of(TITLE_FIELD, terms) for terms in where.title_terms]
+    clauses += [_any_of(WHOLE_FIELD, terms) for terms in where.required_terms]
+    if where.excluded_terms:
+        clauses.append({"bool": {"must_not": [_any_of(WHOLE_FIELD, where.excluded_terms)]}})
+    return clauses
+
+
+def _any_of(field: str, values: Sequence[str]) -> Body:
+    """Entries that have one of these values; they are compared as they are, also in a field that is analysed."""
+    return {"terms": {field: list(values)}}
 
 
 def matching(where: SearchFilter) -> Body:
@@ -33,13 +64,16 @@ def matching(where: SearchFilter) -> Body:
     return {"bool": {"filter": filter_clauses(where)}}
 
 
-def lexical_body(terms: Sequence[str], where: SearchFilter, depth: int) -> Body:
-    """BM25 summed over fields and terms, each times the field's boost."""
-    should = [
-        {"term": {field: {"value": term, "boost": boost}}} for field, boost in LEXICAL_FIELDS.items() for term in terms
-    ]
+def lexical_body(words: Words, where: SearchFilter, depth: int) -> Body:
+    """BM25 summed over fields and words, each times the field's boost; of a word's terms the best counts."""
+    should = [_best_of(field, boost, terms) for field, boost in LEXICAL_FIELDS.items() for terms in words.values()]
     query = {"bool": {"should": should, "minimum_should_match": 1, "filter": filter_clauses(where)}}
     return _hits_body(query, depth)
+
+
+def _best_of(field: str, boost: float, terms: Sequence[str]) -> Body:
+    queries = [{"term": {field: {"value": term, "boost": boost}}} for term in terms]
+    return queries[0] if len(queries) == 1 else {"dis_max": {"queries": queries}}
 
 
 def vector_body(vector: Vector, where: SearchFilter, depth: int) -> Body:
@@ -58,11 +92,14 @@ def _hits_body(query: Body, depth: int) -> Body:
     }
 
 
-def statistics_body(terms: Sequence[str], where: SearchFilter) -> Body:
-    """How many entries pass the filter, and how many of them hold each term in any field."""
+def statistics_body(words: Words, where: SearchFilter) -> Body:
+    """How many entries pass the filter, and how many of them hold each word, one of its terms in any field."""
     body: Body = {"size": 0, "query": matching(where), "track_total_hits": True}
-    if terms:
-        filters = {term: {"bool": {"should": [{"term": {f: term}} for f in LEXICAL_FIELDS]}} for term in terms}
+    if words:
+        filters = {
+            first: {"bool": {"should": [{"term": {field: term}} for field in LEXICAL_FIELDS for term in terms]}}
+            for first, terms in words.items()
+        }
         body["aggs"] = {_FREQUENCIES: {"filters": {"filters": filters}}}
     return body
 

@@ -8,6 +8,7 @@ from typing import Any
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.results import IndexedChunk
+from opx.domain.times import day_number
 from opx.ports import IndexEntry
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import LEXICAL_FIELDS, analysed_fields
@@ -15,6 +16,9 @@ from opx.text.fields import LEXICAL_FIELDS, analysed_fields
 VECTOR_FIELD = "vector"
 ENTRY_FIELD = "entry_id"
 KEY_FIELD = "key_id"
+DAY_FIELD = "updated_day"
+"""Days from 1970-01-01 to the last update; absent where that is unknown."""
+
 SPACE_TYPE = "innerproduct"
 """The dot product of unit vectors is their cosine. Its score formula is the same in every k-NN engine and version,
 which `cosinesimil`'s is not."""
@@ -29,10 +33,13 @@ FILTER_FIELDS: dict[str, str] = {
     "tags": "tags",
     "document_ids": "document_id",
     "languages": "language",
+    "services": "services",
+    "also_tags": "tags",
+    "also_services": "services",
 }
-"""Each part of a `SearchFilter` and the field it is compared with."""
+"""Each part of a `SearchFilter` that lists values, and the field that has one of them."""
 
-_KEYWORDS = (ENTRY_FIELD, "chunk_id", KEY_FIELD, *FILTER_FIELDS.values())
+_KEYWORDS = tuple(dict.fromkeys((ENTRY_FIELD, "chunk_id", KEY_FIELD, *FILTER_FIELDS.values())))
 _STORED_TEXTS = ("title", "section", "content", "source_uri", "last_updated", "flags", "fingerprint")
 _STORED_NUMBERS = {
     "chunk_index": "integer",
@@ -58,6 +65,7 @@ def index_body(model_id: str, dimension: int) -> dict[str, Any]:
     }
     properties |= {name: {"type": "text", "analyzer": "whitespace"} for name in LEXICAL_FIELDS}
     properties |= {name: {"type": "keyword"} for name in _KEYWORDS}
+    properties[DAY_FIELD] = {"type": "integer"}
     properties |= {name: {"type": "text", "index": False} for name in _STORED_TEXTS}
     properties |= {name: {"type": kind, "index": False} for name, kind in _STORED_NUMBERS.items()}
     return {
@@ -79,7 +87,8 @@ def identity(model_id: str, dimension: int) -> dict[str, Any]:
 def to_source(entry: IndexEntry) -> dict[str, Any]:
     """The document that is stored for an entry."""
     indexed, chunk = entry.indexed, entry.indexed.chunk
-    terms = {name: " ".join(found) for name, found in analysed_fields(chunk).items()}
+    terms = {name: " ".join(found) for name, found in analysed_fields(chunk, indexed.language).items()}
+    day = day_number(indexed.last_updated)
     return {
         ENTRY_FIELD: indexed.entry_id,
         "chunk_id": chunk.chunk_id,
@@ -90,6 +99,7 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
         "tags": list(chunk.tags),
         "document_id": chunk.document_id,
         "language": indexed.language,
+        "services": list(indexed.services),
         "title": chunk.title,
         "section": list(chunk.section),
         "content": chunk.content,
@@ -104,11 +114,12 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
         "fingerprint": indexed.fingerprint,
         VECTOR_FIELD: [round(float(value), VECTOR_DECIMALS) for value in entry.vector],
         **{name: terms[name] for name in LEXICAL_FIELDS},
+        **({} if day is None else {DAY_FIELD: day}),
     }
 
 
 def from_source(source: Mapping[str, Any]) -> IndexedChunk:
-    """The chunk that `to_source` stored, also before there were flags and fingerprints."""
+    """The chunk that `to_source` stored, also before there were flags, fingerprints and services."""
     chunk = DocumentChunk(
         chunk_id=source["chunk_id"],
         document_id=source["document_id"],
@@ -134,4 +145,5 @@ def from_source(source: Mapping[str, Any]) -> IndexedChunk:
         language=source["language"],
         flags=tuple(source.get("flags", ())),
         fingerprint=source.get("fingerprint", ""),
+        services=tuple(source.get("services", ())),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opx.errors import ForbiddenAddressError
 from opx.ports import (
@@ -17,11 +17,18 @@ from opx.ports import (
     Table,
     UploadSigner,
 )
+from opx.ports.metrics import MetricReader
+from opx.ports.models import ChatModel, Reranker
 from opx.ports.reading import ImageDescriber, Ocr, ParsingTools
 from opx.ports.sources import Secrets, SourceSchedules, StreamSubscriptions
+from opx.ports.telemetry import TelemetryStores
 from opx.services import Services
 from opx.settings import MANAGED_ENGINE
-from opx.tables import TableSpec
+from opx.tables import DOCUMENTS, TableSpec
+
+if TYPE_CHECKING:
+    from opx.ports.corpus_version import CorpusVersion
+    from opx.retrieval.corpus_count import CorpusCount
 
 
 class AwsServices(Services):
@@ -34,7 +41,8 @@ class AwsServices(Services):
         from opx.adapters.aws.clients import load_descriptions
 
         super().load()
-        load_descriptions(self._session, "bedrock-runtime", "dynamodb")
+        reranking = ["bedrock-agent-runtime"] if self.reranker and self.settings.reranker == "bedrock" else []
+        load_descriptions(self._session, "bedrock-runtime", "dynamodb", *reranking)
 
     @cached_property
     def _session(self) -> Any:
@@ -95,6 +103,25 @@ class AwsServices(Services):
             threads=self.settings.embedding_threads,
         )
 
+    def chat_model(self, model: str) -> ChatModel:
+        if self.settings.chat_url:
+            from opx.adapters.chat_models import chat_at_url
+
+            return chat_at_url(self.settings, self.secrets, model)
+        from opx.adapters.aws.bedrock_chat import BedrockChatService
+        from opx.adapters.aws.clients import once
+        from opx.adapters.chat_models import READ_SECONDS
+        from opx.adapters.json_chat import JsonChat
+
+        client = once(lambda: self._client("bedrock-runtime", read_seconds=READ_SECONDS, attempts=1))
+        return JsonChat(BedrockChatService(client, model))
+
+    def reranking_service(self, model: str) -> Reranker:
+        from opx.adapters.aws.bedrock_reranker import BedrockReranker
+        from opx.adapters.aws.clients import once
+
+        return BedrockReranker(once(lambda: self._client("bedrock-agent-runtime", attempts=1)), model)
+
     @cached_property
     def parsing_tools(self) -> ParsingTools:
         from opx.adapters.reading_tools import limits
@@ -141,6 +168,23 @@ class AwsServices(Services):
         )
 
     @cached_property
+    def _corpus_count(self) -> CorpusCount:
+        from opx.retrieval.corpus_count import CorpusCount
+
+        return CorpusCount(self.table(DOCUMENTS), self.clock)
+
+    @property
+    def corpus_version(self) -> CorpusVersion | None:  # type: ignore[override]
+        """A managed knowledge base takes changes over when it gets to it, and doesn't tell."""
+        return None if self.settings.search_engine == MANAGED_ENGINE else self._corpus_count
+
+    @cached_property
+    def written_index(self) -> SearchIndex:
+        from opx.ingestion.counted_index import CountedIndex
+
+        return CountedIndex(self.index, self._corpus_count)
+
+    @cached_property
     def search_engine(self) -> SearchEngine:
         if self.settings.search_engine != MANAGED_ENGINE:
             return self.index
@@ -162,6 +206,12 @@ class AwsServices(Services):
 
         requests = SqsQueue(self._client("sqs"), self.settings.sync_queue_url)
         return KnowledgeBaseCopies(self.store, requests, self.clock)
+
+    @cached_property
+    def metric_reader(self) -> MetricReader | None:  # type: ignore[override]
+        from opx.adapters.aws.cloudwatch_metrics import CloudWatchMetrics
+
+        return CloudWatchMetrics(self._client("cloudwatch"))
 
     @cached_property
     def secrets(self) -> Secrets:  # type: ignore[override]
@@ -192,6 +242,20 @@ class AwsServices(Services):
 
         function, failed = self.settings.stream_function, self.settings.stream_failed_arn
         return EventSourceMappings(self._client("lambda"), function, failed=failed) if function else None
+
+    @cached_property
+    def telemetry(self) -> TelemetryStores | None:  # type: ignore[override]
+        """Clients try again once at most: who asks waits for the answer."""
+        from opx.adapters.aws.cloudwatch_logs import CloudWatchLogs
+        from opx.adapters.aws.cloudwatch_series import CloudWatchSeries
+        from opx.adapters.aws.xray_traces import XRayTraces
+
+        patience: dict[str, Any] = {"read_seconds": 8.0, "attempts": 2}
+        return TelemetryStores(
+            CloudWatchLogs(self._client("logs", **patience)),
+            CloudWatchSeries(self._client("cloudwatch", **patience)),
+            XRayTraces(self._client("xray", **patience), self.clock),
+        )
 
     @property
     def index_identity(self) -> str:  # type: ignore[override]

@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 CREATE TABLE IF NOT EXISTS segments (
     id INTEGER PRIMARY KEY, key_id TEXT NOT NULL, first_slot INTEGER NOT NULL, count INTEGER NOT NULL,
     scope TEXT NOT NULL, category TEXT NOT NULL, tier TEXT NOT NULL, language TEXT NOT NULL,
-    document_id TEXT NOT NULL, tags TEXT NOT NULL,
+    document_id TEXT NOT NULL, tags TEXT NOT NULL, services TEXT NOT NULL, updated_day INTEGER,
     trust REAL NOT NULL, source_uri TEXT NOT NULL, last_updated TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS segments_by_key ON segments (key_id);
 CREATE TABLE IF NOT EXISTS entries (
@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS unfinished (batch TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS graveyard (segment INTEGER PRIMARY KEY);
 """
 
+_ROW = "id, first_slot, count, scope, category, tier, language, document_id, tags, services, updated_day"
 _FACTS = "key_id, trust, source_uri, last_updated"
 _LOOKUP_SIZE = 500
 """Values in one SQL statement; SQLite's own limit is higher everywhere."""
@@ -91,9 +92,10 @@ class IndexDatabase:
 
     def add_segment(self, row: SegmentRow, facts: SegmentFacts) -> None:
         values = (row.id, facts.key_id, row.first_slot, row.count, row.scope, row.category, row.tier, row.language)
+        filtered = (row.document_id, row.tags, row.services, row.updated_day)
         self._db.execute(
-            "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, row.document_id, row.tags, facts.trust, facts.source_uri, facts.last_updated),
+            "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, *filtered, facts.trust, facts.source_uri, facts.last_updated),
         )
 
     def add_entries(self, segment: int, rows: Iterable[tuple[int, str, str]]) -> None:
@@ -109,14 +111,12 @@ class IndexDatabase:
         self._db.execute("INSERT OR REPLACE INTO graveyard VALUES (?)", (segment,))
 
     def segments(self) -> list[SegmentRow]:
-        columns = "id, first_slot, count, scope, category, tier, language, document_id, tags"
-        return [SegmentRow(*row) for row in self._db.execute(f"SELECT {columns} FROM segments ORDER BY first_slot")]  # noqa: S608
+        return [SegmentRow(*row) for row in self._db.execute(f"SELECT {_ROW} FROM segments ORDER BY first_slot")]  # noqa: S608
 
     def segment(self, segment: int) -> tuple[SegmentRow, SegmentFacts]:
         """A segment that exists."""
-        columns = f"id, first_slot, count, scope, category, tier, language, document_id, tags, {_FACTS}"
-        row = self._db.execute(f"SELECT {columns} FROM segments WHERE id = ?", (segment,)).fetchone()  # noqa: S608
-        return SegmentRow(*row[:9]), SegmentFacts(*row[9:])
+        row = self._db.execute(f"SELECT {_ROW}, {_FACTS} FROM segments WHERE id = ?", (segment,)).fetchone()  # noqa: S608
+        return SegmentRow(*row[:11]), SegmentFacts(*row[11:])
 
     def entries(self, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, str, str, SegmentFacts]]:
         """Segment, position, entry id, chunk line and the segment's facts of those places that exist."""

@@ -17,6 +17,7 @@ from opx.adapters.embedded.lexical import LexicalWriter
 from opx.adapters.embedded.segments import SegmentFacts, SegmentRow, entry_line, indexed_chunk
 from opx.adapters.embedded.vector_file import VECTORS, VectorWriter, read_rows
 from opx.domain.results import IndexedChunk
+from opx.domain.times import day_number
 from opx.errors import IndexUnavailableError
 from opx.ports import DocumentChange, IndexEntry
 
@@ -29,9 +30,10 @@ _LOCK_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class _Facets:
-    """Everything that the entries of a segment share. `filtered`: scope, category, tier, language, document, tags."""
+    """Everything that the entries of a segment share. `filtered`: scope, category, tier, language, document, tags,
+    services, day of the last update."""
 
-    filtered: tuple[str, str, str, str, str, str]
+    filtered: tuple[str, str, str, str, str, str, str, int | None]
     trust: float
     source_uri: str
     last_updated: str
@@ -183,6 +185,7 @@ class IndexWriter:
 def _facets(indexed: IndexedChunk) -> _Facets:
     """Everything that the entries of a segment share."""
     chunk = indexed.chunk
-    tier, tags = indexed.tier.value, "\n".join(chunk.tags)
-    filtered = (indexed.scope_key, chunk.category, tier, indexed.language, chunk.document_id, tags)
+    tier, tags, services = indexed.tier.value, "\n".join(chunk.tags), "\n".join(indexed.services)
+    about = (indexed.scope_key, chunk.category, tier, indexed.language, chunk.document_id)
+    filtered = (*about, tags, services, day_number(indexed.last_updated))
     return _Facets(filtered, indexed.trust, indexed.source_uri, indexed.last_updated)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,15 +10,16 @@ from typing import Any
 import tantivy
 
 from opx.domain.results import IndexedChunk
+from opx.domain.times import day_number
 from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter
-from opx.text.fields import LEXICAL_FIELDS, analysed_fields
+from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields
 
 WRITER_HEAP_BYTES = 64_000_000
 MAX_QUERY_TERMS = 256
 """Distinct terms that are searched, the first ones of a longer query: more cost time and no longer change the best hits."""
 
-_FACETS = ("scope", "category", "tier", "tag", "document_id", "language")
+_FACETS = ("scope", "category", "tier", "tag", "service", "document_id", "language")
 _TANTIVY_FACTOR = 2.2
 """tantivy multiplies by k1 + 1, which Lucene dropped in version 8; without it scores of both engines compare."""
 
@@ -37,6 +37,7 @@ def _schema() -> tantivy.Schema:
     builder.add_text_field("batch", tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field("segment", indexed=True, fast=True)
     builder.add_unsigned_field("position", fast=True)
+    builder.add_integer_field("updated_day", indexed=True, fast=True)
     return builder.build()
 
 
@@ -74,32 +75,62 @@ class LexicalSearcher:
         self._schema = _schema()
         self._searcher = searcher
 
-    def search(self, terms: Counter[str], where: SearchFilter | None, limit: int) -> list[tuple[Place, float]]:
-        """The best `limit` entries with any of the terms, with their scores; those that pass the filter, if there is one.
+    def search(self, words: Words, where: SearchFilter | None, limit: int) -> list[tuple[Place, float]]:
+        """The best `limit` entries with any of the words, with their scores; those that pass the filter, if there is one.
 
         Without a filter tantivy passes over most entries of frequent terms: several times as fast.
         """
-        query = self._scored(terms)
+        query = self._scored(words)
         if where is not None:
             query = tantivy.Query.boolean_query([(tantivy.Occur.Must, query), *self._filters(where)])
         with _tantivy_errors(self._folder):
             hits = self._searcher.search(query, limit, count=False).hits
-            addresses = [address for _, address in hits]
-            segments: Any = self._searcher.fast_field_values("segment", addresses)
-            positions: Any = self._searcher.fast_field_values("position", addresses)
-        return list(zip(zip(segments, positions, strict=True), (score for score, _ in hits), strict=True))
+            places = self._places([address for _, address in hits])
+        return list(zip(places, (score for score, _ in hits), strict=True))
 
-    def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
-        """How many entries contain each term in one of the fields that hold all of a chunk's text."""
-        return {term: max(self._searcher.doc_freq(name, term) for name in LEXICAL_FIELDS) for term in terms}
+    def count(self, where: SearchFilter) -> int:
+        """How many entries pass the filter, dead ones included."""
+        query = tantivy.Query.boolean_query(self._filters(where))
+        with _tantivy_errors(self._folder):
+            found: Any = self._searcher.search(query, 1, count=True)
+            return int(found.count)
 
-    def _scored(self, terms: Counter[str]) -> tantivy.Query:
+    def places(self, where: SearchFilter, segments: Iterable[int] | None = None) -> list[Place]:
+        """Where the entries are that pass the filter, dead ones included; only those of some segments, if they are given."""
+        parts = self._filters(where)
+        if segments is not None:
+            parts.append((tantivy.Occur.Must, tantivy.Query.term_set_query(self._schema, "segment", list(segments))))
+        query = tantivy.Query.boolean_query(parts)
+        with _tantivy_errors(self._folder):
+            limit = max(1, self._searcher.num_docs)
+            hits = self._searcher.search(query, limit, count=False, order_by_field="segment").hits
+            return self._places([address for _, address in hits])
+
+    def _places(self, addresses: list[tantivy.DocAddress]) -> list[Place]:
+        segments: Any = self._searcher.fast_field_values("segment", addresses)
+        positions: Any = self._searcher.fast_field_values("position", addresses)
+        return list(zip(segments, positions, strict=True))
+
+    def frequencies(self, words: Words) -> dict[str, int]:
+        """How many entries contain each word, by its most frequent term, in one of the fields that hold all of a chunk's
+        text."""
+        return {
+            first: max(self._searcher.doc_freq(name, term) for name in LEXICAL_FIELDS for term in terms)
+            for first, terms in words.items()
+        }
+
+    def _scored(self, words: Words) -> tantivy.Query:
         parts = []
         for name, boost in LEXICAL_FIELDS.items():
-            for term, times in terms.items():
-                query = tantivy.Query.term_query(self._schema, name, term, index_option="freq")
-                parts.append((tantivy.Occur.Should, tantivy.Query.boost_query(query, boost * times / _TANTIVY_FACTOR)))
+            for terms in words.values():
+                query = self._best_of(name, terms)
+                parts.append((tantivy.Occur.Should, tantivy.Query.boost_query(query, boost / _TANTIVY_FACTOR)))
         return tantivy.Query.boolean_query(parts)
+
+    def _best_of(self, name: str, terms: Sequence[str]) -> tantivy.Query:
+        """The score of the best of a word's terms: stems of two languages must not make it count twice."""
+        queries = [tantivy.Query.term_query(self._schema, name, term, index_option="freq") for term in terms]
+        return queries[0] if len(queries) == 1 else tantivy.Query.disjunction_max_query(queries)
 
     def _filters(self, where: SearchFilter) -> list[tuple[Any, tantivy.Query]]:
         wanted = {
@@ -109,12 +140,23 @@ class LexicalSearcher:
             "tag": where.tags,
             "document_id": where.document_ids,
             "language": where.languages,
+            "service": where.services,
         }
-        return [
-            (tantivy.Occur.Must, tantivy.Query.const_score_query(self._any_of(name, values), 0.0))
-            for name, values in wanted.items()
-            if values or name == "scope"
-        ]
+        queries = [self._any_of(name, values) for name, values in wanted.items() if values or name == "scope"]
+        also = {"tag": where.also_tags, "service": where.also_services}
+        queries += [self._any_of(name, values) for name, values in also.items() if values]
+        queries += self._days(where.updated_from, where.updated_before)
+        queries += [self._any_of(TITLE_FIELD, terms) for terms in where.title_terms]
+        queries += [self._any_of(WHOLE_FIELD, terms) for terms in where.required_terms]
+        filters = [(tantivy.Occur.Must, tantivy.Query.const_score_query(query, 0.0)) for query in queries]
+        if where.excluded_terms:
+            filters.append((tantivy.Occur.MustNot, self._any_of(WHOLE_FIELD, where.excluded_terms)))
+        return filters
+
+    def _days(self, first: int | None, end: int | None) -> Iterator[tantivy.Query]:
+        if first is not None or end is not None:
+            last = None if end is None else end - 1
+            yield tantivy.Query.range_query(self._schema, "updated_day", tantivy.FieldType.Integer, first, last)
 
     def _any_of(self, name: str, values: Sequence[str]) -> tantivy.Query:
         return tantivy.Query.term_set_query(self._schema, name, list(values))
@@ -134,10 +176,13 @@ class LexicalWriter:
         document.add_unsigned("segment", segment)
         document.add_unsigned("position", position)
         document.add_text("batch", batch)
-        for name, terms in analysed_fields(indexed.chunk).items():
+        for name, terms in analysed_fields(indexed.chunk, indexed.language).items():
             document.add_text(name, " ".join(terms))
         for name, value in _facets_of(indexed):
             document.add_text(name, value)
+        day = day_number(indexed.last_updated)
+        if day is not None:
+            document.add_integer("updated_day", day)
         with _tantivy_errors(self._folder):
             self._writer.add_document(document)
 
@@ -174,3 +219,5 @@ def _facets_of(indexed: IndexedChunk) -> Iterable[tuple[str, str]]:
     yield "language", indexed.language
     for tag in chunk.tags:
         yield "tag", tag
+    for service in indexed.services:
+        yield "service", service

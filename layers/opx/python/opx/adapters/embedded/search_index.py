@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, takewhile
@@ -28,9 +27,9 @@ from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError
 from opx.ports import DocumentChange, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.analyzer import ANALYZER_VERSION
-from opx.text.fields import query_terms
+from opx.text.fields import Words, first_words
 
-_FORMAT = "3"
+_FORMAT = "4"
 """Of the files. Part of an index's identity."""
 
 _SPARE_HITS = 16
@@ -44,6 +43,9 @@ _GATHER_BELOW = 0.1
 
 _FILTER_AFTERWARDS_ABOVE = 0.1
 """Share of entries that pass a filter above which the words are searched without it first, and asked for more hits."""
+
+_LISTED_ENTRIES = 3_000
+"""Entries with the terms of a filter up to which all are listed for the vectors' sake: a microsecond each."""
 
 Scored = tuple[Place, float]
 Floats = npt.NDArray[np.float32]
@@ -91,6 +93,12 @@ class EmbeddedIndex:
         with index_errors(self._folder), self._database.snapshot():
             return self._database.meta("incarnation")
 
+    @property
+    def version(self) -> str:
+        """Another text after each batch, in whichever process: the incarnation and how many batches there were."""
+        with index_errors(self._folder), self._database.snapshot():
+            return f"{self._database.meta('incarnation')}.{self._database.meta('generation', '0')}"
+
     def _check_identity(self, wanted: str) -> None:
         with self._database.snapshot():
             found = self._database.meta("identity")
@@ -114,17 +122,17 @@ class EmbeddedIndex:
     # -- reading
 
     def search(self, request: SearchRequest) -> SearchResponse:
-        terms = Counter(query_terms(request.text or "")[:MAX_QUERY_TERMS])
+        words = first_words(request.text or "", request.languages, MAX_QUERY_TERMS)
         with self._snapshot() as view:
             allowed = view.segments.allowed(request.filter)
             started = time.perf_counter()
-            lexical = _with_ties(_lexical_leg(view, terms, request, allowed), request.depth)
+            lexical = _with_ties(_lexical_leg(view, words, request, allowed), request.depth)
             between = time.perf_counter()
             vector = _with_ties(_vector_leg(view, request, allowed), request.depth)
             taken = between - started, time.perf_counter() - between
             found = self._read(view, {place for place, _ in (*lexical, *vector)})
         legs = [_leg(scored, found, request.depth) for scored in (lexical, vector)]
-        searched = bool(terms), request.vector is not None
+        searched = bool(words), request.vector is not None
         legs = [
             replace(leg, took_ms=1000 * seconds) if asked else leg
             for leg, asked, seconds in zip(legs, searched, taken, strict=True)
@@ -134,13 +142,16 @@ class EmbeddedIndex:
             lexical=legs[0],
             vector=legs[1],
             chunks={indexed.entry_id: indexed for indexed in found.values() if indexed.entry_id in named},
-            term_frequencies=view.lexical.frequencies(terms),
+            term_frequencies=view.lexical.frequencies(words),
             entry_count=view.segments.live,
         )
 
     def count(self, where: SearchFilter) -> int:
         with self._snapshot() as view:
-            return int(view.segments.counts[view.segments.allowed(where)].sum())
+            allowed = view.segments.allowed(where)
+            if where.has_terms:
+                return len(view.segments.slots_at(view.lexical.places(where), allowed))
+            return int(view.segments.counts[allowed].sum())
 
     def references(self, key_id: str) -> list[str]:
         with index_errors(self._folder), self._database.snapshot():
@@ -184,13 +195,13 @@ class EmbeddedIndex:
         return found
 
 
-def _lexical_leg(view: _View, terms: Counter[str], request: SearchRequest, allowed: Mask) -> list[Scored]:
+def _lexical_leg(view: _View, words: Words, request: SearchRequest, allowed: Mask) -> list[Scored]:
     """Hits that are live and allowed, best first: all of them, or more than the depth."""
-    if not terms:
+    if not words:
         return []
     wanted = request.depth + _SPARE_HITS
     for where, limit in _attempts(wanted, request.filter, view.segments.share(allowed)):
-        found = view.lexical.search(terms, where, limit)
+        found = view.lexical.search(words, where, limit)
         kept = [hit for hit in found if view.segments.is_among(hit[0][0], allowed)]
         if len(kept) >= wanted or len(found) < limit:
             return kept
@@ -199,7 +210,7 @@ def _lexical_leg(view: _View, terms: Counter[str], request: SearchRequest, allow
 
 def _attempts(wanted: int, where: SearchFilter, share: float) -> Iterator[tuple[SearchFilter | None, int]]:
     """Filters and limits to try, until there are enough hits: dead ones (replaced, not yet cleaned up) take places."""
-    if share >= _FILTER_AFTERWARDS_ABOVE:
+    if share >= _FILTER_AFTERWARDS_ABOVE and not where.has_terms:
         yield None, int(1.5 * wanted / share)
     for doublings in count(step=2):
         yield where, wanted << doublings
@@ -209,10 +220,42 @@ def _vector_leg(view: _View, request: SearchRequest, allowed: Mask) -> list[Scor
     """The nearest of the allowed entries, best first."""
     if request.vector is None:
         return []
-    slots = view.segments.slots_of(allowed)
-    scores = _cosines(view.matrix, slots, np.asarray(request.vector, dtype=np.float32))
-    best = _best(scores, request.depth + _SPARE_HITS)
-    return list(zip(view.segments.places(slots[best].tolist()), scores[best].tolist(), strict=True))
+    where, wanted = request.filter, request.depth + _SPARE_HITS
+    query = np.asarray(request.vector, dtype=np.float32)
+    if where.has_terms and view.lexical.count(where) > _LISTED_ENTRIES:
+        return _nearest_with_terms(view, _nearest(view, view.segments.slots_of(allowed), query), where, wanted)
+    if where.has_terms:
+        slots = view.segments.slots_at(view.lexical.places(where), allowed)
+    else:
+        slots = view.segments.slots_of(allowed)
+    return _nearest(view, slots, query)(wanted)
+
+
+def _nearest(view: _View, slots: Slots, query: Floats) -> Callable[[int], list[Scored]]:
+    """Gives as many of the entries at these slots as are asked for, the nearest first."""
+    scores = _cosines(view.matrix, slots, query)
+
+    def nearest(count: int) -> list[Scored]:
+        best = _best(scores, count)
+        return list(zip(view.segments.places(slots[best].tolist()), scores[best].tolist(), strict=True))
+
+    return nearest
+
+
+def _nearest_with_terms(
+    view: _View, nearest: Callable[[int], list[Scored]], where: SearchFilter, wanted: int
+) -> list[Scored]:
+    """The nearest of those entries that have the terms of the filter.
+
+    There are so many that listing them would take longer than looking at those that are near, more and more of them.
+    """
+    for doublings in count(start=2):
+        near = nearest(wanted << doublings)
+        having = set(view.lexical.places(where, {segment for (segment, _), _ in near}))
+        kept = [hit for hit in near if hit[0] in having]
+        if len(kept) >= wanted or len(near) < wanted << doublings:
+            return kept[:wanted]
+    return []
 
 
 def _cosines(matrix: Matrix, slots: Slots, query: Floats) -> Floats:

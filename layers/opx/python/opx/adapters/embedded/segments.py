@@ -7,7 +7,7 @@ millisecond and opening takes a few.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
-    """A segment as the database holds it. `tags` are joined by newlines."""
+    """A segment as the database holds it. `tags` and `services` are joined by newlines; `updated_day` counts from
+    1970-01-01."""
 
     id: int
     first_slot: int
@@ -34,6 +35,8 @@ class SegmentRow:
     language: str
     document_id: str
     tags: str
+    services: str
+    updated_day: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,11 @@ class SegmentMap:
             "languages": _Column(row.language for row in rows),
             "document_ids": _Column(row.document_id for row in rows),
         }
-        self._tags = _tag_index(rows)
+        self._lists = {
+            "tags": _list_index(row.tags for row in rows),
+            "services": _list_index(row.services for row in rows),
+        }
+        self._days = _Days([row.updated_day for row in rows])
         self.counts = counts
         self.live = int(counts.sum())
         self.slots = int((firsts + counts).max()) if len(rows) else 0
@@ -85,11 +92,22 @@ class SegmentMap:
             values: tuple[str, ...] = getattr(where, name)
             if values:
                 mask &= self._columns[name].any_of(values)
-        if where.tags:
-            tagged = np.zeros(len(self._rows), dtype=np.bool_)
-            for tag in where.tags:
-                tagged[self._tags.get(tag, [])] = True
-            mask &= tagged
+        for name, wanted in (
+            ("tags", where.tags),
+            ("tags", where.also_tags),
+            ("services", where.services),
+            ("services", where.also_services),
+        ):
+            if wanted:
+                mask &= self._with_any(self._lists[name], wanted)
+        if where.updated_from is not None or where.updated_before is not None:
+            mask &= self._days.within(where.updated_from, where.updated_before)
+        return mask
+
+    def _with_any(self, index: Mapping[str, list[int]], wanted: Iterable[str]) -> Mask:
+        mask = np.zeros(len(self._rows), dtype=np.bool_)
+        for value in wanted:
+            mask[index.get(value, [])] = True
         return mask
 
     def share(self, allowed: Mask) -> float:
@@ -99,6 +117,15 @@ class SegmentMap:
     def slots_of(self, allowed: Mask) -> npt.NDArray[np.intp]:
         """The slots of allowed segments, ascending; a dead slot's -1 finds the appended False."""
         return np.flatnonzero(np.append(allowed, False)[self._segment_of_slot])
+
+    def slots_at(self, places: Iterable[tuple[int, int]], allowed: Mask) -> npt.NDArray[np.intp]:
+        """The slots of those places that are in allowed segments, ascending."""
+        found = (
+            self._rows[index].first_slot + position
+            for segment, position in places
+            if (index := self._by_id.get(segment)) is not None and allowed[index]
+        )
+        return np.sort(np.fromiter(found, dtype=np.intp))
 
     def places(self, slots: Iterable[int]) -> list[tuple[int, int]]:
         """Segment id and position within it of each slot."""
@@ -126,11 +153,29 @@ class _Column:
         return mask
 
 
-def _tag_index(rows: Sequence[SegmentRow]) -> dict[str, list[int]]:
+class _Days:
+    """The day of each segment, if it has one."""
+
+    def __init__(self, days: Sequence[int | None]) -> None:
+        self._known = np.array([day is not None for day in days], dtype=np.bool_)
+        self._days = np.array([day or 0 for day in days], dtype=np.int64)
+
+    def within(self, first: int | None, end: int | None) -> Mask:
+        """Those from the first day on and before the end; None is no bound."""
+        mask = self._known.copy()
+        if first is not None:
+            mask &= self._days >= first
+        if end is not None:
+            mask &= self._days < end
+        return mask
+
+
+def _list_index(joined: Iterable[str]) -> dict[str, list[int]]:
+    """Which segments have each value, of values that are joined by newlines."""
     index: dict[str, list[int]] = {}
-    for number, row in enumerate(rows):
-        for tag in row.tags.split("\n") if row.tags else ():
-            index.setdefault(tag, []).append(number)
+    for number, values in enumerate(joined):
+        for value in values.split("\n") if values else ():
+            index.setdefault(value, []).append(number)
     return index
 
 
@@ -156,4 +201,5 @@ def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) 
         language=row.language,
         flags=tuple(line.get("flags", ())),
         fingerprint=line.get("fingerprint", ""),
+        services=tuple(row.services.split("\n")) if row.services else (),
     )

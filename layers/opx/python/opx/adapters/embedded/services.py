@@ -8,18 +8,23 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.baselines import BASELINES_CATEGORY
 from opx.errors import SourceBusyError
 from opx.ports import Embedder, ObjectStore, Queue, SearchIndex, Table
+from opx.ports.models import ChatModel
 from opx.ports.sources import Secrets
 from opx.services import Services
 from opx.settings import secret_of_environment
-from opx.tables import DOCUMENTS, ENTRIES, KEYS, TableSpec
+from opx.tables import AUDIT, DOCUMENTS, ENTRIES, GAPS, KEYS, TableSpec
 
 if TYPE_CHECKING:
+    from opx.domain.streams import StreamDefinition
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.worker import QueueDrain
+    from opx.ports.corpus_version import CorpusVersion
     from opx.ports.reading import ParsingTools
     from opx.running import Feed
+    from opx.streams.taking import RecordTaker
 
 QUEUE_NAME = "ingest"
 
@@ -33,10 +38,18 @@ class EmbeddedServices(Services):
 
         return open_database(self.settings.home_path / "opx.db")
 
+    @cached_property
+    def _records_database(self) -> Any:
+        """What is kept of questions, apart from the rest: a question never waits for who takes documents in."""
+        from opx.adapters.embedded.database import open_database
+
+        return open_database(self.settings.home_path / "questions.db", busy_seconds=1.0)
+
     def table(self, spec: TableSpec) -> Table:
         from opx.adapters.embedded.table import SqliteTable
 
-        return SqliteTable(spec, self._database, clock=self.clock)
+        database = self._records_database if spec in (AUDIT, GAPS) else self._database
+        return SqliteTable(spec, database, clock=self.clock)
 
     @cached_property
     def store(self) -> ObjectStore:  # type: ignore[override]
@@ -61,6 +74,11 @@ class EmbeddedServices(Services):
         folder = Path(self.settings.model_path) if self.settings.model_path else default_model()
         return MiniLmEmbedder(folder, threads=self.settings.embedding_threads)
 
+    def chat_model(self, model: str) -> ChatModel:
+        from opx.adapters.chat_models import chat_at_url
+
+        return chat_at_url(self.settings, self.secrets, model)
+
     @cached_property
     def index(self) -> SearchIndex:  # type: ignore[override]
         from opx.adapters.embedded.search_index import EmbeddedIndex
@@ -76,6 +94,13 @@ class EmbeddedServices(Services):
 
         tables = (self.table(DOCUMENTS), self.table(KEYS), self.table(ENTRIES))
         return Catalog(*tables, clock=self.clock, lease_seconds=0)
+
+    @cached_property
+    def corpus_version(self) -> CorpusVersion | None:  # type: ignore[override]
+        from opx.adapters.embedded.corpus_version import IndexGeneration
+        from opx.adapters.embedded.search_index import EmbeddedIndex
+
+        return IndexGeneration(self.index) if isinstance(self.index, EmbeddedIndex) else None
 
     @property
     def index_identity(self) -> str:  # type: ignore[override]
@@ -105,18 +130,23 @@ class EmbeddedServices(Services):
 
     def stream_feeds(self) -> Sequence[Feed]:
         from opx.adapters.redis_streams import RedisFeeds, RedisStreamFeed
-        from opx.streams.taking import StreamTaker
 
         return [
             RedisFeeds(
                 self.streams.all,
                 lambda stream: RedisStreamFeed(
                     stream,
-                    StreamTaker(stream, self.manager),
+                    self._taker_of(stream),
                     password=partial(self.secrets.get, stream.password_secret),
                 ),
             )
         ]
+
+    def _taker_of(self, stream: StreamDefinition) -> RecordTaker:
+        from opx.streams.taking import StreamTaker
+
+        values = stream.category == BASELINES_CATEGORY
+        return self.taker_of_values(stream) if values else StreamTaker(stream, self.manager)
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         database: AbstractContextManager[Any] = self._database.transaction()
@@ -154,5 +184,6 @@ class EmbeddedServices(Services):
         opened = self.__dict__
         if "index" in opened:
             opened["index"].close()
-        if "_database" in opened:
-            opened["_database"].close()
+        for name in ("_database", "_records_database"):
+            if name in opened:
+                opened[name].close()

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import opx
 from opx import wire
+from opx.adapters.remote.baselines import RemoteBaselines
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
+from opx.adapters.remote.records import RemoteRecords
 from opx.adapters.remote.sources import RemoteSources
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
+from opx.domain.research import DEFAULT_ITERATIONS, ResearchReport
 from opx.domain.results import Answer
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidScopeError, OpxError
@@ -45,7 +48,7 @@ _MAX_QUESTION = 100_000
 """Characters that the API takes; it searches for far fewer, and says so."""
 
 
-class RemoteKnowledgeBase(RemoteSources):
+class RemoteKnowledgeBase(RemoteSources, RemoteRecords, RemoteBaselines):
     """A `KnowledgeBase` that asks the API at `endpoint`. Who the caller is follows from what `authorize` proves."""
 
     def __init__(
@@ -70,11 +73,20 @@ class RemoteKnowledgeBase(RemoteSources):
     def knowledge(self) -> KnowledgeModel:
         return self._read(wire.categories_from_json, self._api.call("GET", "categories"))
 
-    def search(self, query: str, config: QueryConfig) -> Answer:
-        body = {"query": query[:_MAX_QUESTION], "config": wire.config_to_json(config)}
+    def search(self, query: str, config: QueryConfig, *, receipt: bool = False) -> Answer:
+        body: dict[str, Any] = {"query": query[:_MAX_QUESTION], "config": wire.config_to_json(config)}
+        if receipt:  # a system of before there were any would refuse the field
+            body["receipt"] = True
         return self._read(
             wire.answer_from_json, self._api.call("POST", "knowledge", _KNOWLEDGE_BASE, "query", body=body)
         )
+
+    def research_topic(
+        self, topic: str, max_iterations: int = DEFAULT_ITERATIONS, config: QueryConfig | None = None
+    ) -> ResearchReport:
+        bounds = wire.config_to_json(config or QueryConfig())
+        body = {"topic": topic[:_MAX_QUESTION], "maxIterations": max_iterations, "config": bounds}
+        return self._read(wire.research_from_json, self._api.call("POST", "research", body=body))
 
     def documents(
         self, *, category: str = "", all_versions: bool = False, limit: int = MAX_PAGE, after: str = ""

@@ -1,0 +1,59 @@
+"""What functions have in addition where models read candidates again, plan searches, or write contexts of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aws_cdk import aws_iam as iam
+
+from infra.configuration import DEFAULT_RERANKER
+from infra.constructs import rights
+from infra.constructs.acknowledgements import acknowledge_wildcard
+from infra.names import Names
+
+RERANK = "bedrock:Rerank"
+_RERANK_REASON = "the action takes no resource; which model it may call is said by InvokeModel"
+
+
+def answering_settings(names: Names) -> dict[str, str]:
+    """For the function that answers questions: what was chosen, and nothing where nothing was."""
+    deployment = names.deployment
+    chosen = {"rerank_model": deployment.rerank_model, "chat_model": deployment.chat_model}
+    if deployment.reranker != DEFAULT_RERANKER:
+        chosen["reranker"] = deployment.reranker
+    return {field: value for field, value in chosen.items() if value}
+
+
+def answering_rights(names: Names) -> list[iam.PolicyStatement]:
+    """To call these models, and to have texts ranked by one."""
+    ranking = [rights.allow([RERANK], "*")] if names.deployment.rerank_model else []
+    return [*ranking, *(rights.embed(model) for model in _answering(names))]
+
+
+def acknowledge_answering(role: iam.Role, names: Names) -> None:
+    """Give the reasons for the wildcards in these rights."""
+    if names.deployment.rerank_model:
+        acknowledge_wildcard(role, "*", _RERANK_REASON)
+    for model in _answering(names):
+        rights.acknowledge_profile(role, model)
+
+
+def writing_settings(names: Names) -> dict[str, str]:
+    """For functions that take documents in, or tell how they were."""
+    model = names.deployment.context_model
+    return {"context_model": model} if model else {}
+
+
+def writing_rights(names: Names) -> list[iam.PolicyStatement]:
+    model = names.deployment.context_model
+    return [rights.embed(model)] if model else []
+
+
+def acknowledge_writing(role: iam.Role, names: Names) -> None:
+    if names.deployment.context_model:
+        rights.acknowledge_profile(role, names.deployment.context_model)
+
+
+def _answering(names: Names) -> Iterator[str]:
+    deployment = names.deployment
+    return filter(None, dict.fromkeys((deployment.rerank_model, deployment.chat_model)))

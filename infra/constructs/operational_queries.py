@@ -1,0 +1,111 @@
+"""The function that answers agents' questions about running systems: logs, metrics, traces and baselines."""
+
+from __future__ import annotations
+
+from aws_cdk import Aws, Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.constructs import rights
+from infra.constructs.acknowledgements import acknowledge_wildcard
+from infra.constructs.agent_tools import tool_grants
+from infra.constructs.code import LayerSource
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
+from infra.names import Names
+from opx.operations.telemetry.rules import TelemetryRules, read_telemetry
+from opx.tables import BASELINES, PROJECTS
+from opx.tools.operations_group import (
+    ANALYZE_TRACES,
+    CORRELATE_METRICS,
+    OPERATIONS_GROUP,
+    QUERY_LOGS,
+)
+
+QUERY_OPERATIONS = FunctionSpec(
+    use_case="query_operations",
+    dependencies="api",
+    description="Answers questions about running systems: logs, metrics, traces, baselines",
+    memory=512,
+    timeout=30,  # a question may take 20 s (telemetry.seconds): what is left is for starting and one slow request
+)
+
+FOLLOW_QUERIES = ("logs:GetQueryResults", "logs:StopQuery")
+READ_METRICS = ("cloudwatch:GetMetricData",)
+READ_TRACES = ("xray:BatchGetTraces", "xray:GetTraceSummaries")
+_NO_RESOURCE = (
+    "queries of logs are followed by ids that the function itself got, and neither metrics nor traces are resources: "
+    "these read-only actions take none"
+)
+
+
+def are_wanted() -> bool:
+    """Whether knowledge.yaml lets some agent ask about running systems."""
+    return tool_grants().anyone_may_use(OPERATIONS_GROUP)
+
+
+class OperationalQueries(Construct):
+    """The function, which can change nothing, and who may call it.
+
+    It may query the log groups of knowledge.yaml, section `telemetry`, and read metrics and traces if some are listed
+    there. Bedrock agents of this account may call it where agents are made elsewhere, as they may the function that
+    searches.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, names: Names, source: LayerSource) -> None:
+        super().__init__(scope, construct_id)
+        rules = read_telemetry()
+        self.queries = UseCaseFunction(
+            self,
+            "QueryOperations",
+            spec=QUERY_OPERATIONS,
+            names=names,
+            source=source,
+            settings={"backend": "aws", "table_prefix": names.prefix, **configured_identity(names)},
+            rights=[
+                rights.on_tables(names, (BASELINES, PROJECTS), rights.READ_ITEMS),
+                *_telemetry_rights(rules),
+            ],
+        )
+        _acknowledge(self.queries.role, rules)
+        self.target_arn = names.function_arn(QUERY_OPERATIONS.use_case)
+        """What is to be called, by its name: stacks that call it import nothing from this one."""
+        if names.deployment.agent == "none":
+            self.queries.function.add_permission(
+                "BedrockAgents",
+                principal=iam.ServicePrincipal("bedrock.amazonaws.com"),
+                source_account=Aws.ACCOUNT_ID,
+                source_arn=Stack.of(self).format_arn(service="bedrock", resource="agent", resource_name="*"),
+            )
+
+
+def _telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:
+    """Exactly what the tools that some agent may use need, as far as there is something to ask."""
+    found = []
+    if rules.log_groups and _may(QUERY_LOGS.name):
+        found += [rights.allow(["logs:StartQuery"], *_log_groups(rules)), rights.allow(FOLLOW_QUERIES, "*")]
+    if rules.metrics and _may(CORRELATE_METRICS.name):
+        found.append(rights.allow(READ_METRICS, "*"))
+    if rules.services and _may(ANALYZE_TRACES.name):
+        found.append(rights.allow(READ_TRACES, "*"))
+    return found
+
+
+def _may(tool: str) -> bool:
+    """Whether some agent may use the tool."""
+    return tool_grants().anyone_may_use(OPERATIONS_GROUP.only({tool}))
+
+
+def _log_groups(rules: TelemetryRules) -> list[str]:
+    """ARNs in both of the forms that CloudWatch Logs compares with, of a group and of what is in it."""
+    groups = f"arn:{Aws.PARTITION}:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group"
+    return [f"{groups}:{name}{end}" for name in rules.log_groups for end in ("", ":*")]
+
+
+def _acknowledge(role: iam.Role, rules: TelemetryRules) -> None:
+    for arn in _log_groups(rules):
+        if "*" in arn:
+            acknowledge_wildcard(
+                role, arn, "the streams of a log group, and log groups that the operators list by prefix"
+            )
+    if rules.log_groups or rules.metrics or rules.services:
+        acknowledge_wildcard(role, "*", _NO_RESOURCE)

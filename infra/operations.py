@@ -1,0 +1,83 @@
+"""What is asked of other systems' measurements: baselines that are rolled up every night."""
+
+from __future__ import annotations
+
+from aws_cdk import Environment, Stack
+from constructs import Construct
+
+from infra.constructs import operational_queries, rights
+from infra.constructs.acknowledgements import acknowledge_wildcard
+from infra.constructs.code import LayerSource
+from infra.constructs.operational_queries import OperationalQueries
+from infra.constructs.queues import dead_letter_queue
+from infra.constructs.schedules import Schedules
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
+from infra.names import Names
+from opx.domain.baselines import BASELINES_CATEGORY
+from opx.knowledge_file import load_knowledge
+from opx.operations.baselines.definitions import declared_metrics
+from opx.operations.baselines.rolling_up import DAYS
+from opx.sources.schedules import scheduler_cron
+from opx.tables import BASELINES
+
+ROLL_UP_BASELINES = FunctionSpec(
+    use_case="roll_up_baselines",
+    dependencies="api",
+    description="Adds the last days' metrics of CloudWatch to the baselines",
+    memory=512,
+    timeout=900,
+)
+
+READ_METRICS = ("cloudwatch:GetMetricData", "cloudwatch:ListMetrics")
+_AT_NIGHT = "0 2 * * *"
+
+
+class OperationsStack(Stack):
+    """The function that rolls metrics up into baselines, when the category's schedule says, and the one that asks for
+    logs, metrics and traces, if some agent may.
+
+    Where knowledge.yaml declares no metrics the schedule is kept, but not followed.
+    """
+
+    def __init__(self, scope: Construct, stack_id: str, *, names: Names, source: LayerSource, env: Environment) -> None:
+        super().__init__(scope, stack_id, env=env, description="OPX Knowledge: baselines and operational queries")
+        self.roll_up = self._roll_up(names, source)
+        self._schedule(names)
+        wanted = operational_queries.are_wanted()
+        self.queries = OperationalQueries(self, "OperationalQueries", names=names, source=source) if wanted else None
+
+    @property
+    def queries_arn(self) -> str:
+        """What agents call; "" where none may."""
+        return self.queries.target_arn if self.queries else ""
+
+    def _roll_up(self, names: Names, source: LayerSource) -> UseCaseFunction:
+        function = UseCaseFunction(
+            self,
+            "RollUpBaselines",
+            spec=ROLL_UP_BASELINES,
+            names=names,
+            source=source,
+            settings={"backend": "aws", "table_prefix": names.prefix, **configured_identity(names)},
+            rights=[rights.on_tables(names, (BASELINES,), rights.ADD_VALUES), rights.allow(READ_METRICS, "*")],
+        )
+        reason = "metrics are no resource: reading and listing them take none"
+        acknowledge_wildcard(function.role, "*", reason)
+        return function
+
+    def _schedule(self, names: Names) -> None:
+        schedules = Schedules(
+            self,
+            "Schedules",
+            names=names,
+            target=self.roll_up.function.function_arn,
+            action="lambda:InvokeFunction",
+            dead_letters=dead_letter_queue(self, "Failed", names.queue("roll-up-failed"), of="the scheduler"),
+        )
+        schedules.add(
+            "roll-up-baselines",
+            scheduler_cron(load_knowledge().category(BASELINES_CATEGORY).schedule or _AT_NIGHT),
+            description="Add the last days' metrics to the baselines",
+            payload={"days": DAYS},
+            enabled=bool(declared_metrics()),
+        )

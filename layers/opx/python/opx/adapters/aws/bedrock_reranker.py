@@ -1,0 +1,96 @@
+"""`Reranker` on the operation `Rerank` of Bedrock.
+
+Requests, replies and limits are those of the service model of `bedrock-agent-runtime`: one question and up to 1,000
+texts a call, each of 1 to 32,000 characters. A call with up to 100 texts is paid for as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, error_code, told
+from opx.errors import ModelError
+from opx.models.candidates import MAX_QUESTION_CHARACTERS, check_number, ranking, readable
+from opx.models.deadlines import within
+from opx.ports.models import Candidate, Ranking
+
+_REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
+_MOST_PAGES = 10
+
+
+class BedrockReranker:
+    """Asks a model such as `cohere.rerank-v3-5:0`, named by its id or ARN. Tried once: whoever searches waits for it."""
+
+    def __init__(self, client: Callable[[], Any], model: str) -> None:
+        self._client = client
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return f"bedrock:{self._model.rpartition('/')[2]}"
+
+    def rank(self, question: str, candidates: Sequence[Candidate], *, seconds: float) -> Ranking:
+        if not candidates:
+            return Ranking(())
+        check_number(candidates, self.name)
+        texts = [readable(candidate.text) for candidate in candidates]
+        asked = readable(question, MAX_QUESTION_CHARACTERS)
+        results = within(seconds, lambda: self._results(asked, texts), self.name)
+        return ranking(self._scores(results), len(texts), self.name)
+
+    def _results(self, question: str, texts: Sequence[str]) -> list[Mapping[str, Any]]:
+        """All pages of one call's results."""
+        client = self._client()
+        request = _request(question, texts, self._arn(client))
+        results: list[Mapping[str, Any]] = []
+        for _ in range(_MOST_PAGES):
+            try:
+                answer: Mapping[str, Any] = client.rerank(**request)
+            except (ClientError, *CONNECTION_ERRORS) as exc:
+                raise ModelError(f"{self.name} could not rank {len(texts)} texts: {_told(exc)}") from exc
+            except BotoCoreError as exc:
+                raise ModelError(f"{self.name} could not be called: {exc}") from exc
+            results.extend(answer.get("results", ()))
+            if not answer.get("nextToken"):
+                return results
+            request["nextToken"] = answer["nextToken"]
+        raise ModelError(f"{self.name} gave more than {_MOST_PAGES} pages of results")
+
+    def _scores(self, results: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+        try:
+            scores = {int(result["index"]): float(result["relevanceScore"]) for result in results}
+        except (KeyError, TypeError, ValueError) as exc:
+            raise ModelError(f"{self.name} gave an answer of an unknown form: {exc!r}") from exc
+        if len(scores) != len(results):
+            raise ModelError(f"{self.name} gave several scores for one candidate")
+        return scores
+
+    def _arn(self, client: Any) -> str:
+        if self._model.startswith("arn:"):
+            return self._model
+        meta = client.meta
+        return f"arn:{meta.partition}:bedrock:{meta.region_name}::foundation-model/{self._model}"
+
+
+def _request(question: str, texts: Sequence[str], model_arn: str) -> dict[str, Any]:
+    reranking = {"modelConfiguration": {"modelArn": model_arn}, "numberOfResults": len(texts)}
+    return {
+        "queries": [{"type": "TEXT", "textQuery": {"text": question}}],
+        "sources": [
+            {"type": "INLINE", "inlineDocumentSource": {"type": "TEXT", "textDocument": {"text": text}}}
+            for text in texts
+        ],
+        "rerankingConfiguration": {
+            "type": "BEDROCK_RERANKING_MODEL",
+            "bedrockRerankingConfiguration": reranking,
+        },
+    }
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, ClientError) and error_code(error) in _REFUSING_CALLER:
+        return f"{told(error)}; check that the model is there in this region and that the role may call it"
+    return told(error)

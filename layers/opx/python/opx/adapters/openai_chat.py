@@ -1,0 +1,132 @@
+"""A chat model of any service that understands OpenAI's Chat Completions: OpenRouter, Ollama, or one's own.
+
+JSON is asked for by `response_format` (OpenAI API Reference, "Create chat completion"). Not every service has each form:
+Ollama before 0.5 and DeepSeek refuse or ignore `json_schema`, LM Studio refuses `json_object`. The instructions hold the
+schema in any case, so that a service without either may still answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from urllib3 import BaseHTTPResponse
+
+from opx.adapters.json_chat import BusyModelError, Prompt, RefusedPartError, Said
+from opx.adapters.openai_http import PASSING, REFUSING_CALLER, ChatCompletions
+from opx.adapters.remote.connections import Connections
+from opx.errors import ModelError, OpxError, SecretNotFoundError, StoreUnavailableError
+from opx.models.schema import without_bounds
+
+TEMPERATURE, MAX_TOKENS, SCHEMA_FORMAT, OBJECT_FORMAT = "temperature", "max_tokens", "json_schema", "json_object"
+_COMPLAINTS: tuple[tuple[str, str], ...] = (
+    ("max_completion_tokens", MAX_TOKENS),
+    ("max_tokens", MAX_TOKENS),
+    ("temperature", TEMPERATURE),
+    ("json_schema", SCHEMA_FORMAT),
+    ("json_object", OBJECT_FORMAT),
+    ("response_format", ""),
+)
+"""What a refusal names, and the part of the request that is meant; "" for the form of JSON that was asked for."""
+
+_REFUSING_REQUEST = (400, 422)
+_MOST_READ = 4000
+_ENOUGH = ("stop", "tool_calls", "eos", None)
+"""Why a reply may have ended that is whole."""
+
+
+class OpenAiChatService:
+    """Asks `model` at `url` (`https://host/v1`), with a key if the service wants one."""
+
+    def __init__(self, url: str, model: str, key: Callable[[], str], connections: Connections) -> None:
+        self._completions = ChatCompletions(url, key, connections)
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self._model}"
+
+    def say(self, prompt: Prompt, without: frozenset[str]) -> Said:
+        try:
+            reply = self._completions.post(self._request(prompt, without))
+        except SecretNotFoundError as exc:
+            raise ModelError(f"{self.name} can't be asked: {exc}") from exc
+        except StoreUnavailableError as exc:
+            raise BusyModelError(f"{self.name} can't be asked: {exc}") from exc
+        except OpxError as exc:
+            raise ModelError(f"{self.name} can't be asked: {exc}") from exc
+        if reply.status != 200:
+            raise self._refused(reply, without)
+        return self._said(reply.data)
+
+    def _request(self, prompt: Prompt, without: frozenset[str]) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": self._model,
+            "messages": [
+                {"role": "system", "content": prompt.instructions + "\n" + prompt.schema_rule},
+                {"role": "user", "content": prompt.user},
+            ],
+            "stream": False,
+        }
+        request["max_completion_tokens" if MAX_TOKENS in without else "max_tokens"] = prompt.max_tokens
+        if TEMPERATURE not in without:
+            request["temperature"] = 0
+        form = _form(without)
+        if form == SCHEMA_FORMAT:
+            schema = {"name": "answer", "strict": True, "schema": without_bounds(prompt.schema)}
+            request["response_format"] = {"type": SCHEMA_FORMAT, "json_schema": schema}
+        elif form == OBJECT_FORMAT:
+            request["response_format"] = {"type": OBJECT_FORMAT}
+        return request
+
+    def _refused(self, reply: BaseHTTPResponse, without: frozenset[str]) -> ModelError:
+        told = f"{self.name} at {self._completions.url} answered with status {reply.status}"
+        if reply.status in REFUSING_CALLER:
+            return ModelError(
+                f"{told}; check OPX_CHAT_URL, the model's name, and the secret that OPX_CHAT_SECRET names"
+            )
+        if reply.status >= 500 or reply.status in PASSING:
+            return BusyModelError(told)
+        part = _complaint(reply.data, without) if reply.status in _REFUSING_REQUEST else ""
+        return RefusedPartError(part, told) if part else ModelError(told)
+
+    def _said(self, data: bytes) -> Said:
+        try:
+            reply = json.loads(data)
+            if "error" in reply and "choices" not in reply:
+                raise ModelError(f"{self.name} answered with an error instead of a text")
+            choice, usage = reply["choices"][0], reply.get("usage") or {}
+            text, reason = choice["message"]["content"], choice.get("finish_reason")
+            read, written = int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0))
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as exc:
+            raise ModelError(f"{self.name} gave an answer of an unknown form: {type(exc).__name__}") from exc
+        if reason not in _ENOUGH or not isinstance(text, str):
+            raise ModelError(f"{self.name} did not answer in full: it stopped because of {str(reason)[:40]!r}")
+        return Said(text, read, written)
+
+
+def _form(without: frozenset[str]) -> str:
+    """In which form JSON is asked for: the strictest that wasn't refused, "" for none."""
+    return next((form for form in (SCHEMA_FORMAT, OBJECT_FORMAT) if form not in without), "")
+
+
+def _complaint(data: bytes, without: frozenset[str]) -> str:
+    """The part of the request that a service complains about, "" if it is another or none."""
+    error = _error_of(data)
+    for text in (str(error.get("param") or ""), str(error.get("message") or "")[:_MOST_READ]):
+        meant = [part or _form(without) for word, part in _COMPLAINTS if word in text.lower()]
+        left = [part for part in meant if part and part not in without]
+        if left:
+            return left[0]
+    return ""
+
+
+def _error_of(data: bytes) -> Mapping[str, Any]:
+    """What a reply says is wrong. Services put it into an object, into a text, or answer with bare text."""
+    try:
+        found = json.loads(data)
+        error = found.get("error", found)
+    except (ValueError, AttributeError, RecursionError):
+        return {"message": data[:_MOST_READ].decode("utf-8", "replace")}
+    return error if isinstance(error, Mapping) else {"message": str(error)}

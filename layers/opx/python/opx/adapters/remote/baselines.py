@@ -1,0 +1,54 @@
+"""Baselines of a deployed system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from opx.adapters.remote.http import ApiClient
+from opx.domain.baselines import BaselineStats, SeriesView
+
+if TYPE_CHECKING:
+    from opx.operations.baselines.adding import Added
+
+T = TypeVar("T")
+
+
+class RemoteBaselines:
+    """The part of a remote knowledge base that is about baselines."""
+
+    _api: ApiClient
+
+    if TYPE_CHECKING:
+
+        def _read(self, read: Callable[[Any], T], data: Any) -> T: ...
+
+    def baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
+        query = {"node": node, "metric": metric, "timeWindow": time_window}
+        found = self._api.call("GET", "baselines", query=query)
+        return self._read(lambda data: BaselineStats.from_json(data["baseline"]), found)
+
+    def baseline_series(self) -> Sequence[SeriesView]:
+        series: list[SeriesView] = []
+        after = ""
+        while True:
+            found = self._api.call("GET", "baselines", "series", query={"after": after} if after else None)
+            series += self._read(lambda data: list(map(_series, data["series"])), found)
+            after = found.get("next", "")
+            if not after:
+                return series
+
+    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> Added:
+        body = {"values": [dict(value) for value in values], **({"batchId": batch_id} if batch_id else {})}
+        return self._read(_added, self._api.call("POST", "baselines", body=body))
+
+
+def _series(data: Mapping[str, Any]) -> SeriesView:
+    return SeriesView(data["node"], data["metric"], data["unit"], data["lastSeen"])
+
+
+def _added(data: Mapping[str, Any]) -> Added:
+    from opx.operations.baselines.adding import Added, Refused
+
+    refused = tuple(Refused(one["index"], one["reason"]) for one in data["refused"])
+    return Added(data["added"], data["repeated"], refused)

@@ -1,0 +1,32 @@
+"""Questions that what was just taken in answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from opx.cli.intake import Tally
+from opx.cli.output import warn
+from opx.errors import OpxError
+from opx.ingestion.outcomes import Result
+
+if TYPE_CHECKING:
+    from opx.knowledge_base import KnowledgeBase
+
+
+def tell_closed_gaps(base: KnowledgeBase, tally: Tally) -> None:
+    """Ask open gaps again if anything was taken in on this machine, and say which have an answer now. That they can't be
+    asked is said, and changes nothing of what was done."""
+    from opx.local_knowledge_base import LocalKnowledgeBase
+    from opx.operations.gaps.checking import MAX_ASKED
+
+    if not tally.count(Result.INGESTED) or not isinstance(base, LocalKnowledgeBase):
+        return
+    try:
+        found = base.check_gaps(limit=MAX_ASKED, every_scope=True)
+    except OpxError as exc:
+        warn(f"open gaps were not asked again: {exc}")
+        return
+    for gap in found.closed:
+        click.echo(f"closed gap: {gap.question}  <- {gap.closed_by_title}")

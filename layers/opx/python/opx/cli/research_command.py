@@ -1,0 +1,119 @@
+"""`opx research`: several searches for one topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from opx.cli.exits import NO_ANSWER, CommandFailed
+from opx.cli.hits import hit_lines
+from opx.cli.output import aligned, print_json, warn
+from opx.cli.session import Session, pass_session
+from opx.domain.queries import QueryConfig
+from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, Finding, ResearchReport, Step, StepKind, Stopped
+
+_DEFAULTS = QueryConfig()
+_SHOWN_CHARACTERS = 70
+_STOPPED = {
+    Stopped.ENOUGH: "each part of the topic has a good finding",
+    Stopped.NOTHING_LEFT: "no other way to ask was left",
+    Stopped.ITERATIONS: "no more iterations were allowed",
+    Stopped.TIME: "the time was over",
+    Stopped.UNAVAILABLE: "nothing could be searched",
+}
+
+
+@click.command("research")
+@click.argument("topic")
+@click.option(
+    "--iterations",
+    type=click.IntRange(1, MOST_ITERATIONS),
+    default=DEFAULT_ITERATIONS,
+    show_default=True,
+    help="Rounds of up to four searches each, at most.",
+)
+@click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or what is below it.")
+@click.option("--limit", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)
+@click.option(
+    "--min-confidence",
+    type=click.FloatRange(0, 1),
+    default=_DEFAULTS.min_confidence,
+    show_default=True,
+    help="What a finding has to reach; what stays below is searched again in other words.",
+)
+@click.option("--trace", "with_trace", is_flag=True, help="Show every search, and why it was done.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, the trace included.")
+@pass_session
+def research_command(
+    session: Session,
+    topic: str,
+    *,
+    iterations: int,
+    categories: Sequence[str],
+    limit: int,
+    min_confidence: float,
+    with_trace: bool,
+    as_json: bool,
+) -> None:
+    """Search for TOPIC and for each part of it, and again in other words for what was not found.
+
+    Exit codes: 0 there are findings, 1 there are none, 2 wrong usage, or nothing could be searched.
+    """
+    config = QueryConfig(categories=tuple(categories) or None, max_results=limit, min_confidence=min_confidence)
+    report = session.existing_base().research_topic(topic, iterations, config)
+    if report.stopped_because is Stopped.UNAVAILABLE and not report.findings:
+        raise CommandFailed("; ".join(report.notes))
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print(report, with_trace=with_trace)
+    if not report.findings:
+        click.get_current_context().exit(NO_ANSWER)
+
+
+def _print(report: ResearchReport, *, with_trace: bool) -> None:
+    for rank, finding in enumerate(report.findings, start=1):
+        for line in _finding_lines(rank, finding, report.topic):
+            click.echo(line)
+        click.echo("")
+    if not report.findings:
+        click.echo("Nothing good enough was found.")
+    for gap in report.gaps:
+        click.echo(f"Nothing good enough for: {gap}")
+    click.echo(f"{_searches(report.searches_performed)} by {report.planner}; {_STOPPED[report.stopped_because]}")
+    if with_trace:
+        for line in trace_lines(report.trace):
+            click.echo(line)
+    for note in report.notes:
+        warn(note)
+
+
+def _finding_lines(rank: int, finding: Finding, topic: str) -> Iterator[str]:
+    yield from hit_lines(rank, finding.result, topic)
+    yield click.style(f"   found by: {'; '.join(map(_short, finding.found_by))}", dim=True)
+
+
+def trace_lines(trace: Sequence[Step]) -> Iterator[str]:
+    """A line a step, as columns."""
+    rows = [("#", "MS", "RESULTS", "NEW", "BEST", "SEARCHED FOR", "WHY"), *map(_row, trace)]
+    yield from aligned(rows)
+
+
+def _row(step: Step) -> tuple[str, ...]:
+    took, counts = f"{step.milliseconds:.0f}", (str(step.results), str(step.new))
+    if step.kind is StepKind.PLAN:
+        return str(step.iteration), took, *counts, "", f"(plan by {step.text})", _reason(step)
+    return str(step.iteration), took, *counts, f"{step.best_confidence:.2f}", _short(step.text), _reason(step)
+
+
+def _reason(step: Step) -> str:
+    return f"{step.why} - FAILED: {step.error}" if step.error else step.why
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+def _searches(count: int) -> str:
+    return f"{count} search" if count == 1 else f"{count} searches"

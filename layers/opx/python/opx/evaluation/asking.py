@@ -1,0 +1,97 @@
+"""Asks every question the way users do, in every mode; searches that modes share are done once."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import opx
+from opx.domain.queries import QueryConfig, SearchMode
+from opx.domain.results import Answer, RetrievalResult
+from opx.evaluation.datasets import Question
+from opx.evaluation.runner import Evaluation
+from opx.evaluation.runs import PAGES_KEPT, Reply, Run
+from opx.evaluation.sharing import Shared, shared_searches
+from opx.retrieval.hybrid import DEPTH
+from opx.retrieval.query import KnowledgeQuery
+
+MODES = tuple(mode for mode in SearchMode if mode in DEPTH)
+RESULTS = 2 * PAGES_KEPT
+"""A document has at most two results by default, so these are `PAGES_KEPT` pages at least where there are so many."""
+
+WARM_UP = "which runbook is for a disk that is full"
+"""Asked first in every mode and not measured: it loads the models."""
+
+
+def ask_all(evaluation: Evaluation, modes: Sequence[SearchMode] = MODES, *, comparisons: bool = True) -> Run:
+    """Ask all questions of a dataset that has been taken in.
+
+    Every mode answers at a floor of 0, so that it can be judged at every floor. With `comparisons`, legs and fusions
+    alone are ranked, too, at the depth of `balanced`.
+    """
+    dataset = evaluation.dataset
+    replies: dict[str, list[Reply]] = {}
+    with shared_searches(evaluation.services) as shared:
+        knowledge = evaluation.services.query_service()
+        asker = _Asker(evaluation, shared, knowledge)
+        for mode in modes:
+            asker.ask(WARM_UP, mode)
+        for number, question in enumerate(dataset.asked, start=1):
+            shared.forget()
+            for mode in modes:
+                replies.setdefault(mode.value, []).append(asker.ask(question.text, mode))
+            for system, pages in _rankings(evaluation, question, comparisons=comparisons):
+                replies.setdefault(system, []).append(Reply(tuple(pages[:PAGES_KEPT])))
+            evaluation.progress("ask", number, len(dataset.asked))
+    return Run(
+        dataset=dataset.folder.resolve().name,
+        corpus=dataset.corpus_fingerprint(),
+        questions=dataset.asked,
+        replies={system: tuple(found) for system, found in replies.items()},
+        modes=tuple(mode.value for mode in modes),
+        about=_about(),
+    )
+
+
+def _rankings(evaluation: Evaluation, question: Question, *, comparisons: bool) -> Iterator[tuple[str, list[str]]]:
+    if comparisons:
+        yield from evaluation.rankings(question.text, SearchMode.BALANCED).items()
+
+
+def _about() -> dict[str, str]:
+    return {
+        "opx": opx.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "asked": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+class _Asker:
+    def __init__(self, evaluation: Evaluation, shared: Shared, knowledge: KnowledgeQuery) -> None:
+        self._evaluation = evaluation
+        self._shared = shared
+        self._knowledge = knowledge
+
+    def ask(self, text: str, mode: SearchMode) -> Reply:
+        config = QueryConfig(mode=mode, min_confidence=0.0, max_results=RESULTS)
+        self._shared.saved.clear()
+        started = time.perf_counter()
+        answer = self._knowledge.answer(text, config)
+        taken = 1000 * (time.perf_counter() - started)
+        return self._reply(answer, taken)
+
+    def _reply(self, answer: Answer, taken: float) -> Reply:
+        saved = self._shared.saved
+        timings = {part: value + saved.get(part, 0.0) for part, value in answer.timings_ms.items()}
+        pages: dict[str, float] = {}
+        for result in answer.results:
+            page = self._page(result)
+            pages[page] = max(pages.get(page, 0.0), result.confidence)
+        kept = dict(list(pages.items())[:PAGES_KEPT])
+        return Reply(tuple(kept), tuple(kept.values()), taken + sum(saved.values()), timings)
+
+    def _page(self, result: RetrievalResult) -> str:
+        return self._evaluation.page_of(self._shared.keys[result.document_id, result.source])

@@ -1,0 +1,91 @@
+"""Two runs over the same questions, compared question by question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opx.errors import InvalidInputError
+from opx.evaluation.abstention import FLOOR, refused
+from opx.evaluation.datasets import Question
+from opx.evaluation.figures import ALL
+from opx.evaluation.measures import MEASURES
+from opx.evaluation.runs import Reply, Run
+from opx.evaluation.significance import Difference, compared
+
+REFUSED = "refused"
+Pair = tuple[Question, Reply, Reply]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One measure of two systems over the questions of a kind."""
+
+    first: str
+    second: str
+    kind: str
+    measure: str
+    difference: Difference
+
+    def to_json(self) -> dict[str, Any]:
+        names = {"firstSystem": self.first, "secondSystem": self.second}
+        return {**names, "kind": self.kind, "measure": self.measure, **self.difference.to_json()}
+
+
+def check_comparable(first: Run, second: Run) -> None:
+    """Raise `InvalidInputError` for runs over different questions or labels."""
+    if first.fingerprint != second.fingerprint:
+        ids = [{question.id for question in run.questions} for run in (first, second)]
+        only = len(ids[0] ^ ids[1])
+        reason = f"{only} questions are in one of them only" if only else "texts, kinds or labels of questions differ"
+        raise InvalidInputError(f"runs over different questions can't be compared: {reason}")
+
+
+def compare_runs(
+    first: Run, second: Run, systems: Sequence[tuple[str, str]] = (), floor: float = FLOOR
+) -> Iterator[Compared]:
+    """Differences of the measures by kind, and of refusals at the floor for kinds without an answer.
+
+    `systems` are pairs of names, one of each run; without any, every mode that both have. Raises `InvalidInputError` for
+    runs over different questions, and for a system that a run hasn't.
+    """
+    check_comparable(first, second)
+    both = [mode for mode in first.modes if mode in second.modes]
+    pairs = list(systems) or [(mode, mode) for mode in both]
+    if not pairs:
+        raise InvalidInputError("the runs have no mode in common: name the systems to compare, such as fast:balanced")
+    for one, other in pairs:
+        yield from _compared(first, one, second, other, floor)
+
+
+def _compared(first: Run, one: str, second: Run, other: str, floor: float) -> Iterator[Compared]:
+    asked = list(_pairs(first, one, second, other))
+    answerable = [pair for pair in asked if pair[0].answerable]
+    for kind in (ALL, *first.kinds):
+        chosen = [pair for pair in answerable if kind in (ALL, pair[0].kind)]
+        for name, measure in MEASURES.items():
+            before = [measure(reply.pages, question.relevant) for question, reply, _ in chosen]
+            after = [measure(reply.pages, question.relevant) for question, _, reply in chosen]
+            yield Compared(one, other, kind, name, compared(before, after))
+    unanswerable = [pair for pair in asked if not pair[0].answerable]
+    if one not in first.modes or other not in second.modes:  # legs and fusions alone have no confidence
+        return
+    for kind in dict.fromkeys(question.kind for question, _, _ in unanswerable):
+        chosen = [pair for pair in unanswerable if pair[0].kind == kind]
+        shares = [[float(refused(reply, floor)) for reply in replies] for replies in _columns(chosen)]
+        yield Compared(one, other, kind, f"{REFUSED}@{floor:g}", compared(*shares))
+
+
+def _columns(pairs: Sequence[Pair]) -> tuple[list[Reply], list[Reply]]:
+    return [before for _, before, _ in pairs], [after for _, _, after in pairs]
+
+
+def _pairs(first: Run, one: str, second: Run, other: str) -> Iterator[Pair]:
+    """Each question with both replies: runs may have asked in different orders."""
+    for run, system in ((first, one), (second, other)):
+        if system not in run.replies:
+            raise InvalidInputError(f"no system {system!r} in this run; it has {', '.join(run.replies)}")
+    replies = {q.id: reply for q, reply in zip(second.questions, second.replies[other], strict=True)}
+    for question, reply in zip(first.questions, first.replies[one], strict=True):
+        yield question, reply, replies[question.id]

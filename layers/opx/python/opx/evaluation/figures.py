@@ -1,0 +1,42 @@
+"""Means of the measures, by system and kind of question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+from opx.evaluation.datasets import Question
+from opx.evaluation.measures import MEASURES
+from opx.evaluation.runs import Run
+
+ALL = "all"
+Table = dict[str, dict[str, dict[str, float]]]
+"""By system, kind of question (and `all`) and measure; `questions` is how many there are."""
+
+
+def measured(question: Question, pages: Sequence[str]) -> dict[str, float]:
+    """Every measure of one ranking."""
+    return {name: measure(pages, question.relevant) for name, measure in MEASURES.items()}
+
+
+def means_by_kind(ranked: Iterable[tuple[Question, Sequence[str]]]) -> dict[str, dict[str, float]]:
+    """Means over the questions that have an answer, `all` first; {} if none has."""
+    rows: dict[str, list[dict[str, float]]] = {}
+    for question, pages in ranked:
+        if question.answerable:
+            values = measured(question, pages)
+            for kind in (ALL, question.kind):
+                rows.setdefault(kind, []).append(values)
+    return {kind: {"questions": len(row), **_means(row)} for kind, row in rows.items()}
+
+
+def quality(run: Run) -> Table:
+    """Means of every system of a run."""
+    return {
+        system: means_by_kind((question, reply.pages) for question, reply in zip(run.questions, replies, strict=True))
+        for system, replies in run.replies.items()
+    }
+
+
+def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: round(fmean(row[name] for row in rows), 4) for name in rows[0]}

@@ -1,0 +1,132 @@
+"""One evaluation as it was: every question with what each system made of it, to be kept and compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from opx.domain.ids import stable_hash
+from opx.errors import InvalidInputError
+from opx.evaluation.datasets import Question
+
+FORMAT = 1
+PAGES_KEPT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a system made of a question: pages best first and, of answers, their confidences and times.
+
+    `confidences` are those of each page's best chunk; a leg or a fusion alone has none. `milliseconds` is the whole
+    answer, `timings_ms` its parts; time of a search that other modes share counts for each of them.
+    """
+
+    pages: tuple[str, ...]
+    confidences: tuple[float, ...] = ()
+    milliseconds: float = 0.0
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def best(self) -> float:
+        """The confidence of the most certain page, 0 if nothing was found."""
+        return max(self.confidences, default=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"pages": list(self.pages)}
+        if self.timings_ms or self.confidences:
+            data["confidences"] = [round(value, 6) for value in self.confidences]
+            data["milliseconds"] = round(self.milliseconds, 3)
+            data["timingsMs"] = {name: round(value, 3) for name, value in self.timings_ms.items()}
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Reply:
+        return cls(
+            pages=tuple(data["pages"]),
+            confidences=tuple(data.get("confidences", ())),
+            milliseconds=data.get("milliseconds", 0.0),
+            timings_ms=data.get("timingsMs", {}),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`replies` are those of each system, in the order of the questions. `modes` are the systems that people can ask;
+    the others are legs and fusions alone. `corpus` changes when the documents do."""
+
+    dataset: str
+    corpus: str
+    questions: tuple[Question, ...]
+    replies: dict[str, tuple[Reply, ...]]
+    modes: tuple[str, ...]
+    ingest: dict[str, float] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the questions and their labels: runs can be compared if it is the same."""
+        return stable_hash(*sorted((q.id, q.text, q.kind, sorted(q.relevant.items())) for q in self.questions))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of questions that have an answer, in order of appearance."""
+        return tuple(dict.fromkeys(question.kind for question in self.questions if question.answerable))
+
+    def of_split(self, split: str) -> Run:
+        """The same run with the questions of one split alone."""
+        chosen = [number for number, question in enumerate(self.questions) if question.split == split]
+        return replace(
+            self,
+            questions=tuple(self.questions[number] for number in chosen),
+            replies={system: tuple(found[number] for number in chosen) for system, found in self.replies.items()},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "dataset": self.dataset,
+            "corpus": self.corpus,
+            "about": self.about,
+            "ingest": self.ingest,
+            "modes": list(self.modes),
+            "questions": [
+                {"id": q.id, "text": q.text, "kind": q.kind, "relevant": q.relevant, "split": q.split}
+                for q in self.questions
+            ],
+            "replies": {name: [reply.to_json() for reply in replies] for name, replies in self.replies.items()},
+        }
+
+
+def save_run(run: Run, path: Path) -> None:
+    """Write a run as JSON. Raises `InvalidInputError` if it can't be written."""
+    try:
+        path.write_text(json.dumps(run.to_json(), ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as exc:
+        raise InvalidInputError(f"{path} can't be written ({exc.strerror})") from exc
+
+
+def load_run(path: Path) -> Run:
+    """Read what `save_run` wrote. Raises `InvalidInputError` for anything else."""
+    try:
+        data = json.loads(path.read_bytes())
+        if data["format"] != FORMAT:
+            raise InvalidInputError(f"{path} has format {data['format']!r}, not {FORMAT}: save the run anew")
+        run = Run(
+            dataset=data["dataset"],
+            corpus=data["corpus"],
+            questions=tuple(Question(**question) for question in data["questions"]),
+            replies={name: tuple(map(Reply.from_json, found)) for name, found in data["replies"].items()},
+            modes=tuple(data["modes"]),
+            ingest=data["ingest"],
+            about=data["about"],
+        )
+    except OSError as exc:
+        raise InvalidInputError(f"{path} can't be read ({exc.strerror})") from exc
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise InvalidInputError(f"{path} is not a run that `opx eval --save` wrote ({exc!r})") from exc
+    if any(len(replies) != len(run.questions) for replies in run.replies.values()):
+        raise InvalidInputError(f"{path} is not whole: it hasn't a reply of each system to each question")
+    return run

@@ -1,0 +1,35 @@
+"""All figures of a run in one object, as `opx eval --json` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from opx.evaluation.abstention import FLOOR, FLOORS, abstention, separation
+from opx.evaluation.calibration import calibrations
+from opx.evaluation.figures import quality
+from opx.evaluation.latency import latencies
+from opx.evaluation.runs import Run
+
+
+def summary(run: Run, floor: float = FLOOR) -> dict[str, Any]:
+    """Quality of every system; confidence and times of every mode."""
+    return {
+        "dataset": run.dataset,
+        "about": run.about,
+        "ingest": run.ingest,
+        "figures": quality(run),
+        "confidence": {mode: confidence(run, mode, floor) for mode in run.modes},
+        "latency": {mode: latencies(run, mode) for mode in run.modes},
+    }
+
+
+def confidence(run: Run, mode: str, floor: float = FLOOR) -> Mapping[str, Any]:
+    """What a mode's confidences are worth: at the floor, at every floor, and bin by bin."""
+    apart = separation(run, mode)
+    return {
+        "atFloor": abstention(run, mode, floor).to_json(),
+        "separation": None if apart is None else round(apart, 4),
+        "calibration": {name: found.to_json() for name, found in calibrations(run, mode).items()},
+        "curve": [abstention(run, mode, each).to_json() for each in FLOORS],
+    }

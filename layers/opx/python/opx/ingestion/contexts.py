@@ -1,0 +1,182 @@
+"""A sentence or two about the place of each chunk in its document, written by a language model.
+
+A chunk such as "Then restart it." is found by a question about the payment service only if something says that this is
+what it is about. What was written is a projection of the corpus, as vectors are: it is embedded and searched, kept in a
+cache, and written anew where the cache has lost it. Chunks, their ids and their files don't depend on it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.ids import stable_hash
+from opx.errors import ModelError
+from opx.hygiene.instructions import suspicions
+from opx.hygiene.secrets import mask
+from opx.hygiene.untrusted import one_line
+from opx.ingestion.context_cache import ContextCache
+from opx.ports.models import ChatModel, ChatRequest
+from opx.ports.time import Clock
+
+MAX_CHUNKS = 200
+"""Of a document that contexts are written for, in their order: 100,000 tokens, and 25 calls."""
+CHUNKS_A_CALL = 8
+CALLS_AT_ONCE = 4
+CALL_SECONDS = 30.0
+ROUND_SECONDS = 120.0
+"""After which no more calls are begun for the documents that are worked on together: a function has five minutes."""
+FAILURES_A_ROUND = 3
+"""Calls that failed after which no more are begun: the next ones would fail, and be waited for, too."""
+MAX_CONTEXT_CHARACTERS = 300
+MAX_PASSAGE_CHARACTERS = 3000
+MAX_OUTLINE_CHARACTERS = 2000
+MAX_BEGINNING_CHARACTERS = 2000
+_TOKENS_AROUND, _TOKENS_A_CONTEXT = 100, 120
+_VERSION = 1
+"""Of the instructions below: what was written by other ones is written anew."""
+
+INSTRUCTIONS = """\
+You help a search engine for an operations team. You get the title, the outline and the beginning of a document, and \
+some passages of it, as JSON: "title", "outline", "beginning", and "passages" with "id", "section" and "text". For each \
+passage write a context in the document's language: one or two short sentences, at most 40 words, that say what the \
+passage is about and what one must know to understand it alone, such as the system, the incident or the step of a \
+procedure it belongs to. Name things as the document does. Add nothing that the document doesn't say, no advice and no \
+judgement. Give every passage exactly one context, under its id."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Round:
+    """The documents that are worked on together: how long, and how often it may still go wrong."""
+
+    ends: float
+    failures_left: int = FAILURES_A_ROUND
+
+
+class ContextWriter:
+    """Asks a model about several chunks of a document at a time, and only about those that the cache doesn't know.
+
+    What a model fails to write is left out and told: a chunk without context is found as before. Texts are data to the
+    model. What it writes is cut, put on one line, and left out if it has instructions to a model in it.
+    """
+
+    def __init__(self, chat: ChatModel, cache: ContextCache, *, clock: Clock = time.monotonic) -> None:
+        self._chat = chat
+        self._cache = cache
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """Who writes, and how it is asked."""
+        return f"{self._chat.name} {_VERSION}"
+
+    def new_round(self) -> Round:
+        return Round(self._clock() + ROUND_SECONDS)
+
+    def write(
+        self, document: KnowledgeDocument, chunks: Iterable[DocumentChunk], current: Round
+    ) -> tuple[dict[str, str], str]:
+        """Contexts by chunk id, and what is missing of them and why ("" for nothing)."""
+        found = list(islice(chunks, MAX_CHUNKS + 1))
+        keys = {chunk.chunk_id: self._key(document, chunk) for chunk in found[:MAX_CHUNKS]}
+        texts = self._cache.get(list(dict.fromkeys(keys.values())))
+        missing = {keys[chunk.chunk_id]: chunk for chunk in found[:MAX_CHUNKS] if keys[chunk.chunk_id] not in texts}
+        problem = f"only the first {MAX_CHUNKS} passages have one" if len(found) > MAX_CHUNKS else ""
+        if missing:
+            written, failure = self._written(_about(document, found), missing, current)
+            self._cache.put(written)
+            texts |= written
+            problem = failure or problem
+        return {chunk_id: texts[key] for chunk_id, key in keys.items() if key in texts}, problem
+
+    def _key(self, document: KnowledgeDocument, chunk: DocumentChunk) -> str:
+        """What a context depends on: who wrote it, how it was asked for, the document's text and the chunk's."""
+        return f"context#{stable_hash(self.name, document.content_hash, chunk.own_text)}"
+
+    def _written(
+        self, about: Mapping[str, Any], missing: Mapping[str, DocumentChunk], current: Round
+    ) -> tuple[dict[str, str], str]:
+        """Contexts by key, and what is missing and why."""
+        batches = list(_batches(missing))
+        written: dict[str, str] = {}
+        problems: list[str] = []
+        with ThreadPoolExecutor(min(CALLS_AT_ONCE, len(batches)), "contexts") as pool:
+            for contexts, problem in pool.map(lambda batch: self._ask(about, batch, current), batches):
+                written |= contexts
+                problems += [problem] * bool(problem)
+        if not problems:
+            return written, ""
+        log.warning("%d contexts are missing: %s", len(missing) - len(written), problems[0])
+        return written, f"{len(missing) - len(written)} passages have none: {problems[0]}"
+
+    def _ask(
+        self, about: Mapping[str, Any], batch: Sequence[tuple[str, DocumentChunk]], current: Round
+    ) -> tuple[dict[str, str], str]:
+        """Contexts by key, and what is wrong with the rest."""
+        if self._clock() >= current.ends or current.failures_left <= 0:
+            return {}, "the model failed, or took too long, for documents or passages before these"
+        try:
+            reply = self._chat.ask(_request(about, [chunk for _, chunk in batch]))
+        except ModelError as exc:
+            current.failures_left -= 1
+            return {}, str(exc)
+        contexts: dict[str, str] = {}
+        for given in reply.content["contexts"]:
+            text = _usable(given["context"])
+            if text and 0 <= given["id"] < len(batch):
+                contexts[batch[int(given["id"])][0]] = text
+        return contexts, "" if len(contexts) == len(batch) else f"{self._chat.name} wrote nothing usable about them"
+
+
+def _batches(missing: Mapping[str, DocumentChunk]) -> Iterator[list[tuple[str, DocumentChunk]]]:
+    items = iter(missing.items())
+    while batch := list(islice(items, CHUNKS_A_CALL)):
+        yield batch
+
+
+def _about(document: KnowledgeDocument, chunks: Sequence[DocumentChunk]) -> dict[str, Any]:
+    outline = "\n".join(dict.fromkeys(" > ".join(chunk.section) for chunk in chunks if chunk.section))
+    return {
+        "title": document.title,
+        "outline": outline[:MAX_OUTLINE_CHARACTERS],
+        "beginning": chunks[0].content[:MAX_BEGINNING_CHARACTERS],
+    }
+
+
+def _request(about: Mapping[str, Any], chunks: Sequence[DocumentChunk]) -> ChatRequest:
+    passages = [
+        {"id": at, "section": " > ".join(chunk.section), "text": chunk.content[:MAX_PASSAGE_CHARACTERS]}
+        for at, chunk in enumerate(chunks)
+    ]
+    data = json.dumps({**about, "passages": passages}, ensure_ascii=False, indent=1)
+    tokens = _TOKENS_AROUND + _TOKENS_A_CONTEXT * len(chunks)
+    return ChatRequest(INSTRUCTIONS, data, _SCHEMA, max_tokens=tokens, seconds=CALL_SECONDS)
+
+
+def _usable(text: str) -> str:
+    """What of a context may be searched: "" for none."""
+    masked, _ = mask(one_line(text))
+    return "" if suspicions(masked) else masked[:MAX_CONTEXT_CHARACTERS].rstrip()
+
+
+_CONTEXT = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "context": {"type": "string"}},
+    "required": ["id", "context"],
+    "additionalProperties": False,
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {"contexts": {"type": "array", "items": _CONTEXT}},
+    "required": ["contexts"],
+    "additionalProperties": False,
+}

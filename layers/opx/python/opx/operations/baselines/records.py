@@ -1,0 +1,61 @@
+"""Baselines that somebody else computed: answered where no values are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opx.domain.baselines import BaselineStats
+from opx.domain.times import iso_time
+from opx.operations.baselines.items import Series, expiry_of
+from opx.operations.baselines.readings import record_of
+from opx.operations.baselines.windows import day_of
+from opx.ports import Clock, Table
+
+
+class RecordStore:
+    """One record for each series and window, the last one that was given."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    def put(self, scope_key: str, given: Mapping[str, Any]) -> Series:
+        """Keep a record. Raises `InvalidInputError` that names what is wrong with it."""
+        record = record_of(given)
+        series, now = Series(scope_key, record.node, record.metric), self._clock()
+        item = {
+            **_key(series, record.time_window),
+            "node": record.node,
+            "metric": record.metric,
+            "unit": record.unit,
+            "mean": repr(record.mean),  # as texts: the table's numbers have a smaller range
+            "stddev": repr(record.stddev),
+            "samples": record.samples,
+            "lastSeen": now,
+            "expiresAt": expiry_of(now),
+        }
+        self._table.put(item)
+        return series
+
+    def newest(self, series: Sequence[Series], time_window: str) -> BaselineStats | None:
+        """The record that was given last, among the same series in several scopes."""
+        found = self._table.get_many([_key(one, time_window) for one in series])
+        if not found:
+            return None
+        item = max(found, key=lambda item: float(item["lastSeen"]))
+        return BaselineStats(
+            node=item["node"],
+            metric=item["metric"],
+            time_window=time_window,
+            count=int(item["samples"]),
+            mean=float(item["mean"]),
+            stddev=float(item["stddev"]),
+            last_seen=iso_time(item["lastSeen"]),
+            unit=item["unit"],
+            notes=(f"as it was recorded on {day_of(item['lastSeen'])}: there are no values to take percentiles from",),
+        )
+
+
+def _key(series: Series, time_window: str) -> dict[str, Any]:
+    return {"seriesKey": series.key, "day": f"record#{time_window}"}

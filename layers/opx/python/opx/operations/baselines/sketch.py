@@ -1,0 +1,179 @@
+"""Percentiles of any number of values in little space: a sketch that can be added to others without loss.
+
+Values are counted in buckets whose bounds grow by 1 %, as in DDSketch (Masson, Rim and Lee, "DDSketch: A Fast and
+Fully-Mergeable Quantile Sketch with Relative-Error Guarantees", VLDB 2019): a percentile is in the bucket of the value
+that it stands for, hence within 1 % of it. If there are too many buckets, all of them are joined in pairs (Epicoco et
+al., "UDDSketch: Accurate Tracking of Quantiles in Data Streams", IEEE Access 2020), so that precision is lost evenly,
+and sketches of different precision can still be added. What a sketch is depends on its values alone, not on their order
+or on how they were added up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+GROWTH = 1.01
+MAX_BUCKETS = 1024
+"""Of one sketch: values that lie next to each other may span a factor of 26,000 before they are counted less precisely."""
+
+SMALLEST, LARGEST = 1e-300, 1e300
+"""What is smaller is counted as zero; nothing may be larger, either way."""
+
+_LOG_GROWTH = math.log(GROWTH)
+_FORMAT = 1
+
+
+class Sketch:
+    """Counts of values by bucket. Bucket `i` of level 0 has the values above 1.01^(i-1) up to 1.01^i; each level joins
+    two into one."""
+
+    __slots__ = ("_limit", "level", "negative", "positive", "zeros")
+
+    def __init__(self, *, limit: int = MAX_BUCKETS) -> None:
+        self.level = 0
+        self.zeros = 0
+        self.positive: Counter[int] = Counter()
+        self.negative: Counter[int] = Counter()
+        self._limit = limit
+
+    @property
+    def count(self) -> int:
+        return self.zeros + self.positive.total() + self.negative.total()
+
+    def add(self, values: Iterable[float]) -> None:
+        """Count finite values of at most `LARGEST` either way."""
+        for value in values:
+            if abs(value) < SMALLEST:
+                self.zeros += 1
+            elif value > 0:
+                self.positive[self._bucket(value)] += 1
+            else:
+                self.negative[self._bucket(-value)] += 1
+        self._shrink()
+
+    def _bucket(self, value: float) -> int:
+        return _joined(math.ceil(math.log(value) / _LOG_GROWTH), self.level)
+
+    def merge(self, other: Sketch) -> None:
+        """Count all values of another sketch, too."""
+        while self.level < other.level:
+            self._join()
+        steps = self.level - other.level
+        self.zeros += other.zeros
+        for mine, theirs in ((self.positive, other.positive), (self.negative, other.negative)):
+            if steps:
+                for bucket, count in theirs.items():
+                    mine[_joined(bucket, steps)] += count
+            else:
+                mine.update(theirs)
+        self._shrink()
+
+    def _shrink(self) -> None:
+        while len(self.positive) + len(self.negative) > self._limit:
+            self._join()
+
+    def _join(self) -> None:
+        self.level += 1
+        self.positive = _in_pairs(self.positive)
+        self.negative = _in_pairs(self.negative)
+
+    def quantile(self, share: float) -> float:
+        """The value that `share` (0 to 1) of the values are at or below, placed evenly within its bucket. Raises
+        `ValueError` for an empty sketch."""
+        count = self.count
+        if not count:
+            raise ValueError("an empty sketch has no percentiles")
+        rank = share * (count - 1)
+        before = 0
+        for low, high, held in self._ascending():
+            if before + held > rank:
+                place = min(1.0, (rank - before + 0.5) / held)
+                return low + (high - low) * place
+            before += held
+        raise AssertionError("a rank is below the count")
+
+    def _ascending(self) -> Iterator[tuple[float, float, int]]:
+        """Lower bound, upper bound and count of each bucket."""
+        for bucket in sorted(self.negative, reverse=True):
+            yield -self._bound(bucket), -self._bound(bucket - 1), self.negative[bucket]
+        if self.zeros:
+            yield 0.0, 0.0, self.zeros
+        for bucket in sorted(self.positive):
+            yield self._bound(bucket - 1), self._bound(bucket), self.positive[bucket]
+
+    def _bound(self, bucket: int) -> float:
+        return math.exp(max(-708.0, min(709.0, bucket * _LOG_GROWTH * 2**self.level)))
+
+    def to_bytes(self) -> bytes:
+        """The same bytes for the same values, however they were added."""
+        found = bytearray((_FORMAT, self.level))
+        _write(found, self.zeros)
+        for buckets in (self.positive, self.negative):
+            _write(found, len(buckets))
+            before = 0
+            for at, bucket in enumerate(sorted(buckets)):
+                _write(found, bucket - before if at else _folded(bucket))
+                _write(found, buckets[bucket])
+                before = bucket
+        return bytes(found)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, limit: int = MAX_BUCKETS) -> Sketch:
+        """Raises `ValueError` for what `to_bytes` didn't give."""
+        if not data or data[0] != _FORMAT:
+            raise ValueError("this is no sketch, or one of a newer version")
+        sketch = cls(limit=limit)
+        sketch.level = data[1]
+        numbers = _numbers(data, 2)
+        try:
+            sketch.zeros = next(numbers)
+            for buckets in (sketch.positive, sketch.negative):
+                bucket = 0
+                for at in range(next(numbers)):
+                    step = next(numbers)
+                    bucket = bucket + step if at else _unfolded(step)
+                    buckets[bucket] = next(numbers)
+        except StopIteration:
+            raise ValueError("a sketch is cut off") from None
+        return sketch
+
+
+def _joined(bucket: int, levels: int) -> int:
+    """The bucket that has this one's values so many levels higher."""
+    return -((-bucket) >> levels)
+
+
+def _in_pairs(buckets: Mapping[int, int]) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for bucket, count in buckets.items():
+        found[_joined(bucket, 1)] += count
+    return found
+
+
+def _folded(number: int) -> int:
+    """Whole numbers of either sign as those from 0 on: small ones stay small."""
+    return 2 * number if number >= 0 else -2 * number - 1
+
+
+def _unfolded(number: int) -> int:
+    return number // 2 if number % 2 == 0 else -(number + 1) // 2
+
+
+def _write(target: bytearray, number: int) -> None:
+    """Seven bits a byte, the low ones first; the eighth says that more follow."""
+    while number > 127:
+        target.append(number & 127 | 128)
+        number >>= 7
+    target.append(number)
+
+
+def _numbers(data: bytes, start: int) -> Iterator[int]:
+    number = shift = 0
+    for byte in memoryview(data)[start:]:
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield number
+            number = shift = 0

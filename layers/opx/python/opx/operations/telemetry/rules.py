@@ -1,0 +1,140 @@
+"""What may be asked of logs, metrics and traces, and within which bounds: section `telemetry` of `knowledge.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opx.errors import InvalidInputError
+from opx.knowledge_file import read_section
+from opx.marked_yaml import Marked
+from opx.ports.telemetry import MetricId
+
+SECTION = "telemetry"
+ANY = "*"
+STATISTICS = ("Average", "Sum", "Minimum", "Maximum", "SampleCount")
+
+_LOG_GROUP = re.compile(r"[.\-_/#A-Za-z0-9]{1,512}\*?\Z")
+"""As `StartQuery` takes names (Amazon CloudWatch Logs API Reference), with our star. A star alone would be all."""
+_SERVICE = re.compile(r"[\w\s.:/%&#=+\-@]{0,200}\*?\Z")
+_NAME = re.compile(r"[^\x00-\x1f:][^\x00-\x1f]{0,254}\Z")
+_BOUNDS = {
+    "max_minutes": (1.0, 10_080.0),
+    "max_scanned_megabytes": (1.0, 1_000_000.0),
+    "max_rows": (1.0, 200.0),
+    "seconds": (1.0, 20.0),
+}
+"""The most that can be set: a function has 30 seconds for all of its work."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFamily:
+    """Metrics of one kind of thing: those of `names` that have exactly the one dimension, whose value is the node."""
+
+    namespace: str
+    dimension: str
+    names: tuple[str, ...]
+    statistic: str = "Average"
+
+    def metrics_of(self, node: str) -> tuple[MetricId, ...]:
+        return tuple(MetricId(self.namespace, name, self.dimension, node, self.statistic) for name in self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryRules:
+    """Names that may be asked for; one that ends with a star stands for all that begin so. Nothing is allowed that
+    isn't listed. `seconds` is how long a question may take."""
+
+    log_groups: tuple[str, ...] = ()
+    metrics: tuple[MetricFamily, ...] = ()
+    services: tuple[str, ...] = ()
+    max_minutes: int = 1440
+    max_scanned_megabytes: int = 5000
+    max_rows: int = 200
+    seconds: float = 20.0
+
+    def check_log_group(self, name: str) -> None:
+        """Raises `InvalidInputError` that says what may be asked."""
+        _check("log group", "log_groups", name, self.log_groups)
+
+    def check_service(self, name: str) -> None:
+        """Raises `InvalidInputError` that says what may be asked."""
+        _check("service", "services", name, self.services)
+        if not _SERVICE.match(name) or name.endswith(ANY):
+            raise InvalidInputError(f"a service's name has letters, digits, spaces and _.:/%&#=+-@ only, not {name!r}")
+
+    def check_minutes(self, minutes: int) -> None:
+        """Raises `InvalidInputError` if that is too far back."""
+        if minutes > self.max_minutes:
+            raise InvalidInputError(f"minutes must be at most {self.max_minutes} here, not {minutes}")
+
+
+def _check(what: str, key: str, name: str, allowed: Sequence[str]) -> None:
+    if not allowed:
+        raise InvalidInputError(f"no {what} may be asked: the operators have listed none ({SECTION}.{key})")
+    if not any(_fits(name, each) for each in allowed):
+        raise InvalidInputError(f"{what} {name[:200]!r} may not be asked; there are: {', '.join(allowed)}")
+
+
+def _fits(name: str, allowed: str) -> bool:
+    return name.startswith(allowed[:-1]) if allowed.endswith(ANY) else name == allowed
+
+
+def read_telemetry(path: Path | None = None) -> TelemetryRules:
+    """What the file says; without the section nothing is allowed. Raises `KnowledgeConfigError` with file and line."""
+    section = read_section(SECTION, path)
+    if section is None:
+        return TelemetryRules()
+    found = section.fields(optional=("log_groups", "metrics", "services", *_BOUNDS))
+    bounds = {key: _bounded(key, found[key]) for key in _BOUNDS if key in found}
+    return TelemetryRules(
+        log_groups=_names(found.get("log_groups"), _LOG_GROUP, "the name of a log group, or how names begin and a *"),
+        metrics=tuple(_family(item) for item in found["metrics"].items()) if "metrics" in found else (),
+        services=_names(found.get("services"), _SERVICE, "a service's name, or how names begin and a *"),
+        **bounds,  # type: ignore[arg-type]
+    )
+
+
+def _names(entry: Marked | None, form: re.Pattern[str], words: str) -> tuple[str, ...]:
+    if entry is None:
+        return ()
+    return tuple(_name(item, form, words) for item in entry.items())
+
+
+def _name(item: Marked, form: re.Pattern[str], words: str) -> str:
+    name = item.text()
+    if not form.match(name):
+        raise item.error(f"{name!r} must be {words}")
+    return name
+
+
+def _bounded(key: str, entry: Marked) -> float:
+    low, high = _BOUNDS[key]
+    value = entry.number()
+    if not low <= value <= high:
+        raise entry.error(f"{key} must be from {low:g} to {high:g}, not {value:g}")
+    return value if key == "seconds" else int(value)
+
+
+def _family(entry: Marked) -> MetricFamily:
+    found = entry.fields(required=("namespace", "dimension", "names"), optional=("statistic",))
+    statistic = found["statistic"].text() if "statistic" in found else STATISTICS[0]
+    if statistic not in STATISTICS:
+        raise found["statistic"].error(f"unknown statistic {statistic!r}; allowed: {', '.join(STATISTICS)}")
+    names = tuple(_name(item, _NAME, "the name of a metric") for item in found["names"].items())
+    if not names:
+        raise found["names"].error("names must name at least one metric")
+    return MetricFamily(
+        _name(found["namespace"], _NAME, "a namespace such as AWS/EC2"),
+        _name(found["dimension"], _NAME, "the name of a dimension such as InstanceId"),
+        names,
+        statistic,
+    )
+
+
+def metrics_of_node(rules: TelemetryRules, node: str) -> Iterator[MetricId]:
+    """Every listed metric that the node may have."""
+    for family in rules.metrics:
+        yield from family.metrics_of(node)

@@ -1,0 +1,130 @@
+"""What running systems tell of themselves: log lines, numbers over time, and the ways of requests.
+
+Times are seconds since the epoch. Everything is read, nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """Lines of one log group between two times, both included.
+
+    A line fits if it contains all of `words` and none of `without`, whatever the case. A word may have spaces in it,
+    which stand for one or more. `without` has letters, digits, `_`, `-` and spaces only. `show` is one of:
+
+    - `lines`: the newest `limit` lines, as rows of `time`, `stream` and `message`;
+    - `over_time`: how many there are in each `bin_seconds`, as rows of `time` and `lines`, the newest first;
+    - `by_stream`: how many there are by stream, as rows of `stream` and `lines`, the most first;
+    - `patterns`: what their texts have in common, as rows of `pattern` and `lines`, the most first.
+    """
+
+    log_group: str
+    start: int
+    end: int
+    words: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    show: str = "lines"
+    limit: int = 50
+    bin_seconds: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class LogProgress:
+    """What a query has found so far. `failed` says why it ended without an answer, "" if it didn't.
+
+    Values of rows are texts. Rows may hold lines that only nearly fit: punctuation in words may count for any.
+    """
+
+    is_done: bool
+    rows: tuple[Mapping[str, str], ...] = ()
+    matched: int = 0
+    scanned_bytes: int = 0
+    failed: str = ""
+
+
+class LogStore(Protocol):
+    """Searches log lines."""
+
+    def start(self, query: LogQuery) -> str:
+        """Begin a query; returns its id. Raises `StoreUnavailableError`."""
+
+    def progress(self, query_id: str) -> LogProgress:
+        """Raises `StoreUnavailableError`."""
+
+    def stop(self, query_id: str) -> None:
+        """End a query that is under way; one that has ended is left alone. Raises `StoreUnavailableError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricId:
+    """One metric of one thing. `statistic` is what stands for a period, such as `Average` or `Sum`."""
+
+    namespace: str
+    name: str
+    dimension: str
+    node: str
+    statistic: str = "Average"
+
+
+class MetricStore(Protocol):
+    """Numbers over time."""
+
+    def series(
+        self, metrics: Sequence[MetricId], *, start: int, end: int, period: int
+    ) -> Mapping[MetricId, Mapping[int, float]]:
+        """Values by the time at which their period begins; periods without a value are missing, and so is a metric
+        without any. `end` is excluded. Raises `StoreUnavailableError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """`seconds` is how long the request took."""
+
+    trace_id: str
+    seconds: float = 0.0
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTraces:
+    """`complete` is false if there may be more."""
+
+    summaries: tuple[TraceSummary, ...] = ()
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A request on its way. `segments` are documents as X-Ray has them ("AWS X-Ray segment documents"), whatever
+    their order."""
+
+    trace_id: str
+    segments: tuple[Mapping[str, Any], ...] = field(default=())
+
+
+class TraceStore(Protocol):
+    """The ways of requests through services."""
+
+    batch: int
+    """How many traces can be had at once."""
+
+    def find(self, service: str, *, start: int, end: int, deadline: float, most: int) -> FoundTraces:
+        """Traces that went through the service, the newest first; ends early once there are `most`, or at the deadline,
+        which is a time. Raises `StoreUnavailableError`."""
+
+    def traces(self, trace_ids: Sequence[str]) -> Sequence[Trace]:
+        """Those that there are, of at most `batch`. Raises `StoreUnavailableError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryStores:
+    """What there is to ask."""
+
+    logs: LogStore
+    metrics: MetricStore
+    traces: TraceStore

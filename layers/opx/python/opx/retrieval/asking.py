@@ -1,0 +1,94 @@
+"""A question on its way to an answer: what is searched for, and what is to be said about it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
+from opx.errors import ModelError
+from opx.retrieval.query_language import Question, read_question
+from opx.text.languages import question_languages
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Asked:
+    """`languages` are those that the question may be in. `timings` are in milliseconds, added up over all searches.
+    `ranked_by` says what decided the order last."""
+
+    query: str
+    question: Question
+    config: QueryConfig
+    languages: tuple[str, ...]
+    notes: list[str]
+    partial: bool = False
+    timings: dict[str, float] = field(default_factory=dict)
+    ranked_by: str = "fused"
+
+    @property
+    def text(self) -> str:
+        """The words that are searched for."""
+        return self.question.text
+
+    def note(self, text: str) -> None:
+        """Say it once, however often it happens."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def lacks(self, text: str) -> None:
+        """Something that should have been searched was not."""
+        self.partial = True
+        self.note(text)
+
+    def took(self, part: str, milliseconds: float) -> None:
+        self.timings[part] = self.timings.get(part, 0.0) + milliseconds
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Note how long the block takes, also if it fails."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.took(part, 1000 * (time.perf_counter() - started))
+
+
+def asked_for(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> Asked:
+    """Cut to what is searched, without halves of surrogate pairs, which neither stores nor models take."""
+    text = query[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
+    cut = f"the query has {len(query):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched"
+    question = read_question(text, config, knowledge)
+    notes = [cut] if len(query) > MAX_QUERY_CHARACTERS else []
+    return Asked(query, question, config, question_languages(question.text, config.language), [*notes, *question.notes])
+
+
+def within(seconds: float, work: Callable[[], R], what: str) -> R:
+    """What `work` gives, if it does so in time. Raises `ModelError` if it doesn't, and whatever `work` raises.
+
+    What takes too long is left to end by itself; nobody waits for it, not even the end of the process.
+    """
+    outcome: list[Any] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as exc:  # noqa: BLE001 - raised again where the work was asked for
+            failure.append(exc)
+
+    worker = threading.Thread(target=run, name=what, daemon=True)
+    worker.start()
+    worker.join(seconds)
+    if failure:
+        raise failure[0]
+    if not outcome:
+        raise ModelError(f"{what} took longer than {seconds:g} s")
+    result: R = outcome[0]
+    return result

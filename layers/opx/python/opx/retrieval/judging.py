@@ -1,0 +1,103 @@
+"""Hits with how likely each answers the question, and as results to hand out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from opx.domain.results import IndexedChunk, RetrievalResult, ScoreParts
+from opx.retrieval.copies import groups_of_copies
+from opx.retrieval.hybrid import FusedHit
+
+MAX_COPIES = 10
+"""Other documents that are named with a result that they say, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A hit with its confidence in [0, 1], and what a reranker gave it, if one read it."""
+
+    hit: FusedHit
+    confidence: float
+    rerank: float | None = None
+
+    @property
+    def score(self) -> float:
+        """Confidence x trust."""
+        return self.confidence * self.hit.indexed.trust
+
+
+def result_of(judged: Judged) -> RetrievalResult:
+    """What is handed out, with all parts of its score."""
+    hit = judged.hit
+    indexed, chunk = hit.indexed, hit.indexed.chunk
+    lexical, vector = hit.lexical, hit.vector
+    parts = ScoreParts(
+        lexical_rank=lexical[0] if lexical else None,
+        lexical_score=lexical[1] if lexical else None,
+        vector_rank=vector[0] if vector else None,
+        vector_score=vector[1] if vector else None,
+        fused=hit.fused,
+        confidence=judged.confidence,
+        trust=indexed.trust,
+        final=judged.score,
+        rerank=judged.rerank,
+    )
+    return RetrievalResult(
+        content=chunk.content,
+        score=judged.score,
+        tier=indexed.tier.value,
+        category=chunk.category,
+        source=indexed.source_uri,
+        timestamp=indexed.last_updated,
+        trust_score=indexed.trust,
+        metadata=_metadata(hit),
+        parts=parts,
+    )
+
+
+def without_copies(judged: Sequence[Judged]) -> list[Judged]:
+    """One of those that say the same, in the best one's place: the most trusted. The others are named with it."""
+    kept = []
+    for group in groups_of_copies([one.hit.indexed for one in judged]):
+        chosen = max((judged[at] for at in group), key=lambda one: one.hit.indexed.trust)
+        others = [judged[at].hit for at in group if judged[at] is not chosen]
+        copies = (*chosen.hit.copies, *(copy for hit in others for copy in (hit.indexed, *hit.copies)))
+        kept.append(replace(chosen, hit=replace(chosen.hit, copies=copies)) if others else chosen)
+    return kept
+
+
+def _metadata(hit: FusedHit) -> dict[str, Any]:
+    indexed, chunk, copies = hit.indexed, hit.indexed.chunk, _copies(hit)
+    return {
+        "title": chunk.title,
+        "section": list(chunk.section),
+        "documentId": chunk.document_id,
+        "chunkId": chunk.chunk_id,
+        "chunkIndex": chunk.chunk_index,
+        "tags": list(chunk.tags),
+        "language": indexed.language,
+        **({"services": list(indexed.services)} if indexed.services else {}),
+        **({"flags": list(indexed.flags)} if indexed.flags else {}),
+        **({"copies": copies} if copies else {}),
+    }
+
+
+def _copies(hit: FusedHit) -> list[dict[str, Any]]:
+    """Where else the same is said; each document once, `MAX_COPIES` of them."""
+    others: dict[str, IndexedChunk] = {}
+    for indexed in hit.copies:
+        others.setdefault(indexed.key_id, indexed)
+    others.pop(hit.indexed.key_id, None)
+    return [
+        {
+            "documentId": indexed.chunk.document_id,
+            "title": indexed.chunk.title,
+            "source": indexed.source_uri,
+            "tier": indexed.tier.value,
+            "trust": indexed.trust,
+        }
+        for indexed in islice(others.values(), MAX_COPIES)
+    ]

@@ -1,0 +1,172 @@
+"""Reads what people type: words, and what they say about where to look.
+
+`"exact phrase"`, `-word`, `-"phrase"`, `tag:`, `category:`, `tier:`, `service:`, `title:`, `before:` and `after:`
+(docs/searching.md). What can't be read as one of these is searched for as words, with a note: people paste logs and
+commands, and a question that is misread finds nothing when it matters most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.queries import QueryConfig
+from opx.domain.times import day_number, day_text, first_day
+from opx.retrieval.identifiers import identifiers
+from opx.retrieval.operator_values import paths_of, problem
+from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators
+from opx.retrieval.phrases import contains, folded, required_groups, whole_terms
+from opx.retrieval.question import Question
+
+__all__ = ["Question", "read_question"]
+
+NO_WORDS = "there is nothing to search for: add words to the filters"
+NO_POSITIVE_WORD = "nothing but exclusions: their words were searched"
+PASTED = "this looks like a log, code or a command: quotes, dashes and colons in it were searched as words"
+
+_MAX_NOTES = 8
+_SHOWN_CHARACTERS = 60
+_EXCLUSIONS = (Kind.EXCLUDED_WORD, Kind.EXCLUDED_PHRASE)
+_HAS_WORD = re.compile(r"[^\W_]")
+
+
+def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> Question:
+    """What a question asks for, within what `config` allows: a question narrows, and never widens.
+
+    Never raises: what is malformed is searched for as words, and `notes` say so.
+    """
+    if config.plain:
+        return Question(query, plain=True, identifiers=identifiers(normalised(query)))
+    text = normalised(query)
+    found, pasted = operators(text)
+    if not (found or pasted):
+        return Question(text, identifiers=identifiers(text))
+    reading = _Reading(text, [PASTED] if pasted else [])
+    reading.take(found, knowledge)
+    return _asked(reading, config, knowledge)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The operators of a text that make sense, and what is to be said about the others."""
+
+    text: str
+    notes: list[str]
+    read: dict[Kind, list[Operator]] = field(default_factory=dict)
+
+    def take(self, found: list[Operator], knowledge: KnowledgeModel) -> None:
+        for operator in found[:MAX_OPERATORS]:
+            reason = problem(operator, knowledge)
+            if reason:
+                self.notes.append(f"searched as words: {self._shown(operator)} ({reason})")
+            else:
+                self.read.setdefault(operator.kind, []).append(operator)
+        if len(found) > MAX_OPERATORS:
+            self.notes.append(f"only the first {MAX_OPERATORS} operators were read; the rest was searched as words")
+        if any(kind in self.read for kind in _EXCLUSIONS) and not _HAS_WORD.search(self._words()):
+            self.notes.append(NO_POSITIVE_WORD)
+            for kind in _EXCLUSIONS:
+                self.read.pop(kind, None)
+
+    def values(self, *kinds: Kind) -> tuple[str, ...]:
+        """The distinct values of the operators of these kinds, in order."""
+        return tuple(dict.fromkeys(operator.value for kind in kinds for operator in self.read.get(kind, ())))
+
+    def words(self) -> str:
+        """What is searched for: the text without operators, with the words of phrases. If nothing is left, the values of
+        the filters; the words of a title are words, too."""
+        left = self._words()
+        if _HAS_WORD.search(left):
+            return left
+        return " ".join(self.values(Kind.TITLE, Kind.TAG, Kind.SERVICE, Kind.CATEGORY))
+
+    def _words(self) -> str:
+        parts, at = [], 0
+        for operator in sorted((each for found in self.read.values() for each in found), key=lambda each: each.start):
+            parts += [self.text[at : operator.start], operator.value if operator.kind is Kind.PHRASE else ""]
+            at = operator.end
+        parts.append(self.text[at:])
+        return " ".join(stripped for part in parts if (stripped := part.strip()))
+
+    def _shown(self, operator: Operator) -> str:
+        end = operator.end if operator.kind is not Kind.OPEN_QUOTE else operator.start + _SHOWN_CHARACTERS
+        shown = " ".join(self.text[operator.start : end].split())
+        return shown if len(shown) <= _SHOWN_CHARACTERS else shown[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+def _asked(reading: _Reading, config: QueryConfig, knowledge: KnowledgeModel) -> Question:
+    """The question that was read, with what contradicts itself or `config` noted."""
+    text = reading.words()
+    question = Question(
+        text=text,
+        phrases=reading.values(Kind.PHRASE),
+        title=reading.values(Kind.TITLE),
+        tags=_in_any_case(reading.values(Kind.TAG)),
+        services=_in_any_case(reading.values(Kind.SERVICE)),
+        categories=_paths(reading.values(Kind.CATEGORY), knowledge),
+        tiers=tuple(dict.fromkeys(value.casefold() for value in reading.values(Kind.TIER))),
+        updated_from=max(_days(reading.values(Kind.AFTER)), default=None),
+        updated_before=min(_days(reading.values(Kind.BEFORE)), default=None),
+        identifiers=identifiers(text),
+    )
+    excluded = reading.values(*_EXCLUSIONS)
+    kept = tuple(words for words in excluded if not _is_required(words, question))
+    dropped = [
+        f'"{words}" is asked for and excluded: the exclusion was left out' for words in excluded if words not in kept
+    ]
+    conflicts = list(_conflicts(question, config, knowledge))
+    notes = [*dropped, *conflicts, *_few(reading.notes), *([] if text else [NO_WORDS])]
+    return replace(
+        question, excluded=kept, notes=tuple(notes), impossible=bool(conflicts), pasted=PASTED in reading.notes
+    )
+
+
+def _conflicts(question: Question, config: QueryConfig, knowledge: KnowledgeModel) -> Iterator[str]:
+    """Why nothing can be found: filters that leave nothing of each other, or of what the caller has searched."""
+    if question.tiers and not set(question.tiers) & set(config.searched_tiers):
+        searched = ", ".join(config.searched_tiers) or "none"
+        yield f"nothing can be found: tier:{question.tiers[0]} is not among the tiers that are searched ({searched})"
+    allowed = {path for name in config.categories or () for path in paths_of(name, knowledge)}
+    if question.categories and allowed and not allowed.intersection(question.categories):
+        yield f"nothing can be found: category:{question.categories[0]} is outside of {', '.join(config.categories or ())}"
+    first = max(_known(question.updated_from, day_number(config.updated_from)), default=None)
+    end = min(_known(question.updated_before, day_number(config.updated_before)), default=None)
+    if first is not None and end is not None and first >= end:
+        yield f"nothing can be found: no day is after:{day_text(first)} and before:{day_text(end)}"
+
+
+def _is_required(words: str, question: Question) -> bool:
+    """Whether a result that has what is required has what is excluded."""
+    required = (*question.phrases, *question.title)
+    terms = set(whole_terms(words)) if len(words.split()) == 1 else set()
+    return any(
+        contains(folded(phrase), folded(words)) or any(terms.issuperset(group) for group in required_groups(phrase))
+        for phrase in required
+    )
+
+
+def _paths(values: Iterable[str], knowledge: KnowledgeModel) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for value in values for path in paths_of(value, knowledge)))
+
+
+def _days(values: Iterable[str]) -> list[int]:
+    return _known(*map(first_day, values))
+
+
+def _known(*days: int | None) -> list[int]:
+    return [day for day in days if day is not None]
+
+
+def _in_any_case(values: Iterable[str]) -> tuple[str, ...]:
+    """The values as they are written and in lower case, as most are: documents keep theirs as they came."""
+    return tuple(dict.fromkeys(form for value in values for form in (value, value.casefold())))
+
+
+def _few(notes: list[str]) -> list[str]:
+    more = len(notes) - _MAX_NOTES
+    return [
+        *notes[:_MAX_NOTES],
+        *([f"and {more} more parts of the question were searched as words"] if more > 0 else []),
+    ]

@@ -1,0 +1,150 @@
+"""Receipts: what was asked, of which state of the corpus, and what was answered, in a form that can be asked again.
+
+A receipt holds nothing but what its caller saw, and no text of documents: their hashes. `sha256` finds accidents and
+careless changes; that nobody made up a receipt as a whole is for the audit log to say, which has its `answerHash`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opx import __version__, wire
+from opx.domain.ids import content_hash
+from opx.domain.queries import QueryConfig
+from opx.domain.results import Answer, RetrievalResult
+from opx.errors import InvalidInputError, OpxError
+from opx.ports.corpus_version import CorpusState
+
+RECEIPT_VERSION = 1
+_DIGITS = 6
+_LARGEST_SCORE = 1e6
+_TEXTS = ("receiptId", "askedAt", "question", "readerHash", "corpusVersion", "answerHash", "sha256")
+
+Receipt = Mapping[str, Any]
+
+
+class TamperedReceiptError(OpxError):
+    """A receipt is not as it was given out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The circumstances of an answer. `models` name what finds and ranks, and their versions."""
+
+    receipt_id: str
+    asked_at: str
+    question: str
+    config: QueryConfig
+    reader_hash: str
+    corpus: CorpusState
+    models: Mapping[str, str]
+
+
+def receipt_of(asked: Asked, answer: Answer) -> dict[str, Any]:
+    """The receipt of an answer."""
+    content: dict[str, Any] = {
+        "version": RECEIPT_VERSION,
+        "receiptId": asked.receipt_id,
+        "askedAt": asked.asked_at,
+        "question": asked.question,
+        "config": plain_config(asked.config),
+        "readerHash": asked.reader_hash,
+        "corpusVersion": asked.corpus.version,
+        "settled": asked.corpus.settled,
+        "models": {**asked.models, "ranker": answer.ranked_by, "opx": __version__},
+        "results": [_result(rank, result) for rank, result in enumerate(answer.results, start=1)],
+        "partial": answer.partial,
+        "notes": list(answer.notes),
+        "answerHash": answer_hash(answer),
+    }
+    return {**content, "sha256": _sha256(content)}
+
+
+def plain_config(config: QueryConfig) -> dict[str, Any]:
+    """How to answer, as JSON of texts, numbers and lists alone: what is read back from a file equals it."""
+    found: dict[str, Any] = json.loads(json.dumps(wire.config_to_json(config)))
+    return found
+
+
+def answer_hash(answer: Answer) -> str:
+    """The same for answers that show the same passages of our own in the same order. Left out are what a live search
+    of the web gave, scores, and how long it took."""
+    return _hash_of_results([_result(rank, result) for rank, result in enumerate(answer.results, start=1)])
+
+
+def _hash_of_results(results: Sequence[Mapping[str, Any]]) -> str:
+    return _sha256([[each["documentId"], each["chunkId"], each["contentHash"]] for each in results if not each["live"]])
+
+
+def is_live(result: RetrievalResult) -> bool:
+    """Whether it was fetched from the web for this question, so that asking again may give another."""
+    return not result.document_id
+
+
+def _result(rank: int, result: RetrievalResult) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "documentId": result.document_id,
+        "chunkId": str(result.metadata.get("chunkId", "")),
+        "title": result.title,
+        "source": result.source,
+        "contentHash": content_hash(result.content),
+        "confidence": round(result.confidence, _DIGITS),
+        "score": round(result.score, _DIGITS),
+        "live": is_live(result),
+    }
+
+
+def _sha256(content: object) -> str:
+    canonical = json.dumps(content, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def read_receipt(text: str) -> Receipt:
+    """The receipt that a file holds. Raises `InvalidInputError` if it holds none, and `TamperedReceiptError`."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInputError("this is no receipt: it is not JSON") from None
+    if not isinstance(found, dict) or not {"version", "sha256"} <= found.keys():
+        raise InvalidInputError("this is no receipt: `opx search --receipt FILE` writes one")
+    if found["version"] != RECEIPT_VERSION:
+        raise InvalidInputError(f"this receipt has version {found['version']!r:.20}; opx {__version__} reads version 1")
+    content = {name: value for name, value in found.items() if name != "sha256"}
+    try:
+        genuine = _sha256(content) == found["sha256"]
+    except RecursionError:
+        genuine = False
+    if not genuine:
+        raise TamperedReceiptError("the receipt was changed after it was given out: its sha256 is that of another one")
+    _check_shape(found)
+    if _hash_of_results(found["results"]) != found["answerHash"]:
+        raise TamperedReceiptError("the receipt was changed after it was given out: its results are not those answered")
+    return found
+
+
+def _check_shape(found: Receipt) -> None:
+    texts = all(isinstance(found.get(name), str) for name in _TEXTS)
+    objects = all(isinstance(found.get(name), dict) for name in ("config", "models"))
+    results, notes = found.get("results"), found.get("notes")
+    lists = isinstance(results, list) and isinstance(notes, list) and all(map(_is_result, results))
+    if not (texts and objects and lists):
+        raise InvalidInputError("this is no receipt: fields are missing, or of another kind")
+
+
+def _is_result(result: object) -> bool:
+    if not isinstance(result, dict):
+        return False
+    texts = all(isinstance(result.get(name), str) for name in ("documentId", "chunkId", "contentHash", "title"))
+    score = result.get("score")
+    number = isinstance(score, int | float) and abs(score) <= _LARGEST_SCORE
+    return texts and number and isinstance(result.get("live"), bool)
+
+
+def config_of(receipt: Receipt) -> QueryConfig:
+    """How the question was to be answered. Raises `InvalidInputError`."""
+    return wire.config_from_json(receipt["config"])

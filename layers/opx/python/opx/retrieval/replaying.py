@@ -1,0 +1,135 @@
+"""A receipt's question asked again, and what is different now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from opx.domain.queries import QueryConfig
+from opx.retrieval.receipts import Receipt, config_of
+
+_TOLERANCE = 1.5e-6
+"""Scores are compared to six digits, of which the last may be rounded either way."""
+
+AskAgain = Callable[[str, QueryConfig], Receipt]
+"""Asks as whoever replays, and gives the receipt of that."""
+
+
+class Verdict(StrEnum):
+    """`SAME`: the same answer. `CHANGED`: another one, and `causes` say why. `UNEXPLAINED`: another one, although
+    neither the corpus nor anything else is known to have changed."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A passage that is `new`, `gone`, has `moved` to another rank, has another `text`, or another `score`."""
+
+    kind: str
+    document_id: str
+    title: str
+    before: str
+    now: str
+
+    def to_json(self) -> dict[str, str]:
+        return {
+            "kind": self.kind,
+            "documentId": self.document_id,
+            "title": self.title,
+            "before": self.before,
+            "now": self.now,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came of it. `causes` say what else than the answer has changed."""
+
+    verdict: Verdict
+    causes: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    receipt: Receipt
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict.value,
+            "causes": list(self.causes),
+            "differences": [difference.to_json() for difference in self.differences],
+            "receipt": dict(self.receipt),
+        }
+
+
+def replay(receipt: Receipt, ask: AskAgain) -> Replay:
+    """Ask the question of a receipt again and compare.
+
+    The answer is what whoever asks may see now: a receipt opens nothing. Where the answer is another one for no reason
+    that can be seen, it is asked for once more: the corpus may have been changed while it was asked.
+    """
+    config = config_of(receipt)
+    again = ask(receipt["question"], config)
+    found = _compared(receipt, again)
+    if found.verdict is Verdict.UNEXPLAINED:
+        once_more = ask(receipt["question"], config)
+        if once_more["corpusVersion"] != again["corpusVersion"]:
+            found = _compared(receipt, once_more)
+    return found
+
+
+def _compared(before: Receipt, now: Receipt) -> Replay:
+    causes = tuple(_causes(before, now))
+    differences = tuple(_differences(_own(before), _own(now)))
+    otherwise = Verdict.CHANGED if causes else Verdict.UNEXPLAINED
+    return Replay(otherwise if differences else Verdict.SAME, causes, differences, now)
+
+
+def _causes(before: Receipt, now: Receipt) -> Iterator[str]:
+    versions = before["corpusVersion"], now["corpusVersion"]
+    if "" in versions:
+        yield "the search service doesn't say of which version its corpus is"
+    elif versions[0] != versions[1]:
+        yield f"corpus changed since: {versions[0]} -> {versions[1]}"
+    elif not (before.get("settled", True) and now.get("settled", True)):
+        yield "the corpus had just been changed: not every search found the change yet"
+    if before["readerHash"] != now["readerHash"]:
+        yield "whoever asks now may see other documents than whoever asked then"
+    for name in sorted(before["models"].keys() | now["models"].keys()):
+        was, is_ = before["models"].get(name, "-"), now["models"].get(name, "-")
+        if was != is_:
+            yield f"{name} was {was}, is {is_}"
+    for when, receipt in (("then", before), ("now", now)):
+        if receipt.get("partial"):
+            yield f"the answer is partial {when}: " + ("; ".join(map(str, receipt.get("notes", []))) or "see its notes")
+
+
+def _own(receipt: Receipt) -> Sequence[Mapping[str, Any]]:
+    """Without what was fetched from the web for the question."""
+    return [result for result in receipt["results"] if not result["live"]]
+
+
+def _differences(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
+    was = {(result["documentId"], result["chunkId"]): (rank, result) for rank, result in enumerate(before, start=1)}
+    is_ = {(result["documentId"], result["chunkId"]): (rank, result) for rank, result in enumerate(now, start=1)}
+    for key, (rank, result) in was.items():
+        if key not in is_:
+            yield Difference("gone", result["documentId"], result["title"], f"#{rank}", "-")
+    for key, (rank, result) in is_.items():
+        if key not in was:
+            yield Difference("new", result["documentId"], result["title"], "-", f"#{rank}")
+            continue
+        yield from _of_both(was[key], (rank, result))
+
+
+def _of_both(was: tuple[int, Mapping[str, Any]], now: tuple[int, Mapping[str, Any]]) -> Iterator[Difference]:
+    (before_rank, before), (rank, result) = was, now
+    document, title = result["documentId"], result["title"]
+    if before_rank != rank:
+        yield Difference("moved", document, title, f"#{before_rank}", f"#{rank}")
+    if before["contentHash"] != result["contentHash"]:
+        yield Difference("text", document, title, before["contentHash"][:12], result["contentHash"][:12])
+    if abs(before["score"] - result["score"]) > _TOLERANCE:
+        yield Difference("score", document, title, f"{before['score']:.6f}", f"{result['score']:.6f}")

@@ -1,0 +1,174 @@
+"""What searches brought, put together: each passage once, the best first, every part of the topic represented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from opx.domain.documents import DocumentChunk
+from opx.domain.research import Finding
+from opx.domain.results import Answer, RetrievalResult
+from opx.hygiene.near_duplicates import Comparable
+from opx.retrieval.research.planning import Gap, SubQuery, one_line
+
+MAX_CHARACTERS = 40_000
+"""Of the contents of all findings together."""
+
+MAX_NEAR = 3
+
+
+@dataclass(slots=True)
+class _Passage:
+    """A result as its best search had it, with the searches that found it and, for each part of the topic that they were
+    for, its score there."""
+
+    result: RetrievalResult
+    found_by: list[str]
+    parts: dict[str, float]
+    copies: list[dict[str, Any]] = field(default_factory=list)
+
+    def finding(self) -> Finding:
+        result = self.result
+        others = {str(copy["documentId"]): copy for copy in (*result.copies, *self.copies)}
+        others.pop(result.document_id, None)
+        if others:
+            result = replace(result, metadata={**result.metadata, "copies": list(others.values())})
+        return Finding(result, tuple(dict.fromkeys(self.found_by)))
+
+
+class Findings:
+    """Collects the answers of searches, all of which have good results only."""
+
+    def __init__(self) -> None:
+        self._passages: dict[str, _Passage] = {}
+        self._near: dict[str, dict[str, RetrievalResult]] = {}
+
+    def add(self, query: SubQuery, answer: Answer) -> int:
+        """Take in an answer; how many of its results no answer before had."""
+        before = len(self._passages)
+        for result in answer.results:
+            self._take(query, result)
+        near = answer.best_rejected
+        if near is not None and not answer.results:
+            known = self._near.setdefault(query.part, {})
+            known[_id(near)] = _better(known.get(_id(near), near), near)
+        return len(self._passages) - before
+
+    def gaps(self, parts: Sequence[str]) -> tuple[Gap, ...]:
+        """The parts that no search of their own found anything for."""
+        covered = {part for passage in self._passages.values() for part in passage.parts}
+        return tuple(Gap(part, self._nearest(part)) for part in parts if part not in covered)
+
+    def best(self, parts: Sequence[str], most: int, per_document: int) -> tuple[list[Finding], int]:
+        """Up to `most` findings, and how many had to be left out for their length.
+
+        First the best for each part, then the others, both by score; at most `per_document` of a document, but for the
+        parts' best.
+        """
+        ordered = self._distinct()
+        first = _representatives(ordered, parts)
+        wanted = [*first, *(passage for passage in ordered if not any(passage is other for other in first))]
+        chosen = list(_thinned(wanted, len(first), per_document))[:most]
+        kept: list[Finding] = []
+        room = MAX_CHARACTERS
+        for passage in chosen:
+            if len(passage.result.content) <= room:
+                room -= len(passage.result.content)
+                kept.append(passage.finding())
+        return kept, len(chosen) - len(kept)
+
+    def _take(self, query: SubQuery, result: RetrievalResult) -> None:
+        label = one_line(query.text)
+        known = self._passages.get(_id(result))
+        if known is None:
+            self._passages[_id(result)] = _Passage(result, [label], {query.part: result.score})
+            return
+        known.result = _better(known.result, result)
+        known.found_by.append(label)
+        known.parts[query.part] = max(result.score, known.parts.get(query.part, 0.0))
+
+    def _nearest(self, part: str) -> tuple[RetrievalResult, ...]:
+        near = sorted(self._near.get(part, {}).values(), key=lambda result: -result.score)
+        return tuple(near[:MAX_NEAR])
+
+    def _distinct(self) -> list[_Passage]:
+        """The passages by score, those that say the same as one: the most trusted of them, in the best one's place."""
+        groups: list[tuple[Comparable, list[_Passage]]] = []
+        for passage in sorted(self._passages.values(), key=lambda passage: -passage.result.score):
+            text = Comparable(_chunk(passage.result))
+            group = next((members for first, members in groups if text.is_copy_of(first)), None)
+            if group is None:
+                groups.append((text, [passage]))
+            else:
+                group.append(passage)
+        return [_as_one(members) for _, members in groups]
+
+
+def _id(result: RetrievalResult) -> str:
+    """The chunk; of what has none, as a page found on the web, the text and where it is."""
+    return str(result.metadata.get("chunkId") or f"{result.source}\n{result.content}")
+
+
+def _better(one: RetrievalResult, other: RetrievalResult) -> RetrievalResult:
+    return other if other.score > one.score else one
+
+
+def _as_one(members: Sequence[_Passage]) -> _Passage:
+    if len(members) == 1:
+        return members[0]
+    shown = max(members, key=lambda passage: passage.result.trust_score)
+    return _Passage(
+        shown.result,
+        [label for passage in members for label in passage.found_by],
+        {part: max(passage.parts.get(part, 0.0) for passage in members) for member in members for part in member.parts},
+        [_named(passage.result) for passage in members if passage is not shown],
+    )
+
+
+def _named(result: RetrievalResult) -> dict[str, Any]:
+    """A copy, as `RetrievalResult.copies` has them."""
+    return {
+        "documentId": result.document_id,
+        "title": result.title,
+        "source": result.source,
+        "tier": result.tier,
+        "trust": result.trust_score,
+    }
+
+
+def _representatives(ordered: Sequence[_Passage], parts: Sequence[str]) -> list[_Passage]:
+    """The best passage for each part, in the order of all."""
+    best = {id(passage) for part in parts for passage in [_best_for(part, ordered)] if passage}
+    return [passage for passage in ordered if id(passage) in best]
+
+
+def _best_for(part: str, ordered: Sequence[_Passage]) -> _Passage | None:
+    found = [passage for passage in ordered if part in passage.parts]
+    return max(found, key=lambda passage: passage.parts[part], default=None)
+
+
+def _thinned(passages: Sequence[_Passage], first: int, per_document: int) -> Iterator[_Passage]:
+    """At most `per_document` passages of a document, but for the first ones."""
+    counts: dict[str, int] = {}
+    for at, passage in enumerate(passages):
+        document = passage.result.document_id or passage.result.source
+        if at < first or counts.get(document, 0) < per_document:
+            counts[document] = counts.get(document, 0) + 1
+            yield passage
+
+
+def _chunk(result: RetrievalResult) -> DocumentChunk:
+    """The result as what texts are compared as."""
+    return DocumentChunk(
+        chunk_id=_id(result),
+        document_id=result.document_id,
+        chunk_index=0,
+        content=result.content,
+        token_count=0,
+        title=result.title,
+        section=tuple(result.metadata.get("section", ())),
+        start=0,
+        end=len(result.content),
+        category=result.category,
+    )

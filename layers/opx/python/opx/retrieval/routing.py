@@ -1,0 +1,128 @@
+"""Which tiers a question is put to, in which order, and why.
+
+What was written here comes first, always. Vendor and security knowledge is asked where the question wants its categories,
+names one of its identifiers, or our own knowledge doesn't cover it; the internet only where it was enabled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from opx.domain.knowledge import KnowledgeModel, Tier
+from opx.domain.results import TierStep
+from opx.errors import IndexUnavailableError
+from opx.ports import SearchFilter
+from opx.retrieval.asking import Asked
+from opx.retrieval.judging import Judged
+
+ENOUGH = 3
+"""Documents with a good result that cover a question, or as many as results are wanted."""
+
+WORTHLESS = 0.3
+"""Confidence below which a result covers nothing, whatever the caller lets through."""
+
+_KEPT_ELSEWHERE = re.compile(r"CVE-\d{4}-\d{4,}|CWE-\d+|T\d{4}(?:\.\d{3})?|RFC[ -]?\d{1,5}|KB\d{6,7}|GHSA(?:-\w{4}){3}", re.IGNORECASE)
+"""Identifiers of vulnerabilities, weaknesses, techniques, standards and vendors' articles."""
+
+Search = Callable[[SearchFilter], list[Judged]]
+
+
+@dataclass(slots=True)
+class Routed:
+    """What was found in all tiers that were searched, the steps, and whether nothing could be searched at all."""
+
+    judged: list[Judged] = field(default_factory=list)
+    steps: list[TierStep] = field(default_factory=list)
+
+
+class Router:
+    """Puts one question to tier after tier."""
+
+    def __init__(self, asked: Asked, knowledge: KnowledgeModel, where: SearchFilter, search: Search) -> None:
+        self._asked = asked
+        self._knowledge = knowledge
+        self._where = where
+        self._search = search
+        self._floor = max(asked.config.min_confidence, WORTHLESS)
+
+    def run(self) -> Routed:
+        """Raises `IndexUnavailableError` if the first search fails; a later one that does is noted."""
+        routed = Routed()
+        wanted = self._asked.config.searched_tiers
+        for tier in Tier:
+            if tier not in wanted:
+                routed.steps.append(TierStep(tier.value, False, _unwanted(tier)))
+                continue
+            where = self._within(tier)
+            reason, searched = self._decision(tier, routed, where)
+            if searched and where is not None:
+                self._take(tier, reason, where, routed)
+            else:
+                routed.steps.append(TierStep(tier.value, False, reason))
+        return routed
+
+    def covered(self, judged: Sequence[Judged]) -> int:
+        """How many documents have a good result."""
+        return len({one.hit.indexed.chunk.document_id for one in judged if one.confidence >= self._floor})
+
+    @property
+    def enough(self) -> int:
+        return min(ENOUGH, self._asked.config.max_results)
+
+    def _take(self, tier: Tier, reason: str, where: SearchFilter, routed: Routed) -> None:
+        first = not any(step.searched for step in routed.steps)
+        try:
+            found = self._search(where)
+        except IndexUnavailableError:
+            if first:
+                raise
+            self._asked.lacks(f"partial: the tier {tier} is missing (the search index didn't answer)")
+            found = []
+        good = sum(one.confidence >= self._asked.config.min_confidence for one in found)
+        best = max((one.confidence for one in found), default=0.0)
+        routed.judged.extend(found)
+        routed.steps.append(TierStep(tier.value, True, reason, good, best))
+
+    def _decision(self, tier: Tier, routed: Routed, where: SearchFilter | None) -> tuple[str, bool]:
+        """Why the tier is searched, or why not."""
+        if where is None:
+            return "nothing of it passes the question's filters", False
+        if tier is Tier.INTERNAL:
+            return "always first", True
+        if tier is Tier.INTERNET:
+            return "it was enabled", True
+        if where.categories:
+            return "its categories are asked for", True
+        if where.document_ids or not any(step.searched for step in routed.steps):
+            return "nothing before it was searched" if not where.document_ids else "a document is asked for", True
+        if named := next(_names(self._asked.question.identifiers), ""):
+            return f"the question names {named}", True
+        covered = self.covered(routed.judged)
+        if covered < self.enough:
+            return f"{covered} of our own documents have a good result, fewer than {self.enough}", True
+        return f"{covered} of our own documents have a good result", False
+
+    def _within(self, tier: Tier) -> SearchFilter | None:
+        """The filter for one tier; None if nothing can pass it."""
+        where = self._where
+        known = self._knowledge.categories
+        categories = where.categories
+        if categories:
+            categories = tuple(path for path in categories if path not in known or known[path].tier is tier)
+            if not categories:
+                return None
+        narrowed = self._asked.question.narrowed(replace(where, tiers=(tier.value,), categories=categories))
+        if narrowed is None or not narrowed.categories:
+            return narrowed
+        kept = tuple(path for path in narrowed.categories if path not in known or known[path].tier is tier)
+        return replace(narrowed, categories=kept) if kept else None
+
+
+def _names(identifiers: Iterable[str]) -> Iterator[str]:
+    return (name for name in identifiers if _KEPT_ELSEWHERE.fullmatch(name))
+
+
+def _unwanted(tier: Tier) -> str:
+    return "it was not enabled" if tier is Tier.INTERNET else "it was not asked for"

@@ -1,0 +1,108 @@
+"""One search within a filter, from words and vector to hits with a confidence."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from opx.domain.queries import Fusion, SearchMode
+from opx.domain.results import IndexedChunk
+from opx.errors import EmbeddingError, ModelError
+from opx.ports import Embedder, SearchEngine, SearchFilter, Vector
+from opx.retrieval.asking import Asked, within
+from opx.retrieval.confidence import confidences
+from opx.retrieval.hybrid import Accepts, Asking, FusedHits, HybridSearch
+from opx.retrieval.judging import Judged
+from opx.retrieval.local_ranker import rank_again
+from opx.retrieval.query_language import Question
+
+log = logging.getLogger(__name__)
+
+EMBED_SECONDS = 3.0
+"""After so long the words alone are searched. A model that was not used for a while takes a second or two."""
+
+BOTH, LEXICAL, VECTOR = "both", "lexical", "vector"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRules:
+    """`legs`: which are searched; `fusion`: how they become one list where a question doesn't say it, None for the
+    measured default; `rerank`: whether thorough searches read their candidates again."""
+
+    legs: str = BOTH
+    fusion: Fusion | None = None
+    rerank: bool = True
+
+
+class TierSearch:
+    """Searches for one question at a time; threads may share it. No `embedder`: the index embeds by itself."""
+
+    def __init__(self, index: SearchEngine, embedder: Embedder | None, rules: SearchRules) -> None:
+        self._search = HybridSearch(index)
+        self._embedder = embedder
+        self._rules = rules
+
+    def vector_of(self, asked: Asked) -> Vector | None:
+        """The question's vector; None if the index makes its own, there is nothing to embed, it isn't wanted, or the
+        model fails, which is noted."""
+        if self._rules.legs == LEXICAL:
+            return None
+        return self.embedded(asked, asked.text)
+
+    def embedded(self, asked: Asked, text: str) -> Vector | None:
+        """The vector of a text for this question."""
+        embedder = self._embedder
+        if embedder is None or not text.strip():
+            return None
+        try:
+            with asked.timed("embed"):
+                return within(EMBED_SECONDS, lambda: embedder.embed_query(text), "the embedding model")
+        except (EmbeddingError, ModelError):
+            log.exception("query embedding failed")
+            asked.lacks("partial: the vector search is missing (the embedding model is unavailable)")
+            return None
+
+    def run(self, asked: Asked, vector: Vector | None, where: SearchFilter) -> list[Judged]:
+        """The hits that pass the filter and the question's conditions, the likeliest first. Raises
+        `IndexUnavailableError`."""
+        question = asked.question
+        judged = self._judged(asked, question, vector, where)
+        if judged or not question.phrases:
+            return judged
+        relaxed = question.relaxed()
+        asked.note(relaxed.notes[-1])
+        wider = relaxed.narrowed(replace(where, required_terms=()))
+        return self._judged(asked, relaxed, vector, wider) if wider else []
+
+    def _judged(self, asked: Asked, question: Question, vector: Vector | None, where: SearchFilter) -> list[Judged]:
+        found = self.found(asked, question, vector, where, asked.text)
+        if asked.config.mode is SearchMode.THOROUGH and self._rules.rerank and not found.judged:
+            with asked.timed("rerank"):
+                return rank_again(self, asked, question, vector, where, found)
+        with asked.timed("judge"):
+            judged = zip(found.hits, confidences(found), strict=True)
+            return [Judged(hit, confidence) for hit, confidence in judged]
+
+    def found(
+        self, asked: Asked, question: Question, vector: Vector | None, where: SearchFilter, text: str
+    ) -> FusedHits:
+        """The fused hits for a text, and in `asked` what they lack."""
+        only_vector = self._rules.legs == VECTOR and vector is not None
+        asking = Asking(None if only_vector else text, vector, asked.languages, _accepts(question))
+        config = replace(asked.config, fusion=asked.config.fusion or self._rules.fusion)
+        with asked.timed("search"):
+            found = self._search.run(asking, where, config)
+        for leg, taken in found.leg_ms.items():
+            asked.took(leg, taken)
+        for note in found.notes:
+            asked.note(note)
+        for leg, reason in found.failed_legs.items():
+            asked.lacks(f"partial: the {leg} search is missing ({reason})")
+        return found
+
+
+def _accepts(question: Question) -> Accepts | None:
+    def accepts(indexed: IndexedChunk) -> bool:
+        return question.matches(indexed.chunk.title, indexed.chunk.section, indexed.chunk.content)
+
+    return accepts if question.exact else None

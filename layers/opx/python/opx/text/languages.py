@@ -1,0 +1,195 @@
+"""Which language a text is in: by its script, and for Latin letters by words, letters and endings that give it away.
+
+Operations text is half identifiers, commands and English loanwords, which mislead detectors that count sequences of
+letters; small words give a language away whatever stands between them. Pure functions of the text, some microseconds a
+question. Measured beside libraries: docs/decisions/0029-languages.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from opx.domain.documents import DEFAULT_LANGUAGE
+from opx.text.analyzer import ENGLISH, STEMMERS
+from opx.text.vocabulary import KNOWN_BY, STOP_WORDS
+
+MAX_LIKELY = 3
+"""Languages that a question is taken for, English aside."""
+
+READ_CHARACTERS = 20_000
+"""Characters of a text that are looked at."""
+
+_NEARLY = 0.5
+"""Share of the best language's evidence from which another is likely, too."""
+
+_ENOUGH_WORDS = 2.0
+_ENOUGH_SHARE = 0.1
+"""Evidence that a document must have of a language: words of that language alone, and their share of all its words."""
+
+_LETTERS = {
+    "de": frozenset("ßäöü"),
+    "es": frozenset("ñáíóú"),
+    "fr": frozenset("œçàâèêëîïùûé"),
+    "it": frozenset("àèìòù"),
+    "pt": frozenset("ãõçâêáéíóú"),
+    "sv": frozenset("åäö"),
+    "da": frozenset("åæø"),
+    "no": frozenset("åæø"),
+    "pl": frozenset("ąćęłńóśźż"),
+    "cs": frozenset("ěščřžýáíéůúďťň"),
+    "ro": frozenset("ăâîșşțţ"),
+    "tr": frozenset("ığşçöü"),
+    "fi": frozenset("äö"),
+    "hu": frozenset("őűáéíóöü"),
+    "ca": frozenset("çàèéíòóú"),
+}
+_OF_A_LETTER = 0.6
+"""Evidence of an unknown word with such a letter, shared by the languages that have it."""
+
+_ENDINGS = {
+    "en": r"(?:ing|ings|ed|ness|ship|ful|less|ly|th|wn|ck|tion|tions|ment|age|ty|er|ers|ate|ates|al|ble|ity|ess)$|wh",
+    "de": r"(?:ung|ungen|heit|keit|schaft|ieren|iert|lich|isch|ische|fehler|sperre|dienst|dienste|stau)$|sch|tz|cht",
+    "fr": r"(?:tion|tions|ment|age|eur|eurs|eux|euse|aire|ité|ée|ées|és)$|eau|oi[rt]",
+    "es": r"(?:ción|cion|ciones|miento|ado|ados|ada|adas|ido|idos|dad|dor|dores|aje|ando|iendo)$",
+    "it": r"(?:zione|zioni|mento|menti|ità|ato|ati|uto|uti|tore|tori|aggio|ando|endo|zz[aoie])$|gli",
+    "pt": r"(?:ção|ções|cao|coes|mento|ado|ados|ada|adas|ido|idos|dade|dor|agem|ando|endo|indo)$|lh|nh",
+}
+_OF_AN_ENDING = 0.3
+
+_CODE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+_LONGEST_WORD = 100
+_AROUND_WORDS = "*_`#|<>()[]{}.,;:!?\"'«»“”„‚‘’¿¡…–—-/\\=+~"
+_NO_WORD = re.compile("[\\d@\\\\/_=<>{}|#*$%+~]|[^\\W\\d_][.:][^\\W\\d_]|[a-z\u00df-\u00ff][A-Z]")
+_LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f]+")
+
+_KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff]")
+_HAN = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
+_SCRIPTS = {
+    "ko": re.compile("[\u1100-\u11ff\u3131-\u318e\uac00-\ud7fb]"),
+    "ru": re.compile("[\u0400-\u04ff]"),
+    "el": re.compile("[\u0370-\u03ff\u1f00-\u1fff]"),
+    "ar": re.compile("[\u0600-\u06ff\u0750-\u077f]"),
+    "he": re.compile("[\u0590-\u05ff]"),
+    "th": re.compile("[\u0e00-\u0e7f]"),
+    "hi": re.compile("[\u0900-\u097f]"),
+}
+_UKRAINIAN = re.compile("[іїєґІЇЄҐ]")
+_LETTERS_A_WORD = {"ja": 2.0, "zh": 2.0, "ko": 3.0}
+_LETTERS_A_WORD_ELSEWHERE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """A language, and whether the text says so; if not, it is the default."""
+
+    language: str
+    certain: bool
+
+
+def detect_language(text: str) -> Detected:
+    """The language of a document; English and not certain for one that is short, mixed, or only code."""
+    scores, words = _evidence_of(text)
+    language, evidence = _best(scores)
+    certain = evidence >= max(_ENOUGH_WORDS, _ENOUGH_SHARE * words)
+    return Detected(language, certain=True) if certain else Detected(DEFAULT_LANGUAGE, certain=False)
+
+
+def question_languages(text: str, declared: str = "") -> tuple[str, ...]:
+    """The languages that a question may be in, the likeliest first and English last, always.
+
+    English alone for a question without evidence of another language. `declared` is a language that is known from
+    elsewhere.
+    """
+    scores, _ = _evidence_of(text)
+    likely = [declared.partition("-")[0].lower()] if declared else []
+    best, evidence = _best(scores)
+    if evidence and best != "en":
+        near = sorted(scores, key=lambda language: (-scores[language], language))
+        likely += [name for name in near if scores[name] >= _NEARLY * evidence and name in _ASKED_IN][:MAX_LIKELY]
+    return tuple(dict.fromkeys([*(name for name in likely if name != "en"), "en"]))
+
+
+def document_languages(language: str) -> tuple[str, ...]:
+    """The languages in which a text of this one is analysed: its own, if it has a stemmer, and English."""
+    own = language.partition("-")[0].lower()
+    return (own, "en") if own in STEMMERS and own != "en" else ENGLISH
+
+
+_ASKED_IN = frozenset((*STEMMERS, "ja", "zh", *_SCRIPTS, "uk"))
+
+
+def _evidence_of(text: str) -> tuple[Mapping[str, float], float]:
+    """The evidence of each language in the text's prose, counted in words of that language alone; and of how many."""
+    prose = _CODE.sub(" ", text[:READ_CHARACTERS])
+    words = list(_latin_words(prose))
+    scores: defaultdict[str, float] = defaultdict(float)
+    for word in words:
+        for language, weight in _evidence(word):
+            scores[language] += weight
+    script, others = _script(prose)
+    if others:
+        scores[script] += others
+    return scores, len(words) + others
+
+
+def _latin_words(prose: str) -> Iterator[str]:
+    """Words without case; no addresses, paths, options, versions, acronyms or names such as `KubePod`."""
+    for token in (prose.lower() if prose.isupper() else prose).split():
+        bare = token.strip(_AROUND_WORDS)
+        if 0 < len(bare) <= _LONGEST_WORD and not _NO_WORD.search(bare) and (len(bare) == 1 or not bare.isupper()):
+            yield from (word.casefold() for word in _LATIN_WORD.findall(bare))
+
+
+def _best(scores: Mapping[str, float]) -> tuple[str, float]:
+    """The language with the most evidence: of equals English, then by name."""
+    ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0] != "en", item[0]))
+    return ranked[0] if ranked else (DEFAULT_LANGUAGE, 0.0)
+
+
+@lru_cache(1 << 14)
+def _evidence(word: str) -> tuple[tuple[str, float], ...]:
+    """What a word says: its share of each language that is known by it, else its letters and its ending."""
+    known = _known().get(word)
+    if known:
+        return tuple((language, 1 / len(known)) for language in known)
+    lettered = [language for language, letters in _LETTERS.items() if not letters.isdisjoint(word)]
+    ended = [language for language, pattern in _patterns() if pattern.search(word)]
+    return (
+        *((language, _OF_A_LETTER / len(lettered)) for language in lettered),
+        *((language, _OF_AN_ENDING / len(ended)) for language in ended),
+    )
+
+
+@cache
+def _known() -> dict[str, tuple[str, ...]]:
+    languages: dict[str, dict[str, None]] = {}
+    for language, word in _pairs():
+        languages.setdefault(word, {})[language] = None
+    return {word: tuple(names) for word, names in languages.items()}
+
+
+def _pairs() -> Iterator[tuple[str, str]]:
+    for table in (STOP_WORDS, KNOWN_BY):
+        for language, words in table.items():
+            yield from ((language, word) for word in words)
+
+
+@cache
+def _patterns() -> Iterable[tuple[str, re.Pattern[str]]]:
+    return tuple((language, re.compile(pattern)) for language, pattern in _ENDINGS.items())
+
+
+def _script(prose: str) -> tuple[str, float]:
+    """The language of the most frequent script but Latin, and for how many words its letters count; "", 0 for none."""
+    if prose.isascii():
+        return "", 0.0
+    kana, han = len(_KANA.findall(prose)), len(_HAN.findall(prose))
+    counts = {"ja" if 10 * kana > han else "zh": kana + han}
+    counts |= {language: len(letters.findall(prose)) for language, letters in _SCRIPTS.items()}
+    best = max(counts, key=lambda language: counts[language])
+    count = counts[best] / _LETTERS_A_WORD.get(best, _LETTERS_A_WORD_ELSEWHERE)
+    return ("uk" if best == "ru" and _UKRAINIAN.search(prose) else best), count

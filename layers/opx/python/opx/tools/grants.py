@@ -1,0 +1,58 @@
+"""Which agent may use which tools: section `agents` of `knowledge.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opx.knowledge_file import read_section
+from opx.marked_yaml import Marked
+from opx.tools.declarations import ToolGroup
+from opx.tools.groups import TOOLS
+
+SECTION = "agents"
+DEFAULT = "default"
+"""The key of what agents may use that aren't listed."""
+
+FOR_ALL = frozenset(name for name, tool in TOOLS.items() if not tool.opt_in)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolGrants:
+    """Names of tools, by the agent that may use them; `default` for all other agents."""
+
+    default: frozenset[str] = FOR_ALL
+    agents: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def allowed(self, agent: str) -> frozenset[str]:
+        """What the agent may use; an empty name is an agent that isn't listed."""
+        return self.agents.get(agent, self.default)
+
+    def anyone_may_use(self, group: ToolGroup) -> bool:
+        """Whether some agent may use some tool of the group."""
+        granted = self.default.union(*self.agents.values())
+        return not granted.isdisjoint(group.names)
+
+
+def read_grants(path: Path | None = None) -> ToolGrants:
+    """What the file says. Without a default, others may use all tools but those that need opting in.
+
+    Raises `KnowledgeConfigError` with file and line.
+    """
+    section = read_section(SECTION, path)
+    if section is None:
+        return ToolGrants()
+    listed = {agent: _tools(entry) for agent, entry in section.entries().items()}
+    return ToolGrants(listed.pop(DEFAULT, FOR_ALL), listed)
+
+
+def _tools(entry: Marked) -> frozenset[str]:
+    return frozenset(_tool(item) for item in entry.items())
+
+
+def _tool(item: Marked) -> str:
+    name = item.text()
+    if name not in TOOLS:
+        raise item.error(f"unknown tool {name!r}; there are: {', '.join(TOOLS)}")
+    return name

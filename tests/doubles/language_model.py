@@ -1,0 +1,79 @@
+"""A language model for doubles of services: it reads the frame of the data strictly, and judges by shared words.
+
+It obeys nobody. What it is told by the system and what came as data is kept, so that tests can tell them apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.doubles.bedrock_knowledge_base import relevance
+
+_FRAME = re.compile(
+    r"\[untrusted content (?P<mark>[0-9a-f]{16}) begins\]\n(?P<lines>.*)\n\[untrusted content (?P=mark) ends\]\Z",
+    re.DOTALL,
+)
+Thought = Callable[[str, str], object]
+"""An answer to instructions and data."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model was asked: by us, and the data without its frame."""
+
+    system: str
+    data: str
+    schema: Mapping[str, Any]
+    max_tokens: int
+
+
+@dataclass
+class LanguageModel:
+    """`thought` answers instead of the model; a text is said as it is, anything else as JSON. `mistakes` lists messages
+    that were not framed as they have to be: tests look there, as an assertion in a server is seen by nobody."""
+
+    thought: Thought | None = None
+    asked: list[Asked] = field(default_factory=list)
+    mistakes: list[str] = field(default_factory=list)
+
+    def answer(self, system: str, user: str, schema: Mapping[str, Any], max_tokens: int) -> object:
+        try:
+            data = unframed(user, system)
+        except AssertionError as exc:
+            self.mistakes.append(str(exc))
+            return {}
+        self.asked.append(Asked(system, data, schema, max_tokens))
+        return self.thought(system, data) if self.thought else judged(system, data)
+
+    def reset(self) -> None:
+        self.thought = None
+        self.asked.clear()
+
+
+def unframed(user: str, system: str) -> str:
+    """The data of a message, which must be in one whole frame that the system's text knows of."""
+    frame = _FRAME.match(user)
+    assert frame, f"no frame around {user[:200]!r}"
+    assert frame["mark"] in system, "the frame's number is not in the instructions"
+    lines = frame["lines"].split("\n")
+    assert all(line.startswith("> ") for line in lines), "a line of the data looks like one of ours"
+    return "\n".join(line.removeprefix("> ") for line in lines)
+
+
+def judged(_system: str, data: str) -> object:
+    """Scores of passages by the words they share with the question; contexts that name the document."""
+    found = json.loads(data)
+    if "question" in found:
+        scores = [relevance(found["question"], passage["text"]) for passage in found["passages"]]
+        return {"scores": [{"id": at, "score": round(10 * score)} for at, score in enumerate(scores)]}
+    texts = [f"From {found['title']}, about {' '.join(each['text'].split()[:3])}." for each in found["passages"]]
+    ids = [each["id"] for each in found["passages"]]
+    return {"contexts": [{"id": at, "context": text} for at, text in zip(ids, texts, strict=True)]}
+
+
+def tokens_of(text: str) -> int:
+    return len(text.split())

@@ -1,0 +1,70 @@
+"""What functions may do, and know, where models are chosen that read candidates again or write contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from opx.settings import Settings
+from tests.infra.templates import Assembly
+from tests.infra.test_functions import environment
+from tests.infra.test_ingestion import pairs, rights
+
+PROFILE, RERANKER = "eu.amazon.nova-lite-v1:0", "cohere.rerank-v3-5:0"
+_BEDROCK = "arn:<AWS::Partition>:bedrock:"
+PROFILE_ARNS = {
+    f"{_BEDROCK}<AWS::Region>:<AWS::AccountId>:inference-profile/{PROFILE}",
+    f"{_BEDROCK}*::foundation-model/amazon.nova-lite-v1:0",
+}
+RERANKER_ARN = f"{_BEDROCK}<AWS::Region>::foundation-model/{RERANKER}"
+
+
+@pytest.fixture(scope="module")
+def chosen(make: Callable[..., Assembly]) -> Assembly:
+    """With all models, in a private network."""
+    return make(reranker="bedrock", rerank_model=RERANKER, chat_model=PROFILE, context_model=PROFILE, vpc="true")
+
+
+def test_the_function_that_answers_may_call_these_models_and_no_others(default: Assembly, chosen: Assembly) -> None:
+    added = {right for right in rights(chosen, "retrieval") if right[0].startswith("bedrock:")}
+    added -= rights(default, "retrieval")
+    assert added == pairs("bedrock:Rerank", {"*"}) | pairs("bedrock:InvokeModel", {RERANKER_ARN, *PROFILE_ARNS})
+
+
+def test_the_function_that_takes_documents_in_may_call_the_model_that_writes(
+    default: Assembly, chosen: Assembly
+) -> None:
+    added = {right for right in rights(chosen, "ingestion") if right[0].startswith("bedrock:")}
+    assert added - rights(default, "ingestion") == pairs("bedrock:InvokeModel", PROFILE_ARNS)
+
+
+def test_functions_know_the_models_that_they_use(chosen: Assembly) -> None:
+    answering = Settings.from_environ(environment(chosen, "retrieval"))
+    assert (answering.reranker, answering.rerank_model, answering.chat_model) == ("bedrock", RERANKER, PROFILE)
+    assert Settings.from_environ(environment(chosen, "ingestion")).context_model == PROFILE
+
+
+def test_whoever_tells_how_documents_were_taken_in_knows_the_model_that_wrote_about_them(chosen: Assembly) -> None:
+    functions = chosen.resources("api", "Lambda::Function").values()
+    [manage] = [found for found in functions if "manage" in found["FunctionName"]]
+    assert manage["Environment"]["Variables"]["OPX_CONTEXT_MODEL"] == PROFILE
+
+
+def test_a_private_network_has_a_way_to_the_service_that_ranks(chosen: Assembly) -> None:
+    services = [
+        endpoint["ServiceName"]
+        for template in chosen.templates
+        for endpoint in chosen.resources(template, "EC2::VPCEndpoint").values()
+    ]
+    assert len([name for name in services if name.endswith("bedrock-agent-runtime")]) == 1
+
+
+def test_every_finding_about_these_rights_has_its_reason(chosen: Assembly) -> None:
+    assert chosen.findings == []
+
+
+def test_nothing_is_added_where_nothing_is_chosen(default: Assembly) -> None:
+    names = {"OPX_RERANKER", "OPX_RERANK_MODEL", "OPX_CHAT_MODEL", "OPX_CONTEXT_MODEL"}
+    for stack in ("retrieval", "ingestion"):
+        assert not names & environment(default, stack).keys()

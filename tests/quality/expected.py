@@ -1,0 +1,196 @@
+"""The scores that the shipped configuration is expected to reach on our own questions.
+
+`python -m tests.quality.expected` shows what differs from `own/expected.json`; with `--write` it writes the file anew, and
+`own/vectors.npz`, which spares the suite most of the embedding: vectors of the chunks by model and text, in half
+precision. Texts that the file doesn't know, and questions, are embedded as always.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opx.adapters.embedded.embedder import MiniLmEmbedder, default_model
+from opx.bootstrap import bootstrap
+from opx.evaluation.abstention import abstention, separation
+from opx.evaluation.asking import ask_all
+from opx.evaluation.calibration import calibrations
+from opx.evaluation.datasets import load_dataset
+from opx.evaluation.figures import means_by_kind
+from opx.evaluation.runner import Evaluation
+from opx.evaluation.runs import Run
+from opx.ports import Embedder, Vector
+from opx.settings import Settings
+
+FOLDER = Path(__file__).with_name("own")
+EXPECTED = FOLDER / "expected.json"
+VECTORS = FOLDER / "vectors.npz"
+SPLITS = ("dev", "test")
+
+TOLERANCE = 0.02
+"""For means over all kinds, and for figures of confidence."""
+
+KIND_QUESTIONS = 1.0
+"""A kind may move by what so many of its questions are worth, too: the smallest has five in a half."""
+
+Figures = dict[str, Any]
+Scores = Mapping[str, float]
+
+
+class KnownVectors:
+    """An `Embedder` that takes vectors of known texts from a file, and keeps the others in `fresh`."""
+
+    def __init__(self, embedder: Embedder, path: Path = VECTORS) -> None:
+        self._embedder = embedder
+        self._known = _read(path, embedder.model_id)
+        self.used: dict[str, npt.NDArray[np.float16]] = {}
+
+    @property
+    def model_id(self) -> str:
+        return self._embedder.model_id
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    def embed_query(self, text: str) -> Vector:
+        return self._embedder.embed_query(text)
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        missing = [text for text in texts if _key(text) not in self._known]
+        for text, vector in zip(missing, self._embedder.embed_documents(missing), strict=True):
+            self._known[_key(text)] = np.asarray(vector, dtype=np.float16)
+        self.used |= {_key(text): self._known[_key(text)] for text in texts}
+        return [_at_full_length(self._known[_key(text)]) for text in texts]
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _at_full_length(vector: npt.NDArray[np.float16]) -> Vector:
+    wide = vector.astype(np.float32)
+    return array("f", wide / np.linalg.norm(wide))
+
+
+def _read(path: Path, model: str) -> dict[str, npt.NDArray[np.float16]]:
+    """The vectors of this model; none if the file is of another one."""
+    if not path.is_file():
+        return {}
+    with np.load(path, allow_pickle=False) as file:
+        if str(file["model"]) != model:
+            return {}
+        return dict(zip(file["keys"].tolist(), file["vectors"], strict=True))
+
+
+def _write(path: Path, embedder: KnownVectors) -> None:
+    keys = sorted(embedder.used)
+    vectors = np.stack([embedder.used[key] for key in keys])
+    np.savez(path, model=np.array(embedder.model_id), keys=np.array(keys), vectors=vectors)
+
+
+# -- figures
+
+
+def run_of(home: Path, embedder: Embedder) -> Run:
+    """Every question in every mode, over the example corpus taken in at `home`."""
+    with bootstrap(Settings(home=str(home)), embedder=embedder) as services:
+        evaluation = Evaluation(services, load_dataset(FOLDER))
+        evaluation.ingest()
+        return ask_all(evaluation)
+
+
+def figures(run: Run) -> Figures:
+    """Of each half: quality by system and kind, and confidence by mode."""
+    return {split: _figures(run.of_split(split)) for split in SPLITS}
+
+
+def _figures(run: Run) -> Figures:
+    asked = {system: zip(run.questions, replies, strict=True) for system, replies in run.replies.items()}
+    return {
+        "quality": {
+            system: means_by_kind((question, reply.pages) for question, reply in pairs)
+            for system, pairs in asked.items()
+        },
+        "confidence": {mode: _confidence(run, mode) for mode in run.modes},
+    }
+
+
+def _confidence(run: Run, mode: str) -> dict[str, float]:
+    at, found = abstention(run, mode), calibrations(run, mode)
+    values = {
+        "answerableRefused": at.answerable,
+        "unanswerableRefused": at.unanswerable,
+        "firstPageRight": at.right,
+        "separation": separation(run, mode),
+        **{f"brier, {name}": each.brier for name, each in found.items()},
+        **{f"calibrationError, {name}": each.error for name, each in found.items()},
+    }
+    return {name: round(value, 4) for name, value in values.items() if value is not None}
+
+
+# -- comparing
+
+
+def differences(expected: Figures, found: Figures) -> Iterator[str]:
+    """What differs by more than the tolerance, or is in one of them only, a line each."""
+    wanted, got = dict(_flat(expected)), dict(_flat(found))
+    for name in wanted.keys() | got.keys():
+        if name not in wanted or name not in got:
+            yield f"{name}: only {'expected' if name in wanted else 'found'}"
+        elif abs(wanted[name][0] - got[name][0]) > wanted[name][1]:
+            yield f"{name}: expected {wanted[name][0]:.4f} (+/- {wanted[name][1]:.4f}), found {got[name][0]:.4f}"
+
+
+def _flat(found: Figures) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Every figure by its path, with its tolerance."""
+    for split, parts in found.items():
+        for system, kinds in parts["quality"].items():
+            for kind, scores in kinds.items():
+                yield from _scores(
+                    f"{split}, {system}, {kind}", scores, TOLERANCE + KIND_QUESTIONS / scores["questions"]
+                )
+        for mode, scores in parts["confidence"].items():
+            yield from _scores(f"{split}, {mode}", scores, TOLERANCE)
+
+
+def _scores(path: str, scores: Scores, tolerance: float) -> Iterator[tuple[str, tuple[float, float]]]:
+    for name, value in scores.items():
+        yield f"{path}, {name}", (value, 0.0 if name == "questions" else tolerance)
+
+
+def expected_figures() -> Figures:
+    found: Figures = json.loads(EXPECTED.read_text(encoding="utf-8"))["figures"]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write the files anew")
+    write = parser.parse_args().write
+    real = MiniLmEmbedder(default_model())
+    embedder = KnownVectors(real, Path("none") if write else VECTORS)
+    with TemporaryDirectory() as home:
+        found = figures(run_of(Path(home), embedder))
+    for line in sorted(differences(expected_figures(), found)) if EXPECTED.is_file() else ():
+        print(line)
+    if write:
+        _write(VECTORS, embedder)
+        about = {"model": real.model_id, "date": datetime.now(UTC).date().isoformat()}
+        command = "python -m tests.quality.expected --write"
+        made = {"command": command, **about}
+        EXPECTED.write_text(json.dumps({"made": made, "figures": found}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
