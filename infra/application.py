@@ -120,7 +120,13 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     streams_wanted = bool(reading or deployment.subscribable)
     streams = add("streams", StreamsStack, storage, source=source, streams=reading) if streams_wanted else None
     observability = add(
-        "observability", ObservabilityStack, storage, sources, retrieval, source=source, retrieve_arn=retrieval.target_arn
+        "observability",
+        ObservabilityStack,
+        storage,
+        sources,
+        retrieval,
+        source=source,
+        retrieve_arn=retrieval.target_arn,
     )
     _apply_to_all(app, deployment, key, network)
     return Stacks(

@@ -122,7 +122,6 @@ class ObservabilityStack(Stack):
             payload={"holdings": True},
         )
 
-
     def _check_gaps(self, names: Names, retrieve_arn: str) -> None:
         """The function that searches does it. It wakes up a collection that sleeps, if there is any gap."""
         failed = dead_letter_queue(self, "GapsFailed", names.queue("gaps-failed"), of="the scheduler")

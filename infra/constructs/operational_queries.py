@@ -63,7 +63,7 @@ class OperationalQueries(Construct):
             settings={"backend": "aws", "table_prefix": names.prefix, **configured_identity(names)},
             rights=[
                 rights.on_tables(names, (BASELINES, PROJECTS), rights.READ_ITEMS),
-                *_telemetry_rights(rules),
+                *telemetry_rights(rules),
             ],
         )
         _acknowledge(self.queries.role, rules)
@@ -78,7 +78,7 @@ class OperationalQueries(Construct):
             )
 
 
-def _telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:
+def telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:
     """Exactly what the tools that some agent may use need, as far as there is something to ask."""
     found = []
     if rules.log_groups and _may(QUERY_LOGS.name):

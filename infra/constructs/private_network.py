@@ -15,8 +15,10 @@ from constructs import Construct, IConstruct
 
 from infra.constructs.acknowledgements import acknowledge
 from infra.constructs.keeping import removal_policy
+from infra.constructs.operational_queries import are_wanted
 from infra.constructs.use_case_function import LOG_RETENTION, UseCaseFunction
 from infra.names import Names
+from opx.operations.baselines.definitions import declared_metrics
 
 ZONES = 2
 SERVICES: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
@@ -36,6 +38,13 @@ RERANKING: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
     "KnowledgeBase": ec2.InterfaceVpcEndpointAwsService.BEDROCK_AGENT_RUNTIME,
 }
 """The same endpoint: texts are ranked by the service that also answers for knowledge bases."""
+
+TELEMETRY: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
+    "Metrics": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_MONITORING,
+    "Logs": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+    "Traces": ec2.InterfaceVpcEndpointAwsService.XRAY,
+}
+"""What agents may ask about running systems; metrics are also rolled up into baselines."""
 
 _CONNECT = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces")
 _CONNECT_MORE = ("ec2:AssignPrivateIpAddresses", "ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses")
@@ -74,7 +83,7 @@ class PrivateNetwork(Construct):
         endpoints = self._endpoints_group()
         managed = MANAGED_KNOWLEDGE if names.deployment.knowledge_base == "bedrock" else {}
         ranking = RERANKING if names.deployment.reranker == "bedrock" else {}
-        for name, service in {**SERVICES, **managed, **ranking}.items():
+        for name, service in {**SERVICES, **managed, **ranking, **telemetry_endpoints()}.items():
             self.vpc.add_interface_endpoint(name, service=service, security_groups=[endpoints], open=False)
         self.collection_endpoint = self._collection_endpoint(names, endpoints)
 
@@ -134,3 +143,10 @@ class RunInside:
         )
         node.role.add_to_policy(iam.PolicyStatement(actions=[*_CONNECT, *_CONNECT_MORE], resources=["*"]))
         acknowledge(node.role, "IAM5[Resource::*]", "network interfaces have no names before Lambda makes them")
+
+
+def telemetry_endpoints() -> Mapping[str, ec2.InterfaceVpcEndpointAwsService]:
+    """Only what knowledge.yaml has a use for: an endpoint is paid for by the hour."""
+    if are_wanted():
+        return TELEMETRY
+    return {"Metrics": TELEMETRY["Metrics"]} if declared_metrics() else {}

@@ -4,6 +4,7 @@ Gateway."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -28,10 +29,10 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
-        def tools(identity: Identity | None) -> OperationsTools:
+        def tools(identity: Identity | None, agent: str) -> OperationsTools:
             services = started()
             configured = Identity(services.settings.client_id, services.settings.project_id)
-            return OperationsTools(services, identity or configured)
+            return OperationsTools(services, replace(identity or configured, principal=agent))
 
         return respond(event, context, Serving(OPERATIONS_GROUP, tools, lambda: started().tool_grants), report)
 

@@ -3,7 +3,8 @@ the HTTP API that read. Once a day it asks again what had no answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -40,14 +41,22 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
         if is_check(event, context):
             return check_gaps(started().records)
 
-        def tools(identity: Identity | None) -> KnowledgeTools:
+        def tools(identity: Identity | None, agent: str) -> KnowledgeTools:
             services = started()
             configured = Identity(services.settings.client_id, services.settings.project_id)
-            return KnowledgeTools(services, identity or configured, report=report)
+            caller = replace(identity or configured, principal=_principal(event, context, agent))
+            return KnowledgeTools(services, caller, report=report)
 
         return respond(event, context, Serving(KNOWLEDGE_GROUP, tools, lambda: started().tool_grants), report)
 
     return handler
+
+
+def _principal(event: Any, context: Any, agent: str) -> str:
+    """The agent, with its session if an action group calls. What a gateway sends was chosen by a model."""
+    of_gateway = getattr(context, "client_context", None) is not None
+    session = "" if of_gateway or not isinstance(event, Mapping) else event.get("sessionId")
+    return " ".join(filter(None, (agent, f"session {session}" if session else "")))
 
 
 handler = make_handler()

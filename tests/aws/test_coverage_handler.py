@@ -36,7 +36,7 @@ def test_totals_are_returned(cloud: Cloud) -> None:
     cloud.put("documents/runbooks/empty.md", "")
     cloud.deliver()
     found = make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
-    assert found == {"documents": 3, "chunks": 3, "failed": 1, "overdue": 0, "unknown": 0}
+    assert found == {"documents": 3, "chunks": 3, "failed": 1, "overdue": 0, "unknown": 0, "gaps": 0}
 
 
 def test_nothing_is_counted_unless_asked_for(cloud: Cloud, capsys: Captured) -> None:

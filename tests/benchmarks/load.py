@@ -2,13 +2,15 @@
 
 Clients are threads on one system over 10,000 chunks, each asking one question after the other without a pause. First every
 question is asked alone; an answer under load that has other results counts as an error, as does one that is partial. Prints
-one JSON line a mode: answers a second, p50, p95 and p99 in milliseconds, and errors.
+one JSON line a mode: answers a second, p50, p95 and p99 in milliseconds, errors, and `warnings`: how often something was
+logged that went wrong beside an answer, such as a record of it that could not be written.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import random
 import shutil
@@ -50,6 +52,17 @@ def filled_system(chunks: int) -> Iterator[Services]:
             yield services
     finally:
         shutil.rmtree(folder)
+
+
+class Warnings(logging.Handler):
+    """Counts what is logged as a warning or worse, and prints none of it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
 
 
 def measure(knowledge: KnowledgeQuery, mode: SearchMode, clients: int, answers: int) -> dict[str, float]:
@@ -101,10 +114,14 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--answers", type=int, default=20, help="of each client")
     args = parser.parse_args()
+    logged = Warnings()
+    logging.basicConfig(handlers=[logged])
     with filled_system(args.chunks) as services:
         knowledge = services.query_service()
         for mode in MODES:
+            before = logged.count
             figures = measure(knowledge, mode, args.clients, args.answers)
+            figures["warnings"] = logged.count - before
             about = {"mode": mode.value, "clients": args.clients, "chunks": args.chunks, "processors": os.cpu_count()}
             print(json.dumps({**about, **{name: round(value, 2) for name, value in figures.items()}}), flush=True)
 

@@ -46,6 +46,8 @@ class Double(Protocol):
 
     def inject(self, response: Response, *, times: int = 1, path: str = "", method: str = "") -> None: ...
 
+    def reset(self) -> None: ...
+
 
 @dataclass(frozen=True)
 class Talk:
@@ -119,6 +121,7 @@ class ChatModelContract:
     def test_any_data_is_taken(self, talk: Talk, data: str) -> None:
         talk.thinking(ANSWER)
         assert talk.ask(data=data).content == ANSWER
+        assert "\ud800" not in talk.double.model.asked[0].data
 
     # -- answers
 
@@ -189,6 +192,14 @@ class ChatModelContract:
             with pytest.raises(ModelError, match="check"):
                 talk.ask()
             assert len(talk.double.requests) == 1
+
+    def test_errors_do_not_tell_readers_where_the_service_is(self, talk: Talk) -> None:
+        for response in (*talk.denied, Response(hang_up=True)):
+            talk.double.inject(response, times=TRIES)
+            with pytest.raises(ModelError) as caught:
+                talk.ask()
+            assert "127.0.0.1" not in str(caught.value)
+            talk.double.reset()
 
     def test_a_service_that_hangs_up_may_be_asked_again(self, talk: Talk) -> None:
         talk.thinking(ANSWER)

@@ -23,7 +23,7 @@ from opx.ports import (
     SearchResponse,
     Vector,
 )
-from opx.text.fields import LEXICAL_FIELDS, analysed_fields, query_terms
+from opx.text.fields import LEXICAL_FIELDS, analysed_fields, words
 from tests.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.contract.search_engine_contract import Put, SearchEngineContract
 
@@ -49,24 +49,36 @@ def an_operations_corpus() -> list[IndexEntry]:
     ]
 
 
-def bm25(entries: Sequence[IndexEntry], text: str) -> dict[str, float]:
-    """BM25 in Lucene's form (no `k1 + 1` in the numerator) summed over the searched fields, written down plainly.
+def a_german_corpus() -> list[IndexEntry]:
+    """Among them one in English, with a word of the German ones' and an English one."""
+    german = ("Festplatten prüfen.", "Die Festplatte ist voll, alte Protokolle löschen.", "Zertifikate erneuern.")
+    entries = [an_entry(text, title=f"Vorfall {n}", language="de", source=f"{n}.md") for n, text in enumerate(german)]
+    return [*entries, an_entry("Festplatten means disks, and disks are full.", title="Glossary", source="g.md")]
+
+
+def bm25(entries: Sequence[IndexEntry], text: str, languages: Sequence[str] = ("en",)) -> dict[str, float]:
+    """BM25 in Lucene's form (no `k1 + 1` in the numerator) summed over the searched fields, written down plainly; of the
+    terms that stand for one word the best counts.
 
     Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), section 3.
     """
-    documents = {entry.indexed.entry_id: analysed_fields(entry.indexed.chunk) for entry in entries}
     scores: defaultdict[str, float] = defaultdict(float)
     for field, boost in LEXICAL_FIELDS.items():
-        average = sum(len(fields[field]) for fields in documents.values()) / len(documents)
-        for term in query_terms(text):
-            found = sum(term in fields[field] for fields in documents.values())
-            idf = math.log(1 + (len(documents) - found + 0.5) / (found + 0.5))
-            for entry_id, fields in documents.items():
-                frequency = fields[field].count(term)
-                length = K1 * (1 - B + B * len(fields[field]) / average)
-                if frequency:
-                    scores[entry_id] += boost * idf * frequency / (frequency + length)
+        documents = {e.indexed.entry_id: analysed_fields(e.indexed.chunk, e.indexed.language)[field] for e in entries}
+        for terms in words(text, languages).values():
+            of_terms = [bm25_of_term(documents, term) for term in terms]
+            for entry_id in set().union(*of_terms):
+                scores[entry_id] += boost * max(each.get(entry_id, 0.0) for each in of_terms)
     return dict(scores)
+
+
+def bm25_of_term(documents: dict[str, list[str]], term: str) -> dict[str, float]:
+    """The scores of the documents that have the term."""
+    average = sum(map(len, documents.values())) / len(documents)
+    found = {entry_id: terms.count(term) for entry_id, terms in documents.items() if term in terms}
+    idf = math.log(1 + (len(documents) - len(found) + 0.5) / (len(found) + 0.5))
+    lengths = {entry_id: K1 * (1 - B + B * len(documents[entry_id]) / average) for entry_id in found}
+    return {entry_id: idf * times / (times + lengths[entry_id]) for entry_id, times in found.items()}
 
 
 def by_score(scores: dict[str, float]) -> list[str]:
@@ -143,6 +155,24 @@ class SearchIndexContract(SearchEngineContract):
         hits = lexical(index, text).lexical.hits
         assert [entry_id for entry_id, _ in hits] == by_score(expected)
         assert dict(hits) == pytest.approx(expected, rel=SCORE_TOLERANCE)
+
+    @pytest.mark.parametrize("text", ["Festplatten voll", "Welche Zertifikate?", "disks Festplatte"])
+    def test_of_the_stems_of_a_word_the_best_counts(self, index: SearchIndex, text: str) -> None:
+        corpus, languages = a_german_corpus(), ("de", "en")
+        fill(index, *corpus)
+        expected = {key: self.bm25_factor * score for key, score in bm25(corpus, text, languages).items()}
+        hits = index.search(SearchRequest(EVERYONE, text=text, languages=languages)).lexical.hits
+        assert [entry_id for entry_id, _ in hits] == by_score(expected)
+        assert dict(hits) == pytest.approx(expected, rel=SCORE_TOLERANCE)
+
+    def test_an_entry_is_found_by_inflections_of_its_language_and_by_its_own_words_in_any(
+        self, index: SearchIndex
+    ) -> None:
+        checks, full, _, glossary = ids_of(*a_german_corpus())
+        fill(index, *a_german_corpus())
+        in_german = index.search(SearchRequest(EVERYONE, text="Festplatte", languages=("de", "en"))).lexical.hits
+        assert {entry_id for entry_id, _ in in_german} == {checks, full}
+        assert set(lexical_ids(index, "Festplatten")) == {checks, glossary}
 
     def test_lexical_scores_do_not_depend_on_the_filter(self, index: SearchIndex) -> None:
         corpus = an_operations_corpus()
@@ -321,6 +351,11 @@ class SearchIndexContract(SearchEngineContract):
             an_entry("pod up", section=("disk",), source="3.md"),
         )
         assert lexical(index, "disk pod absent").term_frequencies == {"disk": 3, "pod": 2, "absent": 0}
+
+    def test_term_frequencies_name_a_word_of_several_terms_once(self, index: SearchIndex) -> None:
+        fill(index, *a_german_corpus()[:3])
+        request = SearchRequest(EVERYONE, text="Festplatten", languages=("de", "en"))
+        assert index.search(request).term_frequencies == {"festplatt": 2}
 
     def test_entry_count_is_how_many_entries_there_are(self, index: SearchIndex) -> None:
         fill(index, *an_operations_corpus())

@@ -113,7 +113,7 @@ class TestOpenAiChat(ChatModelContract):
         assert not {"max_tokens", "temperature"} & body.keys()
 
     def test_what_is_wrong_with_the_data_is_not_asked_again(self, talk: Talk) -> None:
-        talk.double.inject(Response(400, {"error": {"message": "maximum context length exceeded"}}))
+        talk.double.inject(Response(400, {"error": {"message": "maximum context length exceeded: reduce max_tokens"}}))
         with pytest.raises(ModelError, match="status 400"):
             talk.ask()
         assert len(talk.double.requests) == 1

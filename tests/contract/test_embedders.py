@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
 
 TITAN_V2, TITAN_V1, COHERE = "amazon.titan-embed-text-v2:0", "amazon.titan-embed-text-v1", "cohere.embed-v4:0"
+COHERE_V3 = "cohere.embed-multilingual-v3"
 THREE_TRIES = Backoff(attempts=3, base=1.0, longest=9.0, random=lambda: 0.0)
 
 
@@ -104,6 +105,16 @@ class TestCohereV4(EmbedderContract):
     @pytest.fixture
     def embedder(self, bedrock: Bedrock) -> Embedder:
         return bedrock.embedder(COHERE)
+
+
+class TestCohereMultilingualV3(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, bedrock: Bedrock) -> Embedder:
+        return bedrock.embedder(COHERE_V3)
+
+    def test_texts_are_cut_at_2048_characters(self, bedrock: Bedrock) -> None:
+        bedrock.embedder(COHERE_V3).embed_documents(["word " * 1000, DISK])
+        assert [len(text) for text in bedrock.double.calls[-1]["texts"]] == [2048, len(DISK)]
 
 
 class TestCachedEmbedder(EmbedderContract):

@@ -92,6 +92,7 @@ class TestBedrockReranker(RerankerContract):
             [],
             [{"index": 0, "relevanceScore": 0.5}],
             [{"index": 0, "relevanceScore": 0.5}, {"index": 0, "relevanceScore": 0.5}],
+            [{"index": at, "relevanceScore": 0.5} for at in (0, 1, 1)],
             [{"index": 0, "relevanceScore": 0.5}, {"index": 2, "relevanceScore": 0.5}],
             [{"index": 0, "relevanceScore": 0.5}, {"index": 1, "relevanceScore": 1.5}],
             [{"index": 0, "relevanceScore": 0.5}, {"index": 1, "relevanceScore": -0.1}],

@@ -16,6 +16,7 @@ from tests.doubles.http_double import HttpDouble, Request, Response, ServiceFail
 MAX_TITAN_TOKENS = 8192
 MAX_TITAN_CHARACTERS = 50_000
 MAX_COHERE_TEXTS = 96
+MAX_COHERE_V3_CHARACTERS = 2048
 _PATH = re.compile(r"/model/(?:(?:eu|us|apac|global)\.)?(?P<model>[^/]+)/invoke\Z")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -32,7 +33,8 @@ THROTTLED = a_failure(429, "ThrottlingException", "Too many requests, please wai
 
 
 class BedrockDouble(HttpDouble):
-    """Answers for `amazon.titan-embed-text-v2:0`, `amazon.titan-embed-text-v1` and `cohere.embed-v4:0`."""
+    """Answers for `amazon.titan-embed-text-v2:0`, `amazon.titan-embed-text-v1`, `cohere.embed-v4:0` and
+    `cohere.embed-multilingual-v3`."""
 
     def __init__(self) -> None:
         super().__init__("bedrock")
@@ -55,6 +57,7 @@ class BedrockDouble(HttpDouble):
             "amazon.titan-embed-text-v2:0": titan_v2,
             "amazon.titan-embed-text-v1": titan_v1,
             "cohere.embed-v4:0": cohere_v4,
+            "cohere.embed-multilingual-v3": cohere_v3,
         }
         if match["model"] not in models:
             raise refused("The provided model identifier is invalid.")
@@ -100,6 +103,15 @@ def cohere_v4(body: dict[str, Any]) -> dict[str, Any]:
     if body.get("embedding_types") == ["float"]:
         return answer | {"embeddings": {"float": vectors}, "response_type": "embeddings_by_type"}
     return answer | {"embeddings": vectors, "response_type": "embeddings_floats"}
+
+
+def cohere_v3(body: dict[str, Any]) -> dict[str, Any]:
+    only(body, {"texts", "input_type", "embedding_types", "truncate"})
+    if body.get("truncate", "NONE") not in ("NONE", "START", "END"):
+        raise refused("truncate is not a valid enum value")
+    if any(len(text) > MAX_COHERE_V3_CHARACTERS for text in body.get("texts", [])):
+        raise refused(f"Malformed input request: expected maxLength: {MAX_COHERE_V3_CHARACTERS}")
+    return cohere_v4(body | {"truncate": "NONE", "output_dimension": 1024})
 
 
 def only(body: dict[str, Any], allowed: set[str]) -> None:

@@ -72,7 +72,7 @@ def test_a_model_that_fails_keeps_no_document_out(tmp_path: Path, aws: boto3.Ses
         assert system.found("restart") == [system.document(KEY).location]
         [remark] = system.document(KEY).remarks
     assert remark.kind is RemarkKind.MISSING_CONTEXT
-    assert remark.text == "contexts: 1 passages have none: the model is away"
+    assert remark.text == "contexts: 1 missing: the model is away"
 
 
 def test_ids_and_files_do_not_depend_on_contexts(tmp_path: Path, aws: boto3.Session, writer: Writer) -> None:
@@ -108,3 +108,16 @@ def test_a_document_that_is_taken_in_anew_has_its_contexts_from_the_cache(
             system.work()
         assert system.entries(KEY) == []
     assert writer.calls == 1
+
+
+def test_what_was_missing_is_written_when_the_document_comes_again_although_unchanged(
+    tmp_path: Path, aws: boto3.Session, writer: Writer
+) -> None:
+    with a_contextual_system("embedded", tmp_path, aws, writer) as system:
+        results = []
+        for writer.failure in ("the model is away", "", ""):
+            system.put(KEY, TEXT)
+            results += [outcome.result for outcome in system.work()]
+        assert results == ["ingested", "ingested", "unchanged"]
+        assert system.document(KEY).remarks == ()
+        assert system.found("payment gateway") == [system.document(KEY).location]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aws_cdk as cdk
 from cfnlint.api import lint  # type: ignore[import-untyped]
 from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
 
@@ -67,6 +68,11 @@ def synthesise(context: Mapping[str, object], outdir: Path) -> Assembly:
 
     app = new_app({"aws:cdk:bundling-stacks": [], **context}, str(outdir))
     build(app)
+    return synthesised(app, outdir)
+
+
+def synthesised(app: cdk.App, outdir: Path) -> Assembly:
+    """What an app makes in `outdir`."""
     findings: list[str] = []
     try:
         app.synth()

@@ -9,7 +9,7 @@ import pytest
 
 from opx.api.routes import ROUTES, Function
 from opx.settings import Settings
-from opx.tables import DOCUMENTS, FAILURES, KEYS, PROJECTS, SOURCES
+from opx.tables import BASELINES, DOCUMENTS, FAILURES, KEYS, PROJECTS, SOURCES
 from tests.infra.templates import STACKS, Assembly, Resource, lint_findings
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
@@ -152,6 +152,7 @@ class TestManageKnowledge:
             | pairs("s3:ListBucket", {BUCKET})
             | pairs("s3:DeleteObject GetObject PutObject", documents)
             | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(DOCUMENTS, KEYS, FAILURES))
+            | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
             | pairs("dynamodb:BatchGetItem DeleteItem GetItem PutItem Query", table_arns(PROJECTS))
             | pairs("sqs:SendMessage", {queue, PULLS})
             | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(SOURCES))
@@ -207,7 +208,7 @@ def test_without_the_api_the_function_that_reads_may_read_what_agents_ask_for_al
     found = rights(without, "retrieval")
     assert {action.split(":")[0] for action, _ in found} == {"logs", "dynamodb", "aoss", "bedrock", "xray"}
     tables = {resource for action, resource in found if action.startswith("dynamodb:")}
-    assert tables == table_arns(DOCUMENTS, PROJECTS)
+    assert tables == table_arns(BASELINES, DOCUMENTS, PROJECTS)
 
 
 def test_cdk_nag_and_cfn_lint_find_nothing_with_tokens(tokens: Assembly) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from infra.constructs.layer_contents import ROOT
 from infra.ingestion import READ_PAGES
+from infra.operations import READ_METRICS
 from opx.settings import Settings, env_name
 from tests.infra.templates import Assembly, Resource, listed
 
@@ -17,7 +18,7 @@ OWN_NAMES = tuple(
     for name, rest in ((f"secret:{prefix}", "*"), (f"schedule/{prefix}", "source-*"))
 )
 FUNCTION_STACKS = ("ingestion", "retrieval", "api")
-OF_NO_RESOURCE = {"xray:PutTelemetryRecords", "xray:PutTraceSegments", READ_PAGES}
+OF_NO_RESOURCE = {"xray:PutTelemetryRecords", "xray:PutTraceSegments", READ_PAGES, *READ_METRICS}
 
 
 def environment(assembly: Assembly, stack: str) -> dict[str, str]:
@@ -96,7 +97,7 @@ def test_wildcards_are_in_names_below_our_own_and_in_the_region_of_a_profiles_mo
 
 
 def allowed(assembly: Assembly) -> list[Resource]:
-    """Statements of roles' policies, but for sending traces and pages, which are no resource."""
+    """Statements of roles' policies, but for sending traces, pages and metrics, which are no resource."""
     policies = [r["Properties"] for _, _, r in assembly.all_resources() if r["Type"] == "AWS::IAM::Policy"]
     statements = [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
     return [statement for statement in statements if set(listed(statement["Action"])) - OF_NO_RESOURCE]

@@ -14,11 +14,14 @@ import pytest
 from lambdas.consume_stream.handler import make_handler as make_stream_handler
 from lambdas.pull_sources.handler import make_handler as make_pull_handler
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
+from lambdas.roll_up_baselines.handler import make_handler as make_roll_up_handler
 from opx.adapters.aws.queue import SqsQueue
 from opx.domain.queries import SearchMode
 from opx.domain.sources import SourceDefinition
 from opx.errors import StoreUnavailableError
 from opx.knowledge_file import load_knowledge
+from opx.operations.gaps.daily import AUTHORS, CHECK
+from opx.operations.gaps.listing import NOBODY
 from opx.operations.metrics import NAMESPACE, Metric
 from tests.agent_calls import ask
 from tests.api_requests import call
@@ -96,6 +99,7 @@ def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     _answer(cloud, monkeypatch)
     _pull(cloud)
     _stream(cloud, monkeypatch)
+    make_roll_up_handler(lambda: cloud.services)({}, FakeContext())
     make_coverage_handler(lambda: cloud.services)({"holdings": True}, FakeContext())
 
 
@@ -365,11 +369,16 @@ class TestReporter:
     def test_it_is_called_every_hour_and_counts_once_a_day(self, default: Assembly) -> None:
         (function,) = default.resources(STACK, "Lambda::Function")
         schedules = list(default.resources(STACK, "Scheduler::Schedule").values())
-        assert {schedule["Target"]["Arn"] for schedule in schedules} == {f"<{function}.Arn>"}
-        said = {schedule["ScheduleExpression"]: json.loads(schedule["Target"]["Input"]) for schedule in schedules}
+        own = [schedule for schedule in schedules if schedule["Target"]["Arn"] == f"<{function}.Arn>"]
+        said = {schedule["ScheduleExpression"]: json.loads(schedule["Target"]["Input"]) for schedule in own}
         assert said == {"rate(1 hour)": {}, "cron(40 0 * * ? *)": {"holdings": True}}
 
-    def test_it_may_only_read_three_tables(self, default: Assembly) -> None:
+    def test_gaps_are_asked_again_once_a_day_by_the_function_that_searches(self, default: Assembly) -> None:
+        targets = [schedule["Target"] for schedule in default.resources(STACK, "Scheduler::Schedule").values()]
+        (target,) = [target for target in targets if json.loads(target["Input"]) == CHECK]
+        assert target["Arn"].endswith(":function:dev-opx-retrieve-knowledge:live")
+
+    def test_it_may_only_read_four_tables(self, default: Assembly) -> None:
         statements = [
             statement
             for policy in default.resources(STACK, "IAM::Policy").values()
@@ -379,7 +388,7 @@ class TestReporter:
         assert {a for s in statements for a in listed(s["Action"])} == {"dynamodb:GetItem", "dynamodb:Query"}
         resources = [resource for statement in statements for resource in listed(statement["Resource"])]
         tables = {resource.split("table/")[1].split("/")[0] for resource in resources}
-        assert tables == {f"dev-opx-knowledge-{kind}" for kind in ("documents", "failures", "sources")}
+        assert tables == {f"dev-opx-knowledge-{kind}" for kind in ("documents", "failures", "gaps", "sources")}
 
 
 def test_every_function_is_traced_and_knows_its_environment(default: Assembly) -> None:
@@ -393,4 +402,4 @@ def test_the_bucket_is_no_part_of_a_metric(reported: set[Named]) -> None:
     values = {value for metric in reported for _, value in metric.dimensions}
     assert BUCKET not in values
     known = {"dev", *SearchMode, *load_knowledge().categories, "internal", "specialized", "internet"}
-    assert values - known <= {"lexical", "vector", "embed", "search", "judge", "rerank"}
+    assert values - known <= {AUTHORS, NOBODY, "lexical", "vector", "embed", "search", "judge", "rerank"}

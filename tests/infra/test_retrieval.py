@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from opx.tables import DOCUMENTS, FAILURES, PROJECTS
+from opx.tables import AUDIT, BASELINES, DOCUMENTS, FAILURES, GAPS, PROJECTS
 from tests.infra.templates import Assembly
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
 
@@ -14,13 +14,15 @@ FOLDERS = ("documents", "clients/*/documents", "chunks", "clients/*/chunks")
 QUEUE_ARN = f"arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:{QUEUE}"
 
 
-def test_the_function_may_read_and_do_nothing_else(default: Assembly) -> None:
+def test_the_function_may_read_and_write_down_what_was_asked_and_do_nothing_else(default: Assembly) -> None:
     logs = f"<{next(iter(default.resources('retrieval', 'Logs::LogGroup')))}.Arn>"
     collection = next(resource for action, resource in rights(default, "retrieval") if action.startswith("aoss:"))
     model = "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model/amazon.titan-embed-text-v2:0"
     assert rights(default, "retrieval") == (
         pairs("logs:CreateLogStream PutLogEvents", {logs})
-        | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(DOCUMENTS, PROJECTS, FAILURES))
+        | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(BASELINES, DOCUMENTS, PROJECTS, FAILURES))
+        | pairs("dynamodb:PutItem Query", table_arns(AUDIT))
+        | pairs("dynamodb:DeleteItem GetItem PutItem Query", table_arns(GAPS))
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("bedrock:InvokeModel", {model})
         | pairs("s3:ListBucket", {BUCKET})

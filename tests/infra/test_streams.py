@@ -12,7 +12,7 @@ from infra.constructs.layer_contents import ROOT
 from infra.streams import streams_to_read
 from opx.settings import Settings
 from opx.streams.definitions import declared_streams
-from opx.tables import SOURCES
+from opx.tables import BASELINES, SOURCES
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, pairs, table_arns
@@ -150,6 +150,7 @@ def test_the_function_may_do_exactly_this(reading: Assembly) -> None:
         | pairs("s3:ListBucket", {BUCKET})
         | pairs("s3:AbortMultipartUpload DeleteObject GetObject PutObject", documents)
         | pairs("dynamodb:Query", table_arns(SOURCES))
+        | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
         | pairs("sqs:SendMessage", {f"<{queue}.Arn>"})
         | pairs(f"kinesis:{kinesis}", {KINESIS})
         | pairs("sqs:DeleteMessage GetQueueAttributes ReceiveMessage", {SQS, FIFO})

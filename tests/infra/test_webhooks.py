@@ -16,7 +16,7 @@ from infra.names import Names
 from infra.webhooks import WebhooksStack
 from opx.domain.knowledge import Tier
 from opx.settings import Settings
-from opx.tables import DELIVERIES
+from opx.tables import BASELINES, DELIVERIES
 from opx.webhooks.definitions import WebhookDefinition
 from tests.infra.templates import Assembly, lint_findings, listed
 from tests.infra.test_functions import environment
@@ -100,6 +100,7 @@ def test_the_function_may_do_exactly_this(open_to_others: Assembly) -> None:
         | pairs("s3:DeleteObject PutObject", deliveries)
         | pairs("s3:GetObject", {f"{each}.metadata.json" for each in deliveries})
         | pairs("dynamodb:GetItem PutItem", table_arns(DELIVERIES))
+        | pairs("dynamodb:PutItem", table_arns(BASELINES))
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
     )
 

@@ -47,6 +47,14 @@ FUNCTIONS = {
         ("opx.streams.consuming", "opx.ingestion.manager", "opx.ingestion.parsing.json_paths"),
     ),
     "report_coverage": ("ingest", ("opx.adapters.aws.services", "opx.adapters.aws.table")),
+    "query_operations": (
+        "api",
+        ("opx.adapters.aws.services", "opx.adapters.aws.cloudwatch_logs", "opx.operations.baselines.store"),
+    ),
+    "roll_up_baselines": (
+        "api",
+        ("opx.adapters.aws.cloudwatch_metrics", "opx.adapters.aws.table", "opx.operations.baselines.rolling_up"),
+    ),
     "sync_knowledge_base": ("api", ("opx.adapters.aws.services", "opx.adapters.aws.knowledge_base_sync")),
 }
 """By use case: its dependency layer, and what its first event loads on top of the handler."""

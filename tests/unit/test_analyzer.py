@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.text import analyzer
-from opx.text.analyzer import analyze, split_identifiers
-from opx.text.fields import MAX_TERM_LENGTH, query_terms
+from opx.text.analyzer import analyze, folded, split_identifiers
+from opx.text.fields import MAX_TERM_LENGTH, first_words, query_terms, words
 from opx.text.vocabulary import STOP_WORDS
 
 calm = settings(deadline=None)  # a busy machine is no failure
@@ -159,6 +160,115 @@ def test_threads_may_share_the_analyzer() -> None:
     analyzer._cached_words_of.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(analyze, words)) == expected
+
+
+# -- other languages -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("language", "question", "document"),
+    [
+        ("de", "Festplatte", "mehrere Festplatten"),
+        ("de", "Speicherüberlauf", "Speicherueberlauf"),
+        ("de", "Größe", "GROESSE"),
+        ("de", "deployment", "Deployments prüfen"),
+        ("fr", "erreurs", "l'erreur"),
+        ("fr", "connexion", "Les connexions"),
+        ("fr", "mémoire", "MEMOIRE"),
+        ("es", "configuracion", "las configuraciones"),
+        ("es", "camaras", "cámara"),
+        ("it", "certificati", "dell’ultimo certificato"),
+        ("pt", "configuração", "configurações"),
+        ("pt", "configuracao", "a configuração"),
+    ],
+)
+def test_a_question_finds_the_text_in_its_language(language: str, question: str, document: str) -> None:
+    languages = (language, "en")
+    there = set(analyze(document, languages))
+    assert all(there.intersection(terms) for terms in words(question, languages).values())
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "es", "it", "pt"])
+def test_a_text_in_any_language_has_its_english_terms_too(language: str) -> None:
+    text = "KubePodCrashLooping on db-01: the deployment of configurations restarting, ORA-01555, l'API"
+    assert set(analyze(text)) <= {*analyze(text, (language, "en")), *analyze("on of l'API the")}
+
+
+def test_stop_words_of_the_first_language_are_left_out() -> None:
+    assert analyze("Was ist die Ursache", ("de", "en")) == ["ursach"]
+    assert analyze("the pods die") == ["pod", "die"]
+
+
+def test_a_word_of_two_stems_is_one_word() -> None:
+    assert words("Festplatten voll", ("de", "en")) == {"festplatt": ("festplatt", "festplatten"), "voll": ("voll",)}
+
+
+def test_inflections_of_a_word_are_one_word_with_all_their_terms() -> None:
+    assert words("Festplatten Festplatte", ("de", "en")) == {"festplatt": ("festplatt", "festplatten")}
+
+
+def test_a_language_without_a_stemmer_is_analysed_in_english() -> None:
+    assert analyze("restarting servers", ("nl",)) == analyze("restarting servers")
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("磁盘已满", ["磁盘", "盘已", "已满"]),
+        ("盘", ["盘"]),
+        ("ディスク", ["ディ", "ィス", "スク"]),
+        ("디스크", ["디스", "스크"]),
+        ("重启nginx服务", ["重启", "nginx", "服务"]),
+        ("pod名-一覧", ["pod", "名", "一覧"]),
+        ("満杯満杯", ["満杯", "杯満", "満杯"]),
+        ("ﾃﾞｨｽｸ", ["ディ", "ィス", "スク"]),
+    ],
+)
+def test_texts_without_blanks_are_cut_into_pairs(text: str, terms: list[str]) -> None:
+    assert analyze(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"), [("naïve café", "naive cafe"), ("Łódź Ørsted", "lodz orsted"), ("й한", "й한")]
+)
+def test_accents_of_latin_letters_alone_are_folded(text: str, plain: str) -> None:
+    assert analyze(text) == analyze(plain)
+    assert folded("й") == "й"
+
+
+@pytest.mark.parametrize(
+    ("language", "word"), [("fr", "mémoire"), ("es", "cámara"), ("pt", "memória"), ("it", "città")]
+)
+def test_stems_have_no_accents(language: str, word: str) -> None:
+    assert analyze(word, (language,)) == analyze(folded(word), (language,))
+
+
+some_languages = st.lists(st.sampled_from(["en", "de", "fr", "es", "it", "pt", "ja", "xx"]), max_size=4)
+
+
+@calm
+@given(st.text(st.characters(), max_size=200), some_languages)
+def test_terms_are_bounded_whatever_the_language(text: str, languages: list[str]) -> None:
+    terms = query_terms(text, languages)
+    assert all(term.split() == [term] and len(term) <= MAX_TERM_LENGTH for term in terms)
+    assert len(analyze(text, languages)) <= 12 * len(unicodedata.normalize("NFKC", text))
+
+
+@calm
+@given(st.text(st.characters(), max_size=100), some_languages)
+def test_the_words_of_a_question_hold_all_its_terms(text: str, languages: list[str]) -> None:
+    found = words(text, languages)
+    assert {term for terms in found.values() for term in terms} == set(query_terms(text, languages))
+    assert all(terms[0] == first for first, terms in found.items())
+
+
+@calm
+@given(st.text(st.sampled_from("abz -'é漢"), max_size=60), st.integers(0, 9))
+def test_the_first_words_have_at_most_so_many_terms(text: str, most: int) -> None:
+    languages = ("de", "en")
+    kept = first_words(text, languages, most)
+    assert sum(map(len, kept.values())) <= most
+    assert list(kept) == list(words(text, languages))[: len(kept)]
 
 
 # -- long runs -------------------------------------------------------------------------------------------------------

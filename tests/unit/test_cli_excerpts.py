@@ -45,6 +45,20 @@ def test_words_that_share_a_stem_with_the_question_are_marked() -> None:
     assert highlighted("Pods keep crashing, crash!", "crashes", str.upper) == "Pods keep CRASHING, CRASH!"
 
 
+def test_inflections_of_the_questions_language_are_marked() -> None:
+    assert highlighted("Zwei Festplatten sind voll.", "Festplatte voll", str.upper) == "Zwei FESTPLATTEN sind VOLL."
+
+
+def test_in_a_text_without_blanks_the_parts_of_the_question_are_marked() -> None:
+    assert highlighted("服务器磁盘已满。", "磁盘满", lambda part: f"<{part}>") == "服务器<磁盘>已满。"
+    assert highlighted("服务器磁盘已满。", "证书", lambda part: f"<{part}>") == "服务器磁盘已满。"
+
+
+def test_an_excerpt_holds_the_lines_with_inflections_of_the_questions_words() -> None:
+    content = "\n\n".join(f"Absatz {number} sagt nichts." for number in range(9)) + "\n\nAlte Protokolle löschen.\n"
+    assert excerpt(content, "Protokollen löschen")[-1] == "Alte Protokolle löschen."
+
+
 def test_parts_of_identifiers_are_marked() -> None:
     assert highlighted("alert `KubePodCrashLooping` fired", "kube", lambda word: f"<{word}>").count("<") == 1
 

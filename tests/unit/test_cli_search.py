@@ -10,6 +10,14 @@ from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at
 
 ANY = ("--min-confidence", "0")
+CPU = """---
+services: [checkout]
+updated: 2025-03-14
+---
+# High CPU
+
+The load average climbs and requests are slow.
+"""
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -32,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Opx:
 
 def take_in(opx: Opx) -> None:
     opx.write("runbooks/disk.md", "# Disk full\n\n## Symptoms\n\nThe alert `NodeDiskFull` fires and **writes** fail.\n")
-    opx.write("runbooks/cpu.md", "# High CPU\n\nThe load average climbs and requests are slow.\n")
+    opx.write("runbooks/cpu.md", CPU)
     opx.write("postmortems/dns.md", "# DNS outage\n\nThe resolver dropped packets for an hour.\n")
     assert opx("ingest", opx.folder / "docs").exit_code == 0
     opx("ingest", opx.write("forum.md", "# Forum\n\nHow zebras got their stripes.\n"), "--category", "web/forums")
@@ -174,3 +182,41 @@ def test_without_knowledge_it_says_what_to_do_and_makes_no_folder(tmp_path: Path
     assert result.exit_code == 2
     assert "run `opx ingest PATH...` first" in result.stderr
     assert not nothing.home.exists()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("slow load", "--service", "checkout"),
+        ("slow load", "--after", "2025-03", "--before", "2025-03-15"),
+        ("slow load service:checkout before:2026",),
+        ('"requests are slow"',),
+        ("load title:cpu",),
+        ("load packets disk -resolver -alert -zebras",),
+    ],
+)
+def test_only_what_the_question_and_its_options_allow_is_found(opx: Opx, asked: tuple[str, ...]) -> None:
+    answer = json.loads(opx("search", *asked, *ANY, "--json").stdout)
+    assert [result["metadata"]["title"] for result in answer["results"]] == ["High CPU"]
+
+
+def test_plain_question_is_searched_as_words(opx: Opx) -> None:
+    found = json.loads(opx("search", 'resolver -packets "no such words"', *ANY, "--json", "--plain").stdout)
+    assert found["results"][0]["metadata"]["title"] == "DNS outage"
+    assert found["understood"]["plain"]
+
+
+def test_words_of_operators_are_not_looked_for_in_excerpts(opx: Opx) -> None:
+    result = opx("search", "load average service:checkout", *ANY)
+    assert "| The load average climbs and requests are slow." in result.stdout
+
+
+def test_what_was_not_read_as_an_operator_is_said(opx: Opx) -> None:
+    assert "searched as words: tier:gold (unknown tier" in opx("search", "disk tier:gold", *ANY).stderr
+
+
+@pytest.mark.parametrize("option", ["--after", "--before"])
+def test_date_that_is_none_is_refused(opx: Opx, option: str) -> None:
+    result = opx("search", "disk", option, "yesterday")
+    assert result.exit_code == 2
+    assert f"{option} must be a day, month or year such as 2026-03-31, not 'yesterday'" in result.stderr

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from opx.retrieval.confidence import FEATURES, LogisticModel, confidences, feature_rows, shipped_model
 from opx.retrieval.hybrid import FusedHit, FusedHits
-from opx.text.fields import query_terms
+from opx.text.fields import query_terms, words
 from tests.builders import an_entry
 
 calm = settings(deadline=None)  # a busy machine is no failure
@@ -26,8 +26,8 @@ def a_hit(level: float, content: str = "disk full", title: str = "Disk full", do
     return FusedHit(entry.indexed, level, (1, 1.0), None)
 
 
-def found(*hits: FusedHit, weights: dict[str, float] | None = None) -> FusedHits:
-    return FusedHits(hits, tuple(hit.fused for hit in hits), weights or {}, {})
+def found(query: str, *hits: FusedHit, weights: dict[str, float] | None = None) -> FusedHits:
+    return FusedHits(hits, tuple(hit.fused for hit in hits), weights or {}, {}, words=words(query))
 
 
 texts = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
@@ -42,7 +42,7 @@ weight_tables = st.dictionaries(st.sampled_from(query_terms(" ".join(WORDS))), s
 def test_confidence_is_a_probability_and_never_rises_where_the_fused_score_falls(
     query: str, some: list[FusedHit], weights: dict[str, float]
 ) -> None:
-    values = confidences(query, found(*some, weights=weights))
+    values = confidences(found(query, *some, weights=weights))
     assert len(values) == len(some)
     assert all(0 <= value <= 1 for value in values)
     assert all(earlier >= later for earlier, later in pairwise(values))
@@ -51,22 +51,22 @@ def test_confidence_is_a_probability_and_never_rises_where_the_fused_score_falls
 @calm
 @given(query=st.text(max_size=60), title=st.text(max_size=40), content=st.text(max_size=40), level=scores)
 def test_any_text_has_a_finite_confidence(query: str, title: str, content: str, level: float) -> None:
-    (value,) = confidences(query, found(a_hit(level, content, title)))
+    (value,) = confidences(found(query, a_hit(level, content, title)))
     assert math.isfinite(value)
 
 
 def test_no_hits_have_no_confidences() -> None:
-    assert confidences("disk", found()) == []
+    assert confidences(found("disk")) == []
 
 
 @pytest.mark.parametrize(("query", "title"), [("", "Disk"), ("?!", "Disk"), ("the of", "Disk"), ("disk", ""), ("", "")])
 def test_query_or_title_without_terms_matches_nothing(query: str, title: str) -> None:
-    (row,) = feature_rows(query, found(a_hit(1.0, title=title)))
+    (row,) = feature_rows(found(query, a_hit(1.0, title=title)))
     assert row["fused_x_title"] == 0
 
 
 def test_rows_have_the_models_features() -> None:
-    (row,) = feature_rows("disk", found(a_hit(1.0)))
+    (row,) = feature_rows(found("disk", a_hit(1.0)))
     assert tuple(row) == FEATURES
     assert set(shipped_model().parts) == set(FEATURES)
 
@@ -78,7 +78,7 @@ def test_features_of_a_query_are_those_written_down() -> None:
         a_hit(0.8, "full of it", "Disk full", "a"),
         a_hit(0.5, "server", "Other", "b"),
     )
-    first, second, third = feature_rows("disk full server", found(*hits, weights=weights))
+    first, second, third = feature_rows(found("disk full server", *hits, weights=weights))
     assert first["lead"] == pytest.approx(0.9 - 0.5)  # to the next document, not the next chunk
     assert second["lead"] == third["lead"] == 0
     title = math.sqrt(1 * 2 / 3)  # all of the title is in the query, two of three of the query in the title
@@ -92,19 +92,19 @@ def test_features_of_a_query_are_those_written_down() -> None:
 
 
 def test_lead_of_the_only_document_is_its_whole_score() -> None:
-    first, second = feature_rows("disk", found(a_hit(0.9, document="a"), a_hit(0.8, document="a")))
+    first, second = feature_rows(found("disk", a_hit(0.9, document="a"), a_hit(0.8, document="a")))
     assert (first["lead"], second["lead"]) == (0.9, 0)
 
 
 def test_value_that_weighs_nothing_does_not_count_against_a_title() -> None:
     hit = a_hit(1.0, title="Disk full")
-    (with_host,) = feature_rows("disk full web01", found(hit, weights={"disk": 1.0, "full": 1.0, "web01": 0.0}))
+    (with_host,) = feature_rows(found("disk full web01", hit, weights={"disk": 1.0, "full": 1.0, "web01": 0.0}))
     assert with_host["fused_x_title"] == 1
 
 
 def test_covered_query_is_more_credible_than_an_uncovered_one() -> None:
-    (covered,) = confidences("disk full", found(a_hit(1.0, title=""), weights={"disk": 2.0, "full": 2.0}))
-    (uncovered,) = confidences("disk absent", found(a_hit(1.0, title=""), weights={"disk": 2.0, "absent": 5.0}))
+    (covered,) = confidences(found("disk full", a_hit(1.0, title=""), weights={"disk": 2.0, "full": 2.0}))
+    (uncovered,) = confidences(found("disk absent", a_hit(1.0, title=""), weights={"disk": 2.0, "absent": 5.0}))
     assert covered > uncovered
 
 
@@ -121,7 +121,7 @@ class TestModel:
 
     def test_given_model_is_used_instead_of_the_shipped_one(self) -> None:
         model = LogisticModel(0.0, {"fused": (1.0, 0.0, 1.0)})
-        assert confidences("disk", found(a_hit(0.0)), model) == [0.5]
+        assert confidences(found("disk", a_hit(0.0)), model) == [0.5]
 
 
 class TestShippedModel:

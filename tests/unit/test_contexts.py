@@ -95,8 +95,10 @@ class Contexts:
     time: FakeTime = field(default_factory=FakeTime)
 
     def write(self, wanted: list[DocumentChunk], document: KnowledgeDocument = DOCUMENT) -> tuple[dict[str, str], str]:
+        """Contexts, and the texts of the remarks."""
         writer = ContextWriter(self.model, ContextCache(self.table, days=90), clock=self.time.clock)
-        return writer.write(document, wanted, writer.new_round())
+        written, remarks = writer.write(document, wanted, writer.new_round())
+        return written, "\n".join(remark.text for remark in remarks)
 
 
 @pytest.fixture
@@ -161,7 +163,7 @@ def test_a_model_that_fails_leaves_chunks_without_context_and_says_so(contexts: 
         raise ModelError("the model is away")
 
     contexts.model.wrote = fail
-    assert contexts.write(chunks(3)) == ({}, "3 passages have none: the model is away")
+    assert contexts.write(chunks(3)) == ({}, "contexts: 3 missing: the model is away")
 
 
 def test_what_was_written_before_a_failure_is_kept(contexts: Contexts) -> None:
@@ -172,7 +174,7 @@ def test_what_was_written_before_a_failure_is_kept(contexts: Contexts) -> None:
 
     contexts.model.wrote = fail_for_later
     written, problem = contexts.write(chunks(CHUNKS_A_CALL + 2))
-    assert (len(written), problem) == (CHUNKS_A_CALL, "2 passages have none: throttled")
+    assert (len(written), problem) == (CHUNKS_A_CALL, "contexts: 2 missing: throttled")
     contexts.model.wrote = None
     contexts.model.requests.clear()
     assert len(contexts.write(chunks(CHUNKS_A_CALL + 2))[0]) == CHUNKS_A_CALL + 2
@@ -192,16 +194,16 @@ def test_no_call_is_begun_when_the_time_is_over(contexts: Contexts) -> None:
     writer = ContextWriter(contexts.model, ContextCache(contexts.table, days=90), clock=contexts.time.clock)
     current = writer.new_round()
     contexts.time.sleep(ROUND_SECONDS)
-    written, problem = writer.write(DOCUMENT, chunks(2), current)
+    written, [remark] = writer.write(DOCUMENT, chunks(2), current)
     assert written == {}
-    assert problem.startswith("2 passages have none: the model failed, or took too long")
+    assert remark.text.startswith("contexts: 2 missing: the model failed, or took too long")
     assert contexts.model.requests == []
 
 
 def test_a_long_document_costs_so_much_and_no_more(contexts: Contexts) -> None:
     written, problem = contexts.write(chunks(MAX_CHUNKS + 50))
     assert len(written) == MAX_CHUNKS
-    assert problem == "only the first 200 passages have one"
+    assert problem == "contexts are written for the first 200 passages alone"
     assert len(contexts.model.requests) == MAX_CHUNKS / CHUNKS_A_CALL
 
 
@@ -220,7 +222,7 @@ def test_nonsense_is_left_out_and_told(contexts: Contexts, wrote: object) -> Non
     contexts.model.wrote = lambda _: wrote
     written, problem = contexts.write(chunks(1))
     assert written == {}
-    assert problem.startswith("1 passages have none: ")
+    assert problem.startswith("contexts: 1 missing: ")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from opx.evaluation.asking import MODES, WARM_UP, ask_all
 from opx.evaluation.datasets import Dataset, Question, load_dataset
 from opx.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
 from opx.evaluation.runner import Evaluation
-from opx.evaluation.runs import Run
+from opx.evaluation.runs import Run, save_run
 from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vector
 from opx.services import Services
 from opx.settings import Settings
@@ -201,7 +201,7 @@ class TestSplits:
 def test_two_questions_with_one_id_are_refused(folder: Path) -> None:
     with (folder / "queries.jsonl").open("a") as queries:
         queries.write(lines([{"_id": "q1", "text": "again"}]))
-    with pytest.raises(InvalidInputError, match="two questions .* q1"):
+    with pytest.raises(InvalidInputError, match=r"two questions of queries\.jsonl have the id q1"):
         load_dataset(folder)
 
 
@@ -340,37 +340,48 @@ class CountingIndex:
         return self._index.search(request)
 
 
-class TestAsking:
-    @pytest.fixture
-    def run(self, services: Services, dataset: Dataset) -> Run:
-        nothing = replace(dataset, unanswerable=(Question("none", "zebra", "unanswerable", {}),))
+@pytest.fixture(scope="module")
+def asked_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("asking")
+    dataset = load_dataset(write_dataset(folder / "small"))
+    nothing = replace(dataset, unanswerable=(Question("none", "zebra", "unanswerable", {}),))
+    with bootstrap(Settings(home=str(folder / "home")), embedder=CountingEmbedder()) as services:
         evaluation = Evaluation(services, nothing)
         evaluation.ingest()
         return ask_all(evaluation)
 
-    def test_every_mode_answers_every_question(self, run: Run) -> None:
-        assert run.modes == tuple(mode.value for mode in MODES)
-        assert {len(replies) for replies in run.replies.values()} == {4}
-        assert [run.replies[mode][0].pages[0] for mode in run.modes] == ["storage/disk"] * len(MODES)
 
-    def test_answers_have_confidences_and_times(self, run: Run) -> None:
-        for mode in run.modes:
-            for reply in run.replies[mode]:
+class TestAsking:
+    def test_every_mode_answers_every_question(self, asked_run: Run) -> None:
+        assert asked_run.modes == tuple(mode.value for mode in MODES)
+        assert {len(replies) for replies in asked_run.replies.values()} == {4}
+        assert [asked_run.replies[mode][0].pages[0] for mode in asked_run.modes] == ["storage/disk"] * len(MODES)
+
+    def test_answers_have_confidences_and_times(self, asked_run: Run) -> None:
+        for mode in asked_run.modes:
+            for reply in asked_run.replies[mode]:
                 assert len(reply.confidences) == len(reply.pages)
                 assert all(0 <= confidence <= 1 for confidence in reply.confidences)
                 assert reply.milliseconds > 0
                 assert reply.milliseconds >= reply.timings_ms["search"] > 0
 
-    def test_legs_and_fusions_are_ranked_beside_the_modes(self, run: Run) -> None:
-        assert set(run.replies) == {*run.modes, "lexical", "vector", "hybrid", "hybrid (rrf)", "hybrid (weighted_rrf)"}
+    def test_legs_and_fusions_are_ranked_beside_the_modes(self, asked_run: Run) -> None:
+        assert set(asked_run.replies) == {
+            *asked_run.modes,
+            "lexical",
+            "vector",
+            "hybrid",
+            "hybrid (rrf)",
+            "hybrid (weighted_rrf)",
+        }
 
     def test_same_search_is_done_once_a_question(self, services: Services, dataset: Dataset) -> None:
         evaluation = Evaluation(services, dataset)
         evaluation.ingest()
         counting = CountingIndex(services.index)
         services.__dict__["index"] = counting
-        ask_all(evaluation, [SearchMode.BALANCED, SearchMode.BALANCED], comparisons=False)
-        asked = [(request.text, request.depth) for request in counting.searches if request.text != WARM_UP]
+        ask_all(evaluation, [SearchMode.BALANCED, SearchMode.BALANCED], compared_at=None)
+        asked = [(one.filter, one.text, one.depth) for one in counting.searches if one.text != WARM_UP]
         assert len(asked) == len(set(asked))
         assert services.index is counting
 
@@ -418,28 +429,52 @@ class TestCommand:
         assert json.loads(result.stdout)["ingest"]["pages"] == 5
         assert len(list((tmp_path / "home" / "eval").iterdir())) == 2
 
-    def test_saved_run_can_be_compared_with(self, run: CliRunner, folder: Path) -> None:
-        settings = Settings(home="home")
-        saved = run.invoke(eval_command, [str(folder), "--mode", "fast", "--save", "run.json"], obj=settings)
-        assert saved.exit_code == 0
-        compared = run.invoke(eval_command, ["compare", "run.json", "run.json", "--json"], obj=settings)
-        rows = json.loads(compared.stdout)
-        assert {(row["firstSystem"], row["questions"]) for row in rows} == {("fast", 3), ("fast", 2), ("fast", 1)}
-        assert all(row["difference"] == 0 and row["p"] == 1 for row in rows)
-
-    def test_prints_differences_and_losers(self, run: CliRunner, folder: Path) -> None:
-        settings = Settings(home="home")
-        run.invoke(eval_command, [str(folder), "--save", "run.json"], obj=settings)
-        text = run.invoke(eval_command, [str(folder), "--against", "run.json", "--losers", "3"], obj=settings).stdout
-        assert "second - first" in text
-        assert "questions that balanced lost at" in text
-        other = ["compare", "run.json", "run.json", "--system", "lexical:vector", "--losers", "2"]
-        assert "lexical:vector MRR" in run.invoke(eval_command, other, obj=settings).stdout
-
-    def test_writes_a_report(self, run: CliRunner, folder: Path, tmp_path: Path) -> None:
-        result = run.invoke(eval_command, [str(folder), "--html", "report.html"], obj=Settings(home="home"))
-        assert result.exit_code == 0
-        assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    def test_run_over_other_questions_is_refused_before_anything_is_asked(
+        self, run: CliRunner, folder: Path, tmp_path: Path
+    ) -> None:
+        save_run(Run("other", "", (Question("q9", "x", "words", {"pods": 1}),), {}, ()), tmp_path / "run.json")
+        result = run.invoke(eval_command, [str(folder), "--against", "run.json"], obj=Settings(home="home"))
+        assert isinstance(result.exception, InvalidInputError)
+        assert not (tmp_path / "home").exists()
 
     def test_help_is_that_of_a_run(self, run: CliRunner) -> None:
         assert "compares two saved runs" in run.invoke(eval_command, ["--help"]).stdout
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    folder = tmp_path_factory.mktemp("kept")
+    dataset, saved = write_dataset(folder / "small"), folder / "run.json"
+    real, settings = bootstrap, Settings(home=str(folder / "home"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opx.bootstrap, "bootstrap", lambda settings: real(settings, embedder=WordsEmbedder()))
+        CliRunner().invoke(eval_command, [str(dataset), "--save", str(saved)], obj=settings)
+        options = ["--against", str(saved), "--losers", "3", "--html", str(folder / "report.html")]
+        yield folder, CliRunner().invoke(eval_command, [str(dataset), *options], obj=settings).stdout
+
+
+class TestKeptRun:
+    """Two runs of the command; the second compares itself with what the first has saved."""
+
+    def test_later_run_is_compared_with_it(self, kept: tuple[Path, str]) -> None:
+        _, printed = kept
+        assert "second - first" in printed
+        assert "questions that balanced lost at" in printed
+
+    def test_report_is_written(self, kept: tuple[Path, str]) -> None:
+        folder, _ = kept
+        assert (folder / "report.html").read_text().startswith("<!doctype html>")
+
+    def test_with_itself_it_has_no_differences(self, kept: tuple[Path, str]) -> None:
+        folder, _ = kept
+        saved = str(folder / "run.json")
+        rows = json.loads(CliRunner().invoke(eval_command, ["compare", saved, saved, "--json"]).stdout)
+        assert {row["firstSystem"] for row in rows} == {mode.value for mode in MODES}
+        assert all(row["difference"] == 0 and row["p"] == 1 for row in rows)
+
+    def test_two_systems_of_it_can_be_compared(self, kept: tuple[Path, str]) -> None:
+        folder, _ = kept
+        saved = str(folder / "run.json")
+        arguments = ["compare", saved, saved, "--system", "lexical:vector", "--losers", "2"]
+        printed = CliRunner().invoke(eval_command, arguments).stdout
+        assert "lexical:vector MRR" in printed

@@ -10,10 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from opx.cli.eval_output import lapse_lines
 from opx.errors import InvalidInputError
 from opx.evaluation.charts import abstention_chart, latency_chart, quality_chart, reliability_chart
 from opx.evaluation.comparison import compare_runs
 from opx.evaluation.datasets import Question
+from opx.evaluation.figures import lapses
 from opx.evaluation.losers import false_answers, losers
 from opx.evaluation.report import report_html, write_report
 from opx.evaluation.runs import Run, load_run, save_run
@@ -251,7 +253,21 @@ class TestDrawings:
         drawing = Drawing("line")
         drawing.line("x", [(0.0, -1.0), (2.0, 2.0)])
         line = next(e for e in ElementTree.fromstring(drawing.to_svg()).iter() if e.tag.endswith("polyline"))
-        assert line.attrib["points"] == "50.0,250.0 470.0,20.0"
+        assert line.attrib["points"] == "50.0,250.0 540.0,20.0"
+
+
+class TestLapses:
+    def test_partial_answers_and_those_ranked_otherwise_are_counted(self) -> None:
+        usual = replace(a_reply("a"), ranked_by="local")
+        replies = [usual, replace(usual, partial=True), replace(usual, ranked_by="fused"), usual]
+        run = a_run(*zip(QUESTIONS, replies, strict=True))
+        assert lapses(run, "balanced") == {"partial": 1, "ranked by fused": 1}
+        assert "answers of balanced: partial" in report_html(run)
+        assert list(lapse_lines(run)) == ["of 4 answers of balanced: 1 partial, 1 ranked by fused"]
+
+    def test_nothing_is_said_if_all_is_well(self) -> None:
+        assert lapses(before(), "balanced") == {}
+        assert list(lapse_lines(before())) == []
 
 
 def test_summary_has_figures_of_systems_and_modes() -> None:

@@ -12,7 +12,7 @@ from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.ports import IndexEntry, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.fusion import LEXICAL_WEIGHT
-from opx.retrieval.hybrid import DEPTH, HybridSearch, fused_hits
+from opx.retrieval.hybrid import DEPTH, Asking, HybridSearch, fused_hits
 from tests.builders import EVERYONE, an_entry, any_vector
 
 
@@ -171,7 +171,7 @@ class TestRequest:
     def test_index_is_asked_once_for_both_legs(self, mode: SearchMode) -> None:
         index, vector = RecordingIndex(), any_vector("q")
         where = replace(EVERYONE, tags=("linux",))
-        HybridSearch(index).run("disk", vector, where, QueryConfig(mode=mode))
+        HybridSearch(index).run(Asking("disk", vector), where, QueryConfig(mode=mode))
         assert index.asked == [SearchRequest(where, "disk", vector, DEPTH[mode])]
 
     def test_fast_looks_at_fewer_candidates_than_balanced(self) -> None:
@@ -179,7 +179,7 @@ class TestRequest:
 
     def test_missing_vector_leaves_the_vector_leg_out(self) -> None:
         index = RecordingIndex()
-        HybridSearch(index).run("disk", None, EVERYONE, QueryConfig())
+        HybridSearch(index).run(Asking("disk", None), EVERYONE, QueryConfig())
         assert index.asked[0].vector is None
 
 

@@ -69,6 +69,24 @@ class TestIdentity:
         assert reading.read("\ufeff# Disk\r\n\r\ntext\r\n")[0].document_id == reading.read()[0].document_id
 
 
+class TestLanguage:
+    GERMAN = "# Platte voll\n\nDie Festplatte ist voll. Löschen Sie alte Protokolle, dann starten Sie den Dienst neu.\n"
+
+    def test_language_is_that_of_the_text(self, reading: Reading) -> None:
+        assert reading.read(self.GERMAN)[0].language == "de"
+        assert reading.read()[0].language == "en"
+
+    def test_declared_language_wins(self, reading: Reading) -> None:
+        assert reading.read("---\nlanguage: nl\n---\n" + self.GERMAN)[0].language == "nl"
+        assert reading.read(self.GERMAN, sidecar='{"metadataAttributes": {"language": "fr-CA"}}')[0].language == "fr"
+
+    def test_only_code_is_taken_for_english(self, reading: Reading) -> None:
+        assert reading.read("```\nder die das und nicht\n```\n")[0].language == "en"
+
+    def test_the_text_is_read_whole_afterwards(self, reading: Reading) -> None:
+        assert reading.read(self.GERMAN)[1] == self.GERMAN
+
+
 class TestMetadata:
     def test_sidecar_and_upload_are_put_over_the_front_matter(self, reading: Reading) -> None:
         document, _ = reading.read(

@@ -179,7 +179,7 @@ class TestApiGroup:
 class TestGateway:
     def test_answer_is_plain_json(self, handler: Handler) -> None:
         answer = handler({"query": DISK_TITLE, "max_results": 3}, FakeContext.of_gateway("search_runbooks"))
-        assert set(answer) == {"answer", "documentIds", "partial", "untrusted", "notes"}
+        assert set(answer) == {"answer", "documentIds", "receiptId", "partial", "untrusted", "notes"}
         assert answer["answer"].startswith(f"Source: {DISK_TITLE}")
 
     def test_details_are_the_document(self, handler: Handler, services: Services) -> None:
@@ -337,7 +337,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 def answered(services: Services, event: Any, context: FakeContext) -> dict[str, Any]:
     """Like the handler, with every result counting as good."""
 
-    def tools(identity: Identity | None) -> KnowledgeTools:
+    def tools(identity: Identity | None, agent: str) -> KnowledgeTools:
         return KnowledgeTools(services, identity or Identity(), min_confidence=0.0)
 
     return respond(event, context, Serving(KNOWLEDGE_GROUP, tools, ToolGrants), Measured())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 
 import pytest
@@ -27,6 +28,11 @@ def test_tool_describes_itself(services: Services) -> None:
     assert tool.description.startswith("Search all documentation")
     assert tool.input_schema["required"] == ["query"]
     assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit"}
+
+
+def test_tool_has_the_signature_of_what_it_takes(services: Services) -> None:
+    signature = inspect.signature(create_search_docs_tool(services))
+    assert str(signature) == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5) -> str"
 
 
 def test_call_answers_with_text(services: Services) -> None:

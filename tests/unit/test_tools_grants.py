@@ -72,7 +72,7 @@ class TestReading:
 class Echo:
     """A toolbox whose answer is the name of the tool."""
 
-    def __init__(self, identity: Identity | None) -> None:
+    def __init__(self, identity: Identity | None, agent: str) -> None:
         pass
 
     def call(self, tool: Tool, given: Arguments) -> Reply:

@@ -11,8 +11,8 @@ import pytest
 from opx import wire
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import Tier
-from opx.domain.queries import Fusion, QueryConfig, SearchMode
-from opx.domain.results import Answer, RetrievalResult, ScoreParts
+from opx.domain.queries import Expand, Fusion, QueryConfig, SearchMode
+from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.knowledge_base import Failure, ObjectPhase, ObjectState, ProjectView, Status
@@ -59,6 +59,11 @@ CONFIG = QueryConfig(
     mode=SearchMode.FAST,
     fusion=Fusion.RRF,
     max_chunks_per_document=1,
+    services=("db",),
+    updated_from="2025-01-01",
+    updated_before="2025-02-01",
+    expand=Expand.SECTION,
+    plain=True,
 )
 
 
@@ -93,7 +98,13 @@ def test_an_unknown_field_of_a_configuration_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("nearest", [None, HIT])
 def test_answers_survive(nearest: RetrievalResult | None) -> None:
-    answer = Answer("q", () if nearest else (HIT,), True, ("note",), nearest, {"search": 1.5})
+    steps = (
+        TierStep("internal", searched=True, reason="always", good=1, best=0.75),
+        TierStep("internet", False, "off"),
+    )
+    answer = Answer(
+        "q", () if nearest else (HIT,), True, ("note",), nearest, {"search": 1.5}, steps, "local", {"text": "q"}, "r1"
+    )
     assert wire.answer_from_json(sent(wire.answer_to_json(answer))) == answer
 
 

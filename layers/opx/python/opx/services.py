@@ -447,10 +447,15 @@ class Services:
         return read_grants(Path(path) if path else None)
 
     def query_service(
-        self, identity: Identity | None = None, report: Report = unreported, *, recorded: bool = True
+        self,
+        identity: Identity | None = None,
+        report: Report = unreported,
+        *,
+        recorded: bool = True,
+        gaps: bool = True,
     ) -> KnowledgeQuery:
         """Questions of this identity, or of the one that the installation is configured for. Answers are reported, and
-        `recorded` in the audit log and among the gaps, as the settings say."""
+        `recorded` in the audit log and, with `gaps`, among the gaps, as the settings say."""
         from opx.operations.remembered_vectors import RememberedVectors
 
         asked = identity or Identity(self.settings.client_id, self.settings.project_id)
@@ -468,7 +473,7 @@ class Services:
             internet=self._ask_internet,
             expander=Expander(partial(self._chunks_for, asked)),
             baselines=self._baseline_of,
-            observers=self.records.observers(reader, embedder, report) if recorded else (),
+            observers=self.records.observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
 
     @cached_property
@@ -491,11 +496,12 @@ class Services:
         return self.baselines.get(reader, node, metric, time_window)
 
     def research_service(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
-        """Research for this identity, or for the one that the installation is configured for, as its questions are."""
+        """Research for this identity, or for the one that the installation is configured for. Its searches are reported
+        and audited as questions are; in a planner's words, they tell of no gaps."""
         from opx.operations.turns import in_turns
         from opx.retrieval.research.researcher import Researcher
 
-        query = self.query_service(identity, in_turns(report))
+        query = self.query_service(identity, in_turns(report), gaps=False)
         return Researcher(query, self.research_planner, seconds=self.settings.research_seconds)
 
     @cached_property

@@ -26,6 +26,9 @@ _SEARCHING: dict[str, tuple[str, ...]] = {
 }
 """What can be chosen about searching."""
 
+MOST_RESEARCH_SECONDS = 25.0
+"""On AWS: five seconds less than the HTTP API and the function have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -40,6 +43,9 @@ class Settings:
     reads scanned pages: `tesseract` (in `ocr_languages`, such as `eng+deu`), `textract`, `off`, or `auto` for what the
     backend has. `vision_model` describes pictures; none does if it is empty. It is a model of Bedrock, or of the service
     at `vision_url` that understands OpenAI's Chat Completions, with the key in the secret named by `vision_secret`.
+
+    `embedding_model` is a model of Bedrock, or for the embedded backend `universal-sentence-encoder-multilingual`, if its
+    package is installed; `model_path` is the folder of another sentence model there.
 
     `allowed_hosts` lists, separated by commas, hosts (or host:port) that sources may be fetched from although their
     addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them;
@@ -169,6 +175,11 @@ class Settings:
             if value not in allowed:
                 choices = " or ".join(repr(str(choice)) for choice in allowed)
                 raise InvalidInputError(f"{env_name(name)} must be {choices}, not {value!r}")
+        if self.backend == "aws" and self.research_seconds > MOST_RESEARCH_SECONDS:
+            raise InvalidInputError(
+                f"OPX_RESEARCH_SECONDS must be at most {MOST_RESEARCH_SECONDS:g} with OPX_BACKEND=aws, "
+                f"not {self.research_seconds:g}: the HTTP API waits for 30 seconds"
+            )
 
     def _check_models(self) -> None:
         """Models that are chosen must be known, and there must be a service that has them."""

@@ -17,7 +17,7 @@ from opx.domain.knowledge import Category, KnowledgeModel, Retention, Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.remarks import Remark
 from opx.domain.research import Finding, ResearchReport, Step, StepKind, Stopped
-from opx.domain.results import Answer, RetrievalResult, ScoreParts
+from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.knowledge_base import Failure, ObjectPhase, ObjectState, ProjectView, Status
@@ -82,6 +82,9 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer:
         notes=tuple(data["notes"]),
         best_rejected=_result(nearest) if nearest else None,
         timings_ms=dict(data.get("timingsMs", {})),
+        routing=tuple(_from_fields(TierStep, step) for step in data.get("routing", ())),
+        ranked_by=data.get("rankedBy", "fused"),
+        understood=dict(data.get("understood", {})),
         receipt_id=data.get("receiptId", ""),
         receipt=data.get("receipt"),
     )
@@ -101,6 +104,7 @@ def research_from_json(data: Mapping[str, Any]) -> ResearchReport:
         findings=tuple(Finding(_result(finding), tuple(finding["foundBy"])) for finding in data["findings"]),
         trace=tuple(_from_fields(Step, {**step, "kind": StepKind(step["kind"])}) for step in data["trace"]),
         gaps=tuple(data["gaps"]),
+        nearest=tuple(map(_result, data["nearest"])),
         notes=tuple(data["notes"]),
         partial=bool(data["partial"]),
         stopped_because=Stopped(data["stoppedBecause"]),

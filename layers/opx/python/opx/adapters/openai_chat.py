@@ -8,6 +8,7 @@ schema in any case, so that a service without either may still answer.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,22 +23,25 @@ from opx.models.schema import without_bounds
 TEMPERATURE, MAX_TOKENS, SCHEMA_FORMAT, OBJECT_FORMAT = "temperature", "max_tokens", "json_schema", "json_object"
 _COMPLAINTS: tuple[tuple[str, str], ...] = (
     ("max_completion_tokens", MAX_TOKENS),
-    ("max_tokens", MAX_TOKENS),
     ("temperature", TEMPERATURE),
     ("json_schema", SCHEMA_FORMAT),
     ("json_object", OBJECT_FORMAT),
     ("response_format", ""),
 )
-"""What a refusal names, and the part of the request that is meant; "" for the form of JSON that was asked for."""
+"""What a refusal names, and the part of the request that is meant; "" for the form of JSON that was asked for. The old
+name of the limit is also named where a text is too long."""
 
 _REFUSING_REQUEST = (400, 422)
 _MOST_READ = 4000
+log = logging.getLogger(__name__)
+
 _ENOUGH = ("stop", "tool_calls", "eos", None)
 """Why a reply may have ended that is whole."""
 
 
 class OpenAiChatService:
-    """Asks `model` at `url` (`https://host/v1`), with a key if the service wants one."""
+    """Asks `model` at `url` (`https://host/v1`), with a key if the service wants one. Errors are for whoever asked a
+    question, and leave out the address; the log has it."""
 
     def __init__(self, url: str, model: str, key: Callable[[], str], connections: Connections) -> None:
         self._completions = ChatCompletions(url, key, connections)
@@ -52,10 +56,10 @@ class OpenAiChatService:
             reply = self._completions.post(self._request(prompt, without))
         except SecretNotFoundError as exc:
             raise ModelError(f"{self.name} can't be asked: {exc}") from exc
-        except StoreUnavailableError as exc:
-            raise BusyModelError(f"{self.name} can't be asked: {exc}") from exc
         except OpxError as exc:
-            raise ModelError(f"{self.name} can't be asked: {exc}") from exc
+            log.warning("%s can't be asked: %s", self.name, exc)
+            kind = BusyModelError if isinstance(exc, StoreUnavailableError) else ModelError
+            raise kind(f"{self.name} can't be reached") from exc
         if reply.status != 200:
             raise self._refused(reply, without)
         return self._said(reply.data)
@@ -81,7 +85,8 @@ class OpenAiChatService:
         return request
 
     def _refused(self, reply: BaseHTTPResponse, without: frozenset[str]) -> ModelError:
-        told = f"{self.name} at {self._completions.url} answered with status {reply.status}"
+        told = f"{self.name} answered with status {reply.status}"
+        log.warning("%s: %s", self._completions.url, told)  # without its text, which may quote the request
         if reply.status in REFUSING_CALLER:
             return ModelError(
                 f"{told}; check OPX_CHAT_URL, the model's name, and the secret that OPX_CHAT_SECRET names"

@@ -43,14 +43,14 @@ CONFIG_FIELDS = (
     _several("tags", _TAG),
     text_field("documentId", "Search within this document."),
     text_field("language", "Only documents in this language, such as en."),
+    text_field("mode", "How much work the question is worth.", choices=tuple(SearchMode)),
+    text_field("fusion", "How words and meaning are put together.", choices=tuple(Fusion)),
+    Field("maxChunksPerDocument", Kind.WHOLE, "Results of one document at most.", minimum=1, maximum=MAX_RESULTS),
     _several("services", _SERVICE),
     text_field("updatedFrom", _FROM),
     text_field("updatedBefore", _BEFORE),
     text_field("expand", _EXPAND, choices=tuple(Expand)),
     Field("plain", Kind.FLAG, _PLAIN),
-    text_field("mode", "How much work the question is worth.", choices=tuple(SearchMode)),
-    text_field("fusion", "How words and meaning are put together.", choices=tuple(Fusion)),
-    Field("maxChunksPerDocument", Kind.WHOLE, "Results of one document at most.", minimum=1, maximum=MAX_RESULTS),
 )
 """`QueryConfig` in JSON's names; its defaults are those of the library."""
 

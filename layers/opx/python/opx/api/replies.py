@@ -279,6 +279,7 @@ SCHEMAS: Json = {
             "searchesPerformed": _COUNT,
             "findings": {**_list(_FINDING), "description": "First the best one for each part of the topic."},
             "gaps": {**_list(_TEXT), "description": "Parts of the topic for which nothing good was found."},
+            "nearest": {**_list(_named("Result")), "description": "What came nearest for these; not good enough."},
             "notes": {**_list(_TEXT), "description": "What went wrong, and what was left out."},
             "partial": {**_FLAG, "description": "True if something could not be searched or shown."},
             "stoppedBecause": {**_TEXT, "enum": ["enough", "nothing_left", "iterations", "time", "unavailable"]},

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from opx.domain.anomalies import Distribution, Verdict
     from opx.domain.baselines import BaselineStats
     from opx.knowledge_base import KnowledgeBase
+    from opx.operations.baselines.adding import Added
 
 AT_ONCE = 1000
 SAID = 20
@@ -170,22 +171,16 @@ def _with(common: Mapping[str, str], rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _push(base: KnowledgeBase, rows: Iterable[Row], called: str) -> None:
-    """Send portions, each with an id that is the same the next time, so that one which is sent twice counts once."""
-    from opx.domain.ids import stable_hash
-
-    now = time.time()
+    """Send values in portions, and say what became of them."""
     added = repeated = 0
     refused: list[tuple[int, str]] = []
     rows = iter(rows)
     while portion := list(islice(rows, AT_ONCE)):
         refused += [(line, str(row)) for line, row in portion if isinstance(row, InvalidInputError)]
-        good = [(line, {"at": now, **row}) for line, row in portion if not isinstance(row, InvalidInputError)]
-        if not good:
-            continue
-        sent = [row for _, row in good]
-        done = base.add_values(sent, batch_id=stable_hash("push", *sent))
-        added, repeated = added + done.added, repeated + done.repeated
-        refused += [(good[one.index][0], one.reason) for one in done.refused]
+        good = [(line, row) for line, row in portion if not isinstance(row, InvalidInputError)]
+        for done, lines in _sent(base, good):
+            added, repeated = added + done.added, repeated + done.repeated
+            refused += [(lines[one.index], one.reason) for one in done.refused]
     for line, reason in sorted(refused)[:SAID]:
         warn(f"{called} {line}: {reason}")
     if len(refused) > SAID:
@@ -194,3 +189,17 @@ def _push(base: KnowledgeBase, rows: Iterable[Row], called: str) -> None:
     click.echo(f"{plural(added, 'value')} added{again}" + (f", {len(refused):,} refused" if refused else ""))
     if refused:
         click.get_current_context().exit(NO_ANSWER)
+
+
+def _sent(base: KnowledgeBase, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[Added, list[int]]]:
+    """Send a portion, with the lines that its indexes are of. Values with a time go apart from those of now: the id of
+    their batch is then the same whenever they are sent, so that they count once."""
+    from opx.domain.ids import stable_hash
+
+    now = time.time()
+    timed = [(line, row) for line, row in rows if "at" in row]
+    untimed = [(line, {**row, "at": now}) for line, row in rows if "at" not in row]
+    for some in (timed, untimed):
+        if some:
+            values = [row for _, row in some]
+            yield base.add_values(values, batch_id=stable_hash("push", *values)), [line for line, _ in some]

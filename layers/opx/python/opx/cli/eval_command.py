@@ -43,9 +43,9 @@ class Wanted:
     as_json: bool
     floor: float
     losers: int
-    against: Path | None
     save: Path | None
     html: Path | None
+    before: Run | None
 
 
 @eval_command.command("run")
@@ -81,8 +81,10 @@ def run_command(context: click.Context, /, dataset: Path, modes: tuple[str, ...]
     if is_remote(given):
         raise InvalidInputError("eval measures on this machine: leave --profile and --api out")
     loaded = load_dataset(dataset)
-    run = _asked(evaluation_settings(given, dataset), loaded.of_split(split) if split else loaded, modes)
-    _show(run, Wanted(**wanted))
+    asked = loaded.of_split(split) if split else loaded
+    before = _comparable(wanted.pop("against"), asked)
+    run = _asked(evaluation_settings(given, dataset), asked, modes)
+    _show(run, Wanted(**wanted, before=before))
 
 
 eval_command.add_command(compare_command)
@@ -94,6 +96,18 @@ def evaluation_settings(settings: Settings, dataset: Path) -> Settings:
 
     name = f"{dataset.resolve().name}-{load_dataset(dataset).corpus_fingerprint()[:8]}"
     return replace(settings, home=str(settings.home_path / "eval" / name), client_id="", project_id="")
+
+
+def _comparable(path: Path | None, dataset: Dataset) -> Run | None:
+    """The run to compare with, refused before anything is asked if it is over other questions."""
+    from opx.evaluation.comparison import check_comparable
+    from opx.evaluation.runs import Run, load_run
+
+    if path is None:
+        return None
+    before = load_run(path)
+    check_comparable(before, Run("", "", dataset.asked, {}, ()))
+    return before
 
 
 def _asked(settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
@@ -111,10 +125,10 @@ def _asked(settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
 
 def _show(run: Run, wanted: Wanted) -> None:
     from opx.evaluation.report import write_report
-    from opx.evaluation.runs import load_run, save_run
+    from opx.evaluation.runs import save_run
     from opx.evaluation.summary import summary
 
-    before = load_run(wanted.against) if wanted.against else None
+    before = wanted.before
     if wanted.save:
         save_run(run, wanted.save)
     if wanted.html:
@@ -137,6 +151,7 @@ def _run_lines(run: Run, floor: float) -> Iterator[str]:
     yield from output.table_lines(quality(run))
     yield from output.confidence_lines(run, floor)
     yield from output.latency_lines(run)
+    yield from output.lapse_lines(run)
 
 
 def _echo(lines: Iterator[str]) -> None:

@@ -60,6 +60,17 @@ def latency_lines(run: Run) -> Iterator[str]:
     yield ""
 
 
+def lapse_lines(run: Run) -> Iterator[str]:
+    """A line for each mode whose answers were not all as they should be."""
+    from opx.evaluation.figures import lapses
+
+    for mode in run.modes:
+        found = lapses(run, mode)
+        if found:
+            said = ", ".join(f"{count} {name}" for name, count in found.items())
+            yield f"of {len(run.questions)} answers of {mode}: {said}"
+
+
 def comparison_lines(rows: Iterable[Compared]) -> Iterator[str]:
     """A row a system, kind and measure: second minus first."""
     yield f"{'second - first':<34}{'kind':<16}{'n':>6}{'first':>9}{'second':>9}{'diff':>9}{'95 % interval':>20}{'p':>10}"

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
-from opx.text.analyzer import CJK, analyze
+from opx.text.analyzer import analyze, cjk_runs
 from opx.text.languages import question_languages
 
 WIDTH = 96
@@ -63,7 +63,7 @@ def highlighted(line: str, query: str, mark: Callable[[str], str]) -> str:
     def marked(word: str) -> str:
         if wanted.isdisjoint(analyze(word, languages)):
             return word
-        return "".join(_marked_parts(word, wanted, mark)) if CJK.search(word) else mark(word)
+        return "".join(_marked_parts(word, wanted, mark)) if cjk_runs().search(word) else mark(word)
 
     return re.sub(r"\S+", lambda word: marked(word.group()), line)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from opx.cli.exits import NO_ANSWER, CommandFailed
-from opx.cli.hits import hit_lines
+from opx.cli.hits import heading, hit_lines
 from opx.cli.output import aligned, print_json, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
@@ -81,6 +81,8 @@ def _print(report: ResearchReport, *, with_trace: bool) -> None:
         click.echo("Nothing good enough was found.")
     for gap in report.gaps:
         click.echo(f"Nothing good enough for: {gap}")
+    for near in report.nearest:
+        click.echo(f"Closest: {heading(near)} ({near.confidence:.2f})  {near.source}")
     click.echo(f"{_searches(report.searches_performed)} by {report.planner}; {_STOPPED[report.stopped_because]}")
     if with_trace:
         for line in trace_lines(report.trace):

@@ -2,8 +2,8 @@
 
 The rule is the modified z-score of Iglewicz and Hoaglin ("How to Detect and Handle Outliers", ASQC 1993), whose limit of
 3.5 is kept, with a deviation of its own for each side of the median: the distance between the median and the 10th or
-90th percentile, divided by what that is for a normal distribution. Up to a tenth of the values on a side may be those of
-incidents without hiding the next one. What is skewed and always positive, as times and sizes are, is compared by its
+90th percentile, divided by what that is for a normal distribution. So a twentieth of the values may be those of
+incidents, and doesn't hide the next one. What is skewed and always positive, as times and sizes are, is compared by its
 logarithms, if these are less skewed. Few values make percentiles unsure, so that the limit is wider for them.
 """
 
@@ -95,7 +95,7 @@ def judged(values: Distribution, value: float) -> Verdict:
     score = measured.score(value)
     limit = limit_of(values.count)
     low, high = measured.value_at(-limit), measured.value_at(limit)
-    outside = abs(score) > limit and not was_there(values, value)
+    outside = abs(score) > limit and not (measured.roughly and was_there(values, value))
     side = "above" if score > 0 else "below"
     reason = (
         f"{shown(value)} is {side} what is usual: {shown(low)} to {shown(high)}, score {score:.1f}"
@@ -121,19 +121,20 @@ def _against_constant(values: Distribution, value: float) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """Scores and the values that they stand for: the centre, and a deviation downwards and upwards, in logarithms or
-    not."""
+    """Scores and the values that they stand for: the centre, and a deviation downwards and upwards, of `logarithms` or
+    not. `roughly` where mean and deviation had to do, which tell little of what mostly stands still."""
 
     centre: float
     down: float
     up: float
-    logarithms: bool
+    logarithms: bool = False
+    roughly: bool = False
 
     @classmethod
     def of(cls, values: Distribution) -> _Measure:
         p10, p50, p90 = values.p10, values.p50, values.p90
         if p10 is None or p50 is None or p90 is None or min(_width(p10, p50), _width(p50, p90)) < _COARSE:
-            return cls(values.mean, values.stddev, values.stddev, False)
+            return cls(values.mean, values.stddev, values.stddev, roughly=True)
         positive = values.minimum is not None and values.minimum > 0 and p10 > 0
         if positive and _skew(*map(math.log, (p10, p50, p90))) < _skew(p10, p50, p90):
             p10, p50, p90 = map(math.log, (p10, p50, p90))
@@ -164,8 +165,7 @@ def _skew(low: float, middle: float, high: float) -> float:
 
 
 def was_there(values: Distribution, value: float) -> bool:
-    """Whether one in a hundred was as far out. Where a series mostly stands still, what happens that often has a high
-    score all the same."""
+    """Whether one in a hundred was as far out."""
     if values.p01 is None or values.p99 is None:
         return False
     return values.p01 - _BUCKET * abs(values.p01) <= value <= values.p99 + _BUCKET * abs(values.p99)

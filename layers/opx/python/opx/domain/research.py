@@ -128,8 +128,9 @@ class ResearchReport:
     """What is known about a topic, with how it was found.
 
     `findings` begin with the best one for each part of the topic; the others follow by score. `gaps` are the parts that
-    have no good one. `partial`: something that should have been searched or shown was not; `notes` say what and why.
-    `planner` names what decided what to search for, the last one if it was replaced.
+    have no good one, and `nearest` the results that came nearest to being one for them. `partial`: something that should
+    have been searched or shown was not; `notes` say what and why. `planner` names what decided what to search for, the
+    last one if it was replaced.
     """
 
     topic: str
@@ -137,6 +138,7 @@ class ResearchReport:
     findings: tuple[Finding, ...] = ()
     trace: tuple[Step, ...] = ()
     gaps: tuple[str, ...] = ()
+    nearest: tuple[RetrievalResult, ...] = ()
     notes: tuple[str, ...] = ()
     partial: bool = False
     stopped_because: Stopped = Stopped.ENOUGH
@@ -153,6 +155,7 @@ class ResearchReport:
             "searchesPerformed": self.searches_performed,
             "findings": _all(self.findings),
             "gaps": list(self.gaps),
+            "nearest": [result.to_json() for result in self.nearest],
             "notes": list(self.notes),
             "partial": self.partial,
             "stoppedBecause": self.stopped_because.value,

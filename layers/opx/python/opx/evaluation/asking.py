@@ -25,16 +25,21 @@ WARM_UP = "which runbook is for a disk that is full"
 """Asked first in every mode and not measured: it loads the models."""
 
 
-def ask_all(evaluation: Evaluation, modes: Sequence[SearchMode] = MODES, *, comparisons: bool = True) -> Run:
+def ask_all(
+    evaluation: Evaluation,
+    modes: Sequence[SearchMode] = MODES,
+    *,
+    compared_at: SearchMode | None = SearchMode.BALANCED,
+) -> Run:
     """Ask all questions of a dataset that has been taken in.
 
-    Every mode answers at a floor of 0, so that it can be judged at every floor. With `comparisons`, legs and fusions
-    alone are ranked, too, at the depth of `balanced`.
+    Every mode answers at a floor of 0, so that it can be judged at every floor; nothing is recorded of the questions. Legs
+    and fusions alone are ranked, too, at the depth of the mode `compared_at`, unless it is None.
     """
     dataset = evaluation.dataset
     replies: dict[str, list[Reply]] = {}
     with shared_searches(evaluation.services) as shared:
-        knowledge = evaluation.services.query_service()
+        knowledge = evaluation.services.query_service(recorded=False)
         asker = _Asker(evaluation, shared, knowledge)
         for mode in modes:
             asker.ask(WARM_UP, mode)
@@ -42,7 +47,7 @@ def ask_all(evaluation: Evaluation, modes: Sequence[SearchMode] = MODES, *, comp
             shared.forget()
             for mode in modes:
                 replies.setdefault(mode.value, []).append(asker.ask(question.text, mode))
-            for system, pages in _rankings(evaluation, question, comparisons=comparisons):
+            for system, pages in _rankings(evaluation, question, compared_at):
                 replies.setdefault(system, []).append(Reply(tuple(pages[:PAGES_KEPT])))
             evaluation.progress("ask", number, len(dataset.asked))
     return Run(
@@ -55,9 +60,11 @@ def ask_all(evaluation: Evaluation, modes: Sequence[SearchMode] = MODES, *, comp
     )
 
 
-def _rankings(evaluation: Evaluation, question: Question, *, comparisons: bool) -> Iterator[tuple[str, list[str]]]:
-    if comparisons:
-        yield from evaluation.rankings(question.text, SearchMode.BALANCED).items()
+def _rankings(
+    evaluation: Evaluation, question: Question, compared_at: SearchMode | None
+) -> Iterator[tuple[str, list[str]]]:
+    if compared_at is not None:
+        yield from evaluation.rankings(question.text, compared_at).items()
 
 
 def _about() -> dict[str, str]:
@@ -91,7 +98,14 @@ class _Asker:
             page = self._page(result)
             pages[page] = max(pages.get(page, 0.0), result.confidence)
         kept = dict(list(pages.items())[:PAGES_KEPT])
-        return Reply(tuple(kept), tuple(kept.values()), taken + sum(saved.values()), timings)
+        return Reply(
+            pages=tuple(kept),
+            confidences=tuple(kept.values()),
+            milliseconds=taken + sum(saved.values()),
+            timings_ms=timings,
+            ranked_by=answer.ranked_by,
+            partial=answer.partial,
+        )
 
     def _page(self, result: RetrievalResult) -> str:
         return self._evaluation.page_of(self._shared.keys[result.document_id, result.source])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
@@ -36,6 +37,17 @@ def quality(run: Run) -> Table:
         system: means_by_kind((question, reply.pages) for question, reply in zip(run.questions, replies, strict=True))
         for system, replies in run.replies.items()
     }
+
+
+def lapses(run: Run, system: str) -> dict[str, int]:
+    """What of a mode's answers was not as it should be: how many are partial, and how many were ranked by something else
+    than most of them, as happens when a reranker takes too long. {} if all is well."""
+    replies = run.replies[system]
+    ranked = Counter(reply.ranked_by for reply in replies)
+    usual = max(ranked, key=lambda name: ranked[name], default="")
+    found = {"partial": sum(reply.partial for reply in replies)}
+    found |= {f"ranked by {name}": count for name, count in ranked.items() if name != usual}
+    return {name: count for name, count in found.items() if count}
 
 
 def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:

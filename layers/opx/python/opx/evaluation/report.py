@@ -11,7 +11,7 @@ from opx.evaluation.abstention import FLOOR, abstention, separation
 from opx.evaluation.calibration import calibrations
 from opx.evaluation.charts import abstention_chart, latency_chart, quality_chart, reliability_chart
 from opx.evaluation.comparison import compare_runs
-from opx.evaluation.figures import quality
+from opx.evaluation.figures import lapses, quality
 from opx.evaluation.latency import latencies
 from opx.evaluation.losers import Loser, false_answers, losers
 from opx.evaluation.measures import MEASURES
@@ -51,6 +51,9 @@ def _parts(run: Run, floor: float, before: Run | None) -> Iterator[str]:
     about = ", ".join(f"{name} {value}" for name, value in run.about.items())
     asked = sum(question.answerable for question in run.questions)
     yield f"<p>{asked} questions with an answer, {len(run.questions) - asked} without. {escape(about)}</p>"
+    for mode in run.modes:
+        for name, count in lapses(run, mode).items():
+            yield f"<p>{count} of {len(run.questions)} answers of {escape(mode)}: {escape(name)}</p>"
     yield f"<h2>Quality</h2>{quality_chart(run)}"
     yield from _quality_tables(run)
     yield "<h2>Confidence</h2>"

@@ -14,6 +14,8 @@ from opx.ports import SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.fusion import DEFAULT_FUSION
 from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.services import Services
+from opx.text.fields import words
+from opx.text.languages import question_languages
 
 FUSIONS = (DEFAULT_FUSION, *(fusion for fusion in Fusion if fusion is not DEFAULT_FUSION))
 
@@ -44,20 +46,22 @@ class Evaluation:
 
     def respond(self, question: str, depth: int) -> SearchResponse:
         vector = self.services.embedder.embed_query(question)
-        where = SearchFilter(scopes=(Scope().key,))
-        return self.services.index.search(SearchRequest(where, question, vector, depth))
+        languages = question_languages(question)
+        return self.services.index.search(SearchRequest(self.everything, question, vector, depth, languages))
+
+    @property
+    def everything(self) -> SearchFilter:
+        """What passes all of the dataset's pages."""
+        return SearchFilter(scopes=(Scope().key,))
 
     def rankings(self, question: str, mode: SearchMode, fusions: Iterable[Fusion] = FUSIONS) -> dict[str, list[str]]:
         """Pages in order, for each leg alone and for each fusion; a page is as good as its best chunk."""
-        return self.rankings_of(self.respond(question, DEPTH[mode]), fusions)
-
-    def rankings_of(self, response: SearchResponse, fusions: Iterable[Fusion] = FUSIONS) -> dict[str, list[str]]:
-        """`rankings` of what an index answered."""
+        response, asked = self.respond(question, DEPTH[mode]), words(question, question_languages(question))
         legs = {"lexical": response.lexical, "vector": response.vector}
         ranked = {name: self._pages(response.chunks[entry] for entry, _ in leg.hits) for name, leg in legs.items()}
         for fusion in fusions:
             name = "hybrid" if fusion is DEFAULT_FUSION else f"hybrid ({fusion})"
-            ranked[name] = self._pages(hit.indexed for hit in fused_hits(response, fusion, 1).hits)
+            ranked[name] = self._pages(hit.indexed for hit in fused_hits(response, fusion, 1, asked=asked).hits)
         return ranked
 
     def _pages(self, found: Iterable[IndexedChunk]) -> list[str]:

@@ -21,13 +21,16 @@ class Reply:
     """What a system made of a question: pages best first and, of answers, their confidences and times.
 
     `confidences` are those of each page's best chunk; a leg or a fusion alone has none. `milliseconds` is the whole
-    answer, `timings_ms` its parts; time of a search that other modes share counts for each of them.
+    answer, `timings_ms` its parts; time of a search that other modes share counts for each of them. `ranked_by` and
+    `partial` are the answer's own: a reranker that failed, or a leg that is missing, must not pass for quality.
     """
 
     pages: tuple[str, ...]
     confidences: tuple[float, ...] = ()
     milliseconds: float = 0.0
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    ranked_by: str = ""
+    partial: bool = False
 
     @property
     def best(self) -> float:
@@ -37,9 +40,13 @@ class Reply:
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {"pages": list(self.pages)}
         if self.timings_ms or self.confidences:
-            data["confidences"] = [round(value, 6) for value in self.confidences]
-            data["milliseconds"] = round(self.milliseconds, 3)
-            data["timingsMs"] = {name: round(value, 3) for name, value in self.timings_ms.items()}
+            data |= {
+                "confidences": [round(value, 6) for value in self.confidences],
+                "milliseconds": round(self.milliseconds, 3),
+                "timingsMs": {name: round(value, 3) for name, value in self.timings_ms.items()},
+                "rankedBy": self.ranked_by,
+                "partial": self.partial,
+            }
         return data
 
     @classmethod
@@ -49,6 +56,8 @@ class Reply:
             confidences=tuple(data.get("confidences", ())),
             milliseconds=data.get("milliseconds", 0.0),
             timings_ms=data.get("timingsMs", {}),
+            ranked_by=data.get("rankedBy", ""),
+            partial=data.get("partial", False),
         )
 
 

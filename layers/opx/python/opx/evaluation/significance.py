@@ -1,7 +1,7 @@
 """Whether the difference between two systems on the same questions is more than luck.
 
 p is of the two-sided paired randomisation test of the difference of means, which Smucker, Allan and Carterette (A
-comparison of statistical significance tests for information retrieval evaluation, CIKM 2007) recommend: under the
+comparison of statistical significance tests for information retrieval evaluation, CIKM 2007) found fit: under the
 hypothesis that the systems are the same, either label could be on either value of a question, so each difference could as
 well have the other sign. p is the share of such relabellings that differ at least as much as what was observed. All of
 them are tried if there are few; else `DRAWS` at random, where the observed one counts, too, so that p is never 0 (Davison

@@ -7,7 +7,7 @@ from typing import Any
 
 from opx.evaluation.abstention import FLOOR, FLOORS, abstention, separation
 from opx.evaluation.calibration import calibrations
-from opx.evaluation.figures import quality
+from opx.evaluation.figures import lapses, quality
 from opx.evaluation.latency import latencies
 from opx.evaluation.runs import Run
 
@@ -20,6 +20,7 @@ def summary(run: Run, floor: float = FLOOR) -> dict[str, Any]:
         "ingest": run.ingest,
         "figures": quality(run),
         "confidence": {mode: confidence(run, mode, floor) for mode in run.modes},
+        "lapses": {mode: found for mode in run.modes if (found := lapses(run, mode))},
         "latency": {mode: latencies(run, mode) for mode in run.modes},
     }
 

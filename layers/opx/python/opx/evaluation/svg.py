@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
-WIDTH, HEIGHT = 620, 300
-LEFT, RIGHT, TOP, BOTTOM = 50, 150, 20, 50
+WIDTH, HEIGHT = 720, 300
+LEFT, RIGHT, TOP, BOTTOM = 50, 180, 20, 50
 COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8d5a97", "#c98500", "#4d4d4d", "#00868b", "#9c6644")
 Point = tuple[float, float]
 
@@ -47,7 +47,8 @@ class Drawing:
                     f'fill="{self._named(name)}"><title>{escape(label)}</title></rect>'
                 )
             middle = LEFT + (number + 0.5) * slot
-            self._parts.append(_text(middle, HEIGHT - BOTTOM + 16, group, "middle"))
+            below = HEIGHT - BOTTOM + 16 + 14 * (number % 2)  # neighbours in two rows: long names would overlap
+            self._parts.append(_text(middle, below, group, "middle"))
 
     def to_svg(self, *, x_label: str = "", y_label: str = "", x_ticks: Iterable[float] = ()) -> str:
         """The whole drawing; `x_ticks` are values to write below the axis."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import stable_hash
+from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import ModelError
 from opx.hygiene.instructions import suspicions
 from opx.hygiene.secrets import mask
@@ -51,7 +52,14 @@ passage is about and what one must know to understand it alone, such as the syst
 procedure it belongs to. Name things as the document does. Add nothing that the document doesn't say, no advice and no \
 judgement. Give every passage exactly one context, under its id."""
 
+_LIMITED = Remark(RemarkKind.UNREAD_PART, f"contexts are written for the first {MAX_CHUNKS} passages alone")
+
 log = logging.getLogger(__name__)
+
+
+def are_missing(document: KnowledgeDocument) -> bool:
+    """Whether contexts should have been written for a version, and were not: taken in again, it may get them."""
+    return any(remark.kind is RemarkKind.MISSING_CONTEXT for remark in document.remarks)
 
 
 @dataclass(slots=True)
@@ -84,19 +92,19 @@ class ContextWriter:
 
     def write(
         self, document: KnowledgeDocument, chunks: Iterable[DocumentChunk], current: Round
-    ) -> tuple[dict[str, str], str]:
-        """Contexts by chunk id, and what is missing of them and why ("" for nothing)."""
+    ) -> tuple[dict[str, str], list[Remark]]:
+        """Contexts by chunk id, and remarks on what is missing of them and why."""
         found = list(islice(chunks, MAX_CHUNKS + 1))
         keys = {chunk.chunk_id: self._key(document, chunk) for chunk in found[:MAX_CHUNKS]}
         texts = self._cache.get(list(dict.fromkeys(keys.values())))
         missing = {keys[chunk.chunk_id]: chunk for chunk in found[:MAX_CHUNKS] if keys[chunk.chunk_id] not in texts}
-        problem = f"only the first {MAX_CHUNKS} passages have one" if len(found) > MAX_CHUNKS else ""
+        remarks = [_LIMITED] if len(found) > MAX_CHUNKS else []
         if missing:
-            written, failure = self._written(_about(document, found), missing, current)
+            written, problem = self._written(_about(document, found), missing, current)
             self._cache.put(written)
             texts |= written
-            problem = failure or problem
-        return {chunk_id: texts[key] for chunk_id, key in keys.items() if key in texts}, problem
+            remarks += [Remark(RemarkKind.MISSING_CONTEXT, f"contexts: {problem}")] if problem else []
+        return {chunk_id: texts[key] for chunk_id, key in keys.items() if key in texts}, remarks
 
     def _key(self, document: KnowledgeDocument, chunk: DocumentChunk) -> str:
         """What a context depends on: who wrote it, how it was asked for, the document's text and the chunk's."""
@@ -116,7 +124,7 @@ class ContextWriter:
         if not problems:
             return written, ""
         log.warning("%d contexts are missing: %s", len(missing) - len(written), problems[0])
-        return written, f"{len(missing) - len(written)} passages have none: {problems[0]}"
+        return written, f"{len(missing) - len(written)} missing: {problems[0]}"
 
     def _ask(
         self, about: Mapping[str, Any], batch: Sequence[tuple[str, DocumentChunk]], current: Round

@@ -195,7 +195,8 @@ class IngestionPipeline:
         if info is None:
             return self._missing(claim)
         fingerprint = self.fingerprint(info, self._reader.sidecar(key))
-        if claim.current_id and claim.head.get("fingerprint") == fingerprint and not claim.interrupted:
+        same = claim.current_id and claim.head.get("fingerprint") == fingerprint and not claim.interrupted
+        if same and not self._lacks_contexts(claim):
             self._catalog.release(claim, applied=True)
             return Outcome(Result.UNCHANGED, key, document_id=claim.current_id)
         try:
@@ -205,6 +206,14 @@ class IngestionPipeline:
             return self._missing(claim)
         prepared.document = self._versioned(claim, prepared.document)
         return prepared
+
+    def _lacks_contexts(self, claim: Claim) -> bool:
+        if not self._contexts:
+            return False
+        from opx.ingestion.contexts import are_missing
+
+        known = self._catalog.version(claim.key, claim.current_id)
+        return known is not None and are_missing(known)
 
     def _missing(self, claim: Claim) -> Outcome | Claim:
         if claim.current_id or claim.interrupted:

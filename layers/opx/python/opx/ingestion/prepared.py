@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.ids import entry_id
-from opx.domain.remarks import Remark, RemarkKind, bounded
+from opx.domain.remarks import bounded
 from opx.domain.results import IndexedChunk
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.hygiene import near_duplicates
@@ -58,11 +58,10 @@ class Prepared:
             yield replace(chunk, context=context) if context else chunk
 
     def add_contexts(self, writer: ContextWriter, current: Round) -> None:
-        """Have contexts written for the chunks; what is missing of them becomes a remark."""
-        self.contexts, problem = writer.write(self.document, self.chunks(), current)
-        if problem:
-            remarks = (*self.document.remarks, Remark(RemarkKind.MISSING_CONTEXT, f"contexts: {problem}"))
-            self.document = replace(self.document, remarks=bounded(remarks))
+        """Have contexts written for the chunks; what is missing of them becomes remarks."""
+        self.contexts, remarks = writer.write(self.document, self.chunks(), current)
+        if remarks:  # first, as a document has only so many
+            self.document = replace(self.document, remarks=bounded((*remarks, *self.document.remarks)))
 
     def entries(self) -> Iterator[IndexEntry]:
         for chunk, vector in zip(self.chunks(), self.vectors, strict=True):

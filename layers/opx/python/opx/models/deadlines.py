@@ -31,6 +31,6 @@ def within(seconds: float, work: Callable[[], T], name: str) -> T:
     try:
         return answer.result(timeout=max(0.0, seconds))
     except NotInTime as exc:
-        if answer.done():  # the work's own
-            raise
+        if answer.done():  # just now, or the error is the work's own
+            return answer.result()
         raise ModelError(f"{name} did not answer within {seconds:g} s") from exc

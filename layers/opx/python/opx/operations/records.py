@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,12 +69,15 @@ class QuestionRecords:
 
         return check(self.gaps, scopes, self._ask_unrecorded, limit=limit, seconds=seconds)
 
-    def observers(self, reader: Reader, embedder: RememberedVectors | None, report: Report) -> tuple[Observer, ...]:
-        """Those who keep something of the answers to this reader."""
+    def observers(
+        self, reader: Reader, embedder: RememberedVectors | None, report: Report, *, gaps: bool = True
+    ) -> tuple[Observer, ...]:
+        """Those who keep something of the answers to this reader; without `gaps`, none of those that it lacks."""
         if not (self._settings.audit_days or self._settings.gap_days):
             return ()
         vector_of: VectorOf = embedder.of if embedder else _no_vector
-        return (QuestionRecorder(self._recording, reader, vector_of, report),)
+        recording = self._recording if gaps else replace(self._recording, gaps=None)
+        return (QuestionRecorder(recording, reader, vector_of, report),)
 
     def _ask_unrecorded(self, identity: Identity, query: str, config: QueryConfig) -> Answer:
         """An answer for the system itself."""

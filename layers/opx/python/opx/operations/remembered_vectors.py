@@ -37,7 +37,8 @@ class RememberedVectors:
 
     def of(self, text: str) -> Vector | None:
         """The vector of a question, for which the model is asked if need be; None if it fails."""
+        found = self._vectors.get(text)
         try:
-            return self._vectors.get(text) or self._embedder.embed_query(text)
+            return self._embedder.embed_query(text) if found is None else found
         except EmbeddingError:
             return None

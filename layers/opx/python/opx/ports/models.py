@@ -12,8 +12,10 @@ class ChatRequest:
     """What a model is asked, in one call.
 
     `instructions` are ours. `data` is all that comes from questions, documents or the web: adapters pass it apart from the
-    instructions, so that nothing in it is taken for one. `schema` is the JSON Schema of the object that must come back.
-    `seconds` is how long the call may take in all, tries included.
+    instructions, framed, so that nothing in it is taken for one, and without what looks like a secret. Several texts in it
+    are best told apart as JSON. `schema` is the JSON Schema of the object that must come back, of the part of JSON Schema
+    that `opx.models.schema` checks; some services want all properties required. `seconds` is how long the call may take
+    in all, tries included.
     """
 
     instructions: str
@@ -73,4 +75,4 @@ class Reranker(Protocol):
 
     def rank(self, question: str, candidates: Sequence[Candidate], *, seconds: float) -> Ranking:
         """Scores for all candidates. `Ranking(())` for none of them. Raises `ModelError` if it fails, takes longer than
-        `seconds`, or gives anything but a score in [0, 1] for each."""
+        `seconds`, gives anything but a score in [0, 1] for each, or gets more than `models.candidates.MAX_CANDIDATES`."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from opx.errors import ModelError
 from opx.models.candidates import MAX_QUESTION_CHARACTERS, check_number, ranking, readable
 from opx.ports.models import Candidate, ChatModel, ChatRequest, Ranking
 
@@ -50,10 +49,7 @@ class ChatReranker:
                 seconds=seconds,
             )
         )
-        given = reply.content["scores"]
-        scores = {int(each["id"]): each["score"] / BEST for each in given}
-        if len(scores) != len(given):
-            raise ModelError(f"{self.name} gave several scores for one candidate")
+        scores = {int(each["id"]): each["score"] / BEST for each in reply.content["scores"]}
         return ranking(scores, len(candidates), self.name, tokens=(reply.input_tokens, reply.output_tokens))
 
 

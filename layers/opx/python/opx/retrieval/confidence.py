@@ -1,4 +1,5 @@
-"""How likely a hit answers the question: a logistic model over parts of its score.
+"""How likely a hit answers the question: a logistic model over parts of its score, and never more than it is likely that
+the question has an answer here at all, which another one says.
 
 Within one query the confidence never rises where the fused score falls, so it doesn't change the order; across queries
 and ways of fusing it means the same, which a fused score doesn't. The coefficients are in `confidence.json`, with the
@@ -16,8 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_of
-from opx.text.fields import words
-from opx.text.languages import document_languages
+from opx.retrieval.parts import lead, question_parts, title_match
 
 FEATURES = ("fused", "lead", "fused_x_title", "fused_x_coverage", "length", "best_fused", "fused_x_cosine")
 
@@ -43,17 +43,24 @@ class LogisticModel:
 
 
 @cache
-def shipped_model() -> LogisticModel:
+def logistic(name: str) -> LogisticModel:
+    """A shipped model: `fused`, `answerable` or `ranked`."""
     text = files("opx.retrieval").joinpath("confidence.json").read_text(encoding="utf-8")
-    return LogisticModel.from_json(json.loads(text)["fused"])
+    return LogisticModel.from_json(json.loads(text)[name])
 
 
-def confidences(found: FusedHits, model: LogisticModel | None = None) -> list[float]:
+def answerable(text: str, found: FusedHits) -> float:
+    """How likely it is that the knowledge has an answer to the question."""
+    return logistic("answerable").probability(question_parts(text, found)) if found.hits else 0.0
+
+
+def confidences(text: str, found: FusedHits, model: LogisticModel | None = None) -> list[float]:
     """The confidence of each hit, in order, in [0, 1]: the engine's own where it gives one."""
     if found.judged:
         return [hit.fused for hit in found.hits]
-    used = model or shipped_model()
-    return [used.probability(row) for row in feature_rows(found)]
+    used = model or logistic("fused")
+    most = answerable(text, found)
+    return [min(used.probability(row), most) for row in feature_rows(found)]
 
 
 def feature_rows(found: FusedHits) -> list[dict[str, float]]:
@@ -62,7 +69,7 @@ def feature_rows(found: FusedHits) -> list[dict[str, float]]:
     if not hits:
         return []
     best = found.levels[0]
-    gap = best - _next_document(found)
+    gap = lead(found)
     title = title_match(found, hits[0])
     covered = coverage(found.term_weights, found.words, _terms_of_best(hits))
     cosine = max((hit.vector[1] for hit in hits[:BEST_COSINE_OF] if hit.vector), default=0.0)
@@ -79,26 +86,6 @@ def feature_rows(found: FusedHits) -> list[dict[str, float]]:
         }
         for rank, level in enumerate(found.levels)
     ]
-
-
-def _next_document(found: FusedHits) -> float:
-    """The level of the best hit of another document than the first."""
-    documents = [hit.indexed.chunk.document_id for hit in found.hits]
-    levels = zip(documents, found.levels, strict=True)
-    return next((level for document, level in levels if document != documents[0]), 0.0)
-
-
-def title_match(found: FusedHits, hit: FusedHit) -> float:
-    """Geometric mean of the share of the title that is in the question and of the question that is in the title."""
-    title = words(hit.indexed.chunk.title, document_languages(hit.indexed.language))
-    counted = [word for word in found.words if found.term_weights.get(word, 0.0) > 0] or list(found.words)
-    if not title or not counted:
-        return 0.0
-    asked = {term for terms in found.words.values() for term in terms}
-    there = {term for terms in title.values() for term in terms}
-    in_query = sum(not asked.isdisjoint(terms) for terms in title.values()) / len(title)
-    in_title = sum(not there.isdisjoint(found.words[word]) for word in counted) / len(counted)
-    return math.sqrt(in_query * in_title)
 
 
 def _terms_of_best(hits: Sequence[FusedHit]) -> Set[str]:

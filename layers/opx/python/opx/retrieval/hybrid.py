@@ -44,7 +44,8 @@ class FusedHits:
     `levels` are the scores that the default fusion gives to the same hits, falling: whatever decided the order, they
     say on one scale how good the first, second ... hit is. `judged`: the fused scores are the engine's own estimates of
     relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so. `words` are those of the
-    question, each with the terms that stand for it; `term_weights` has the first of them.
+    question, each with the terms that stand for it; `term_weights` has the first of them. `passages` are all chunks of each
+    document that either leg had.
     """
 
     hits: tuple[FusedHit, ...]
@@ -55,6 +56,7 @@ class FusedHits:
     notes: tuple[str, ...] = ()
     leg_ms: dict[str, float] = field(default_factory=dict)
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    passages: Mapping[str, tuple[IndexedChunk, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,24 @@ def fused_hits(
     taken = {name: leg.took_ms for name, leg in legs.items() if leg.took_ms is not None}
     levels = _levels(thinned, response, method, share)
     judged = response.fused is not None
-    return FusedHits(thinned, levels, weights, failed, judged=judged, notes=response.notes, leg_ms=taken, words=asked)
+    return FusedHits(
+        thinned,
+        levels,
+        weights,
+        failed,
+        judged=judged,
+        notes=response.notes,
+        leg_ms=taken,
+        words=asked,
+        passages=_by_document(response.chunks.values()),
+    )
+
+
+def _by_document(chunks: Iterable[IndexedChunk]) -> dict[str, tuple[IndexedChunk, ...]]:
+    found: dict[str, list[IndexedChunk]] = {}
+    for indexed in chunks:
+        found.setdefault(indexed.chunk.document_id, []).append(indexed)
+    return {document: tuple(some) for document, some in found.items()}
 
 
 def _with_source(accepts: Accepts | None) -> Accepts:
@@ -143,7 +162,12 @@ def terms_of(indexed: IndexedChunk) -> Set[str]:
     return _terms(indexed.chunk.text, document_languages(indexed.language))
 
 
-@lru_cache(1024)
+def passage_terms(indexed: IndexedChunk) -> Set[str]:
+    """All terms of a chunk's own text, in its language."""
+    return _terms(indexed.chunk.content, document_languages(indexed.language))
+
+
+@lru_cache(2048)
 def _terms(text: str, languages: tuple[str, ...]) -> frozenset[str]:
     return frozenset(query_terms(text, languages))
 

@@ -10,12 +10,13 @@ _MOST_WORDS = 2_000
 
 _BREAKS = re.compile(r"[\s\"'`()\[\]{}<>,;|=«»“”„‘’]+")
 _ENDS = ".:!?…*"
-_HTTP_STATUS = re.compile(r"\bHTTP(?:/[\d.]+)? [1-5](?:\d\d|xx)\b", re.IGNORECASE)
+_WHOLE = re.compile(
+    r"\bHTTP(?:/[\d.]+)? [1-5](?:\d\d|xx)\b|\b[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>()]+(?<![.,;:!?])", re.IGNORECASE
+)
 
 _LETTER = r"[^\W\d_]"
 _WORD = r"[^\W_]+"
 _FORMS = {
-    "address": r"[a-z][a-z0-9+.-]*://\S+",
     "arn": r"arn:aws[\w-]*(?::[^:]*){3}:\S+",
     "path": r"(?:~|\.{1,2})?(?:/[\w.@+%*-]+)+/?|[A-Za-z]:\\\S+|\\\\\S+",
     "ip": r"\d{1,3}(?:\.\d{1,3}){3}(?:[/:]\d+)?|(?=\S*::|(?:\S*:){7})[0-9a-f:]{3,39}(?:/\d+)?",
@@ -28,7 +29,7 @@ _FORMS = {
     "with digits": r"[A-Za-z]+\d\w*",
 }
 _IDENTIFIER = re.compile("|".join(f"(?:{form})" for form in _FORMS.values()))
-_LOWER_CASE = re.compile("|".join(f"(?:{_FORMS[name]})" for name in ("address", "arn", "ip", "hexadecimal")))
+_LOWER_CASE = re.compile("|".join(f"(?:{_FORMS[name]})" for name in ("arn", "ip", "hexadecimal")))
 
 
 def identifiers(text: str) -> tuple[str, ...]:
@@ -38,13 +39,13 @@ def identifiers(text: str) -> tuple[str, ...]:
     HTTP 503), names of several words (moduleControllerCreate, KubePodCrashLooping, hook.player.connected, kube-proxy,
     snake_case), names with digits (eth0). A hyphenated word of plain English counts as one too: it is searched as one.
     """
-    found = dict.fromkeys(match.group() for match in _HTTP_STATUS.finditer(text))
-    for piece in _BREAKS.split(text, _MOST_WORDS)[:_MOST_WORDS]:
-        word = piece.strip(_ENDS)
+    found = dict.fromkeys(_WHOLE.findall(text)[:MAX_IDENTIFIERS])
+    for piece in _BREAKS.split(_WHOLE.sub(" ", text), _MOST_WORDS)[:_MOST_WORDS]:
+        if len(found) == MAX_IDENTIFIERS:
+            break
+        word = piece.rstrip(_ENDS).lstrip(_ENDS.replace(".", ""))
         if 2 <= len(word) <= _LONGEST and is_identifier(word):
             found[word] = None
-        if len(found) >= MAX_IDENTIFIERS:
-            break
     return tuple(found)
 
 

@@ -32,4 +32,6 @@ def live_results(
         asked.note(note)
     good = tuple(result for result in answer.results if result.confidence >= config.min_confidence)
     best = max((result.confidence for result in answer.results), default=0.0)
-    return good, (TierStep(LIVE, True, f"{covered} documents have a good result, fewer than {enough}", len(good), best),)
+    return good, (
+        TierStep(LIVE, True, f"{covered} documents have a good result, fewer than {enough}", len(good), best),
+    )

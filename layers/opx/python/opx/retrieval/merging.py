@@ -36,7 +36,7 @@ _INFORMATIVE = re.compile(
 )
 _ACTING = re.compile(
     r"\b(?:how\s+(?:do|can|should|to)|should\s+(?:i|we)|what\s+(?:should|can|must)|fix\w*|resolv\w*|repair\w*|recover\w*|restart\w*"
-    r"|restor\w*|rollback\w*|roll\s+back|fail\s*over|drain\w*|scale\w*|delete\w*|remov\w*|kill\w*|free\s+up|clean\s+up|mitigat\w*"
+    r"|restor\w*|rollback\w*|roll\s+back|drain\w*|scale\w*|delete\w*|remov\w*|kill\w*|free\s+up|clean\s+up|mitigat\w*"
     r"|remediat\w*|unblock\w*|steps?|runbook|procedure|wie\s+(?:kann|soll|muss)|beheben|comment\s+(?:faire|puis)|cómo|come\s+(?:si|posso)"
     r"|como\s+(?:faço|posso))\b",
     re.IGNORECASE,

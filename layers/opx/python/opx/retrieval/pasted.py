@@ -92,6 +92,6 @@ def is_option(word: str, before: str) -> bool:
     last = words[-1]
     if "/" in last or "\\" in last or last in _COMMANDS:
         return True
-    if word.istitle() and _VERB_NOUN.search(before):
+    if word[0].isupper() and _VERB_NOUN.search(before):
         return True
     return word.casefold() in _LONG_FLAGS and any(each.rpartition("/")[2] in _COMMANDS for each in words)

@@ -160,8 +160,12 @@ def _known(*days: int | None) -> list[int]:
 
 
 def _in_any_case(values: Iterable[str]) -> tuple[str, ...]:
-    """The values as they are written and in lower case, as most are: documents keep theirs as they came."""
-    return tuple(dict.fromkeys(form for value in values for form in (value, value.casefold())))
+    """The values in the usual ways to write them: documents keep theirs as they came, and they are compared as they are."""
+    return tuple(dict.fromkeys(form for value in values for form in _forms(value)))
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    return value, value.casefold(), value.capitalize(), value.upper()
 
 
 def _few(notes: list[str]) -> list[str]:

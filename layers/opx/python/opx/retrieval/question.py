@@ -107,7 +107,7 @@ class Question:
         if not self.phrases:
             return self
         shown = ", ".join(f'"{_cut(phrase)}"' for phrase in self.phrases[:_SHOWN_VALUES])
-        note = f"nothing has exactly {shown}: the words were searched"
+        note = f"no passage that came near has exactly {shown}: the words were searched"
         return replace(self, phrases=(), notes=(*self.notes, note))
 
     @property

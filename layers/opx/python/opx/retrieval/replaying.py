@@ -92,7 +92,7 @@ def _causes(before: Receipt, now: Receipt) -> Iterator[str]:
     if "" in versions:
         yield "the search service doesn't say of which version its corpus is"
     elif versions[0] != versions[1]:
-        yield f"corpus changed since: {versions[0]} -> {versions[1]}"
+        yield "corpus changed since: " + " -> ".join(_without_common(*versions))
     elif not (before.get("settled", True) and now.get("settled", True)):
         yield "the corpus had just been changed: not every search found the change yet"
     if before["readerHash"] != now["readerHash"]:
@@ -104,6 +104,12 @@ def _causes(before: Receipt, now: Receipt) -> Iterator[str]:
     for when, receipt in (("then", before), ("now", now)):
         if receipt.get("partial"):
             yield f"the answer is partial {when}: " + ("; ".join(map(str, receipt.get("notes", []))) or "see its notes")
+
+
+def _without_common(before: str, now: str) -> tuple[str, str]:
+    """Two versions without the name of the index, if it is the same one."""
+    (old, _, count), (new, _, count_now) = before.rpartition("."), now.rpartition(".")
+    return (count, count_now) if old == new else (before, now)
 
 
 def _own(receipt: Receipt) -> Sequence[Mapping[str, Any]]:

@@ -42,7 +42,9 @@ class RerankStage:
         asked.ranked_by = name
         order = sorted(range(len(head)), key=lambda at: -scores[at])
         levels = sorted((one.confidence for one in head), reverse=True)
-        found = [replace(head[at], rerank=scores[at], confidence=level) for at, level in zip(order, levels, strict=True)]
+        found = [
+            replace(head[at], rerank=scores[at], confidence=level) for at, level in zip(order, levels, strict=True)
+        ]
         return [*found, *tail]
 
     def _scores(self, text: str, head: Sequence[Judged]) -> tuple[float, ...]:

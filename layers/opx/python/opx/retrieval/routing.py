@@ -23,7 +23,9 @@ ENOUGH = 3
 WORTHLESS = 0.3
 """Confidence below which a result covers nothing, whatever the caller lets through."""
 
-_KEPT_ELSEWHERE = re.compile(r"CVE-\d{4}-\d{4,}|CWE-\d+|T\d{4}(?:\.\d{3})?|RFC[ -]?\d{1,5}|KB\d{6,7}|GHSA(?:-\w{4}){3}", re.IGNORECASE)
+_KEPT_ELSEWHERE = re.compile(
+    r"CVE-\d{4}-\d{4,}|CWE-\d+|T\d{4}(?:\.\d{3})?|RFC[ -]?\d{1,5}|KB\d{6,7}|GHSA(?:-\w{4}){3}", re.IGNORECASE
+)
 """Identifiers of vulnerabilities, weaknesses, techniques, standards and vendors' articles."""
 
 Search = Callable[[SearchFilter], list[Judged]]
@@ -89,20 +91,25 @@ class Router:
         """Why the tier is searched, or why not."""
         if where is None:
             return "nothing of it passes the question's filters", False
-        if tier is Tier.INTERNAL:
-            return "always first", True
-        if tier is Tier.INTERNET:
-            return "it was enabled", True
-        if where.categories:
-            return "its categories are asked for", True
-        if where.document_ids or not any(step.searched for step in routed.steps):
-            return "nothing before it was searched" if not where.document_ids else "a document is asked for", True
+        if tier is not Tier.SPECIALIZED:
+            return ("always first" if tier is Tier.INTERNAL else "it was enabled"), True
+        return self._wanted_anyway(routed, where) or self._covered_enough(routed)
+
+    def _wanted_anyway(self, routed: Routed, where: SearchFilter) -> tuple[str, bool] | None:
+        reasons = {
+            "its categories are asked for": bool(where.categories),
+            "a document is asked for": bool(where.document_ids),
+            "nothing before it was searched": not any(step.searched for step in routed.steps),
+        }
         if named := next(_names(self._asked.question.identifiers), ""):
-            return f"the question names {named}", True
+            reasons[f"the question names {named}"] = True
+        return next(((reason, True) for reason, holds in reasons.items() if holds), None)
+
+    def _covered_enough(self, routed: Routed) -> tuple[str, bool]:
         covered = self.covered(routed.judged)
-        if covered < self.enough:
-            return f"{covered} of our own documents have a good result, fewer than {self.enough}", True
-        return f"{covered} of our own documents have a good result", False
+        lacking = covered < self.enough
+        said = f"{covered} of our own documents have a good result"
+        return (f"{said}, fewer than {self.enough}" if lacking else said), lacking
 
     def _within(self, tier: Tier) -> SearchFilter | None:
         """The filter for one tier; None if nothing can pass it."""

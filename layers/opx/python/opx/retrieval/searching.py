@@ -13,7 +13,7 @@ from opx.retrieval.asking import Asked, within
 from opx.retrieval.confidence import confidences
 from opx.retrieval.hybrid import Accepts, Asking, FusedHits, HybridSearch
 from opx.retrieval.judging import Judged
-from opx.retrieval.local_ranker import rank_again
+from opx.retrieval.local_ranker import rank_again, without_values
 from opx.retrieval.query_language import Question
 
 log = logging.getLogger(__name__)
@@ -77,11 +77,21 @@ class TierSearch:
     def _judged(self, asked: Asked, question: Question, vector: Vector | None, where: SearchFilter) -> list[Judged]:
         found = self.found(asked, question, vector, where, asked.text)
         if asked.config.mode is SearchMode.THOROUGH and self._rules.rerank and not found.judged:
-            with asked.timed("rerank"):
-                return rank_again(self, asked, question, vector, where, found)
+            return self._looked_at_again(asked, question, vector, where, found)
         with asked.timed("judge"):
-            judged = zip(found.hits, confidences(found), strict=True)
+            judged = zip(found.hits, confidences(asked.text, found), strict=True)
             return [Judged(hit, confidence) for hit, confidence in judged]
+
+    def _looked_at_again(
+        self, asked: Asked, question: Question, vector: Vector | None, where: SearchFilter, found: FusedHits
+    ) -> list[Judged]:
+        """The hits of this search and of one without the question's values, by the local ranker."""
+        text = without_values(asked.text, found)
+        second = found
+        if text != asked.text:
+            second = self.found(asked, question, None if vector is None else self.embedded(asked, text), where, text)
+        with asked.timed("rerank"):
+            return rank_again(asked, text, found, second)
 
     def found(
         self, asked: Asked, question: Question, vector: Vector | None, where: SearchFilter, text: str

@@ -27,7 +27,9 @@ MAX_TRIED = 20
 _EVENTS = ("operations/incidents", "operations/changes", "operations/alerts")
 """Categories whose documents happen at a time."""
 
-_TIMEFRAME = re.compile(r"(?:the\s+)?(?:last|past)?\s*(\d{1,4})?\s*(minute|min|hour|hr|h|day|d|week|w|m)s?\b", re.IGNORECASE)
+_TIMEFRAME = re.compile(
+    r"(?:the\s+)?(?:last|past)?\s*(\d{1,4})?\s*(minute|min|hour|hr|h|day|d|week|w|m)s?\b", re.IGNORECASE
+)
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _PLAIN_STEP = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+|^#+\s+", re.MULTILINE)
 
@@ -65,7 +67,9 @@ class Situation:
         """The question with what the situation adds to it. The node is left out: its name says nothing of what is wrong,
         and what is written about it is found by `weight`."""
         said = query.casefold()
-        return " ".join([query, *(part for part in (self.symptom, self.service) if part and part.casefold() not in said)])
+        return " ".join(
+            [query, *(part for part in (self.symptom, self.service) if part and part.casefold() not in said)]
+        )
 
     def config(self, config: QueryConfig) -> QueryConfig:
         """More results than are wanted, as their order may change."""

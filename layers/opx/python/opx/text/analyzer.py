@@ -38,13 +38,10 @@ _RUN = re.compile(r"[^\W_]+(?:[._\-'’][^\W_]+|_+[^\W_]+)*")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _SEPARATORS = re.compile(r"[._\-'’]+")
 _CASE_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]+s?(?![a-z])|[A-Z]?[^\WA-Z_]+|[^\W_]+")
-CJK = re.compile(
-    "(["
+_CJK_LETTERS = (
     "\u1100-\u11ff\u3005-\u3007\u3041-\u30ff\u3105-\u312f\u3131-\u318e\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003fffd"
-    "]+)"
 )
-"""Runs of Chinese, Japanese and Korean, which have no blanks between words, or not where words are looked for."""
 _LONGEST_CACHED = 64
 
 
@@ -72,6 +69,13 @@ def split_identifiers(text: str) -> str:
     return _WORD.sub(lambda match: " ".join(_split_case(match.group())), text)
 
 
+@cache
+def cjk_runs() -> re.Pattern[str]:
+    """Finds runs of Chinese, Japanese and Korean, which have no blanks between words, or not where words are looked for.
+    Compiled when it is first needed: that takes a while."""
+    return re.compile(f"([{_CJK_LETTERS}]+)")
+
+
 def folded(word: str) -> str:
     """`word` without the accents of Latin letters: `cámara` -> `camara`."""
     return word if word.isascii() else "".join(map(_folded_letter, word))
@@ -82,10 +86,10 @@ def _words_of(run: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ..
 
     Nothing is named twice, but pairs of characters, which come from a text without blanks.
     """
-    if run.isascii() or not CJK.search(run):
+    if run.isascii() or not cjk_runs().search(run):
         return tuple(dict.fromkeys(_terms(_units(run, languages), languages)))
     words: list[tuple[str, ...]] = []
-    for at, piece in enumerate(CJK.split(run)):
+    for at, piece in enumerate(cjk_runs().split(run)):
         if at % 2:
             words.extend((pair,) for pair in _pairs(piece))
         elif piece.strip("._-'’"):

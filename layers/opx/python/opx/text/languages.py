@@ -66,18 +66,18 @@ _AROUND_WORDS = "*_`#|<>()[]{}.,;:!?\"'«»“”„‚‘’¿¡…–—-/\\=+
 _NO_WORD = re.compile("[\\d@\\\\/_=<>{}|#*$%+~]|[^\\W\\d_][.:][^\\W\\d_]|[a-z\u00df-\u00ff][A-Z]")
 _LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f]+")
 
-_KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff]")
-_HAN = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
 _SCRIPTS = {
-    "ko": re.compile("[\u1100-\u11ff\u3131-\u318e\uac00-\ud7fb]"),
-    "ru": re.compile("[\u0400-\u04ff]"),
-    "el": re.compile("[\u0370-\u03ff\u1f00-\u1fff]"),
-    "ar": re.compile("[\u0600-\u06ff\u0750-\u077f]"),
-    "he": re.compile("[\u0590-\u05ff]"),
-    "th": re.compile("[\u0e00-\u0e7f]"),
-    "hi": re.compile("[\u0900-\u097f]"),
+    "ja": "\u3041-\u30ff\u31f0-\u31ff",
+    "zh": "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd",
+    "ko": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7fb",
+    "ru": "\u0400-\u04ff",
+    "el": "\u0370-\u03ff\u1f00-\u1fff",
+    "ar": "\u0600-\u06ff\u0750-\u077f",
+    "he": "\u0590-\u05ff",
+    "th": "\u0e00-\u0e7f",
+    "hi": "\u0900-\u097f",
 }
-_UKRAINIAN = re.compile("[іїєґІЇЄҐ]")
+_UKRAINIAN = frozenset("іїєґІЇЄҐ")
 _LETTERS_A_WORD = {"ja": 2.0, "zh": 2.0, "ko": 3.0}
 _LETTERS_A_WORD_ELSEWHERE = 5.0
 
@@ -119,7 +119,7 @@ def document_languages(language: str) -> tuple[str, ...]:
     return (own, "en") if own in STEMMERS and own != "en" else ENGLISH
 
 
-_ASKED_IN = frozenset((*STEMMERS, "ja", "zh", *_SCRIPTS, "uk"))
+_ASKED_IN = frozenset((*STEMMERS, *_SCRIPTS, "uk"))
 
 
 def _evidence_of(text: str) -> tuple[Mapping[str, float], float]:
@@ -138,9 +138,13 @@ def _evidence_of(text: str) -> tuple[Mapping[str, float], float]:
 
 def _latin_words(prose: str) -> Iterator[str]:
     """Words without case; no addresses, paths, options, versions, acronyms or names such as `KubePod`."""
-    for token in (prose.lower() if prose.isupper() else prose).split():
+    tokens = prose.split()
+    shouted = len(tokens) > 1 and prose.isupper()
+    for token in tokens:
         bare = token.strip(_AROUND_WORDS)
-        if 0 < len(bare) <= _LONGEST_WORD and not _NO_WORD.search(bare) and (len(bare) == 1 or not bare.isupper()):
+        if not 0 < len(bare) <= _LONGEST_WORD or token.startswith("-") or _NO_WORD.search(bare):
+            continue
+        if shouted or len(bare) == 1 or not bare.isupper():
             yield from (word.casefold() for word in _LATIN_WORD.findall(bare))
 
 
@@ -183,13 +187,18 @@ def _patterns() -> Iterable[tuple[str, re.Pattern[str]]]:
     return tuple((language, re.compile(pattern)) for language, pattern in _ENDINGS.items())
 
 
+@cache
+def _letters_of_scripts() -> Mapping[str, re.Pattern[str]]:
+    return {language: re.compile(f"[{letters}]") for language, letters in _SCRIPTS.items()}
+
+
 def _script(prose: str) -> tuple[str, float]:
     """The language of the most frequent script but Latin, and for how many words its letters count; "", 0 for none."""
     if prose.isascii():
         return "", 0.0
-    kana, han = len(_KANA.findall(prose)), len(_HAN.findall(prose))
-    counts = {"ja" if 10 * kana > han else "zh": kana + han}
-    counts |= {language: len(letters.findall(prose)) for language, letters in _SCRIPTS.items()}
+    counts = {language: len(letters.findall(prose)) for language, letters in _letters_of_scripts().items()}
+    together = counts["ja"] + counts["zh"]
+    counts |= {"ja": together, "zh": 0} if 10 * counts["ja"] > counts["zh"] else {"ja": 0, "zh": together}
     best = max(counts, key=lambda language: counts[language])
     count = counts[best] / _LETTERS_A_WORD.get(best, _LETTERS_A_WORD_ELSEWHERE)
-    return ("uk" if best == "ru" and _UKRAINIAN.search(prose) else best), count
+    return ("uk" if best == "ru" and not _UKRAINIAN.isdisjoint(prose) else best), count

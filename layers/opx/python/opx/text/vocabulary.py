@@ -62,18 +62,19 @@ ELISIONS: dict[str, frozenset[str]] = {
 KNOWN_BY: dict[str, frozenset[str]] = {
     "en": frozenset(
         """i we you he she my our your his her who what why when where which how does did doing done should would could
-        must may might am being having had after before during while than more most some any all only also out up down
-        over under again about because until each other same too very just get gets getting got use using used need
-        needs fix fixing failed failing fails failure error errors full disk disks node nodes pod pods slow server
-        servers service services down up high low alert alerts restart restarted restarting memory usage cannot won
-        unable not found timeout timed connection connections refused database backup backups expired certificate
-        queue host hosts network running run runs stuck missing crash crashing crashes deploy deployment cluster job
-        jobs user users log logs new old set one two first last now out rate request requests response time latency
-        file files storage access denied write read check start started stop stopped still keeps keep wrong broken
-        dead die dies dying kill killed login upgrade update updates rollback release build test at due least machine
-        machines requires required apt replica replicas delay delayed lag backend backends unhealthy reboot reboots many much there here
-        data code install installing restore message messages core path base open shell command commands source sync
-        public export update delete change line list page change switch call copy code environment configure create""".split()
+        must may might am being having had after before during while than more most some any all only also out
+        up down over under again about because until each other same too very just get gets getting got use
+        using used need needs fix fixing failed failing fails failure error errors full disk disks node nodes
+        pod pods slow server servers service services high low alert alerts restart restarted restarting memory
+        usage cannot won unable not found timeout timed connection connections refused database backup backups
+        expired certificate queue host hosts network running run runs stuck missing crash crashing crashes
+        deploy deployment cluster job jobs user users log logs new old set one two first last now rate request
+        requests response time latency file files storage access denied write read check start started stop
+        stopped still keeps keep wrong broken dead die dies dying kill killed login upgrade update updates
+        rollback release build test at due least machine machines requires required apt replica replicas delay
+        delayed lag backend backends unhealthy reboot reboots many much there here data code install installing
+        restore message messages core path base open shell command commands source sync public export delete
+        change line list page switch call copy environment configure create""".split()
     ),
     "de": frozenset(
         """abbruch abgelaufen abgelaufene ablauf absturz abgestürzt alarm alarme anfrage anfragen anmeldung anmelden

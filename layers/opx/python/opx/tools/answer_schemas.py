@@ -33,6 +33,7 @@ _STATE: Json = {
     "notes": {**TEXTS, "description": "What the answer lacks, and why."},
 }
 _DOCUMENT_IDS: Json = {**TEXTS, "description": "The documents that the results are from, the best first."}
+_RECEIPT_ID: Json = {**TEXT, "description": "The record of this answer in the audit log, empty if there is none."}
 _PASSAGE: Json = {
     "content": TEXT,
     "source": {"type": "string", "description": "Where a person would open it."},
@@ -44,6 +45,7 @@ SEARCH_ANSWER = all_required(
     {
         "answer": {"type": "string", "description": "The results with their sources, or that there is none."},
         "documentIds": _DOCUMENT_IDS,
+        "receiptId": _RECEIPT_ID,
         **_STATE,
     }
 )
@@ -60,6 +62,7 @@ DOCS_ANSWER = all_required(
             "What was found, the best first.",
         ),
         "documentIds": _DOCUMENT_IDS,
+        "receiptId": _RECEIPT_ID,
         **_STATE,
     }
 )

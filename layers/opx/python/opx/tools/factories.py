@@ -5,12 +5,13 @@ Strands, LangChain and others take such an object as it is, or with a line that 
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.scopes import Identity
 from opx.tools.answer_schemas import Json
-from opx.tools.declarations import Tool
+from opx.tools.declarations import Parameter, Tool
 from opx.tools.failures import Failure, attempt
 from opx.tools.knowledge_group import RESEARCH_TOPIC, SEARCH_DOCS
 from opx.tools.knowledge_tools import Knowledge, KnowledgeTools
@@ -36,6 +37,11 @@ class CallableTool:
         return self.tool.name
 
     @property
+    def __signature__(self) -> inspect.Signature:
+        """For frameworks that look at a function's parameters in place of a schema."""
+        return inspect.Signature([_parameter(each) for each in self.tool.parameters], return_annotation=str)
+
+    @property
     def description(self) -> str:
         return self.tool.description
 
@@ -58,6 +64,12 @@ class CallableTool:
 
     def _reply(self, arguments: dict[str, Any]) -> Reply:
         return self.toolbox.call(self.tool, list(arguments.items()))
+
+
+def _parameter(declared: Parameter) -> inspect.Parameter:
+    default = inspect.Parameter.empty if declared.required else declared.default
+    kind = {"integer": int, "number": float}.get(declared.type, str)
+    return inspect.Parameter(declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def create_search_docs_tool(services: Knowledge, identity: Identity | None = None) -> CallableTool:

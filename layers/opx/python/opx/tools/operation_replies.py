@@ -27,6 +27,8 @@ WRITTEN_BY_PROGRAMS = (
     "follow."
 )
 NOTHING_FITS = "No line fits."
+_WITHIN = "    "
+"""Before the other lines of a log line that has several, such as a stack trace."""
 
 
 def _head(partial: bool, notes: Sequence[str]) -> Iterator[str]:
@@ -87,7 +89,8 @@ class LogsReply:
 
 def _row_text(show: str, row: Mapping[str, str]) -> str:
     if show == LINES:
-        return f"{row.get('time', '')} {row.get('message', '').strip()}"
+        text = row.get("message", "").strip().replace("\n", f"\n{_WITHIN}")
+        return f"{row.get('time', '')} {text}"
     return f"{row.get('lines', '')}\t{next((value for name, value in row.items() if name != 'lines'), '')}"
 
 
@@ -103,7 +106,9 @@ class MetricsReply:
     def _found(self) -> Iterator[str]:
         answer, asked = self.answer, self.answer.question
         between = f"from {iso_time(answer.start)} to {iso_time(answer.end)}"
-        if answer.related:
+        if not (answer.related or answer.unrelated):
+            yield f"Nothing could be compared with {asked.metric} of {asked.node} {between}."
+        elif answer.related:
             yield f"Metrics that moved with {asked.metric} of {asked.node} {between}, the strongest first:"
             yield "\n".join(_related_text(one) for one in answer.related)
             yield "That they moved together doesn't tell which is the cause."

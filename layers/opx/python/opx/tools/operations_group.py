@@ -122,7 +122,10 @@ GET_BASELINE = Tool(
             maximum=10,
         ),
         Parameter(
-            name="value", type="number", about="A value to compare with what is normal; may be left out.", optional=True
+            name="value",
+            type="number",
+            about="A value measured just now, to be judged by what is normal at this hour; may be left out.",
+            optional=True,
         ),
     ),
     opt_in=True,

@@ -95,10 +95,11 @@ class OperationsTools:
     def get_baseline(
         self, node: str, metric: str, time_window: str = "7d", value: float | None = None
     ) -> BaselineReply:
-        """What is normal for a metric, and whether a value is."""
+        """What is normal for a metric, and whether a value of now is, at this hour (UTC) if enough is known of it."""
         reader = self._operations.projects.reader(self._identity)
         stats = self._operations.baselines.get(reader, node, metric, time_window)
-        return BaselineReply(stats, None if value is None else stats.judge(value))
+        hour = int(self._operations.clock()) % 86_400 // 3600
+        return BaselineReply(stats, None if value is None else stats.judge(value, hour))
 
     @property
     def _stores(self) -> TelemetryStores:

@@ -66,6 +66,7 @@ class SearchReply:
         return {
             "answer": self.text(),
             "documentIds": list(dict.fromkeys(result.document_id for result in self.answer.results)),
+            "receiptId": self.answer.receipt_id,
             "partial": self.answer.partial,
             "untrusted": self._is_untrusted(),
             "notes": self._notes(),

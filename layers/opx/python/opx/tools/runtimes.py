@@ -50,11 +50,11 @@ class Toolbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a function serves: one group, the tools for whoever asks (None: nobody in particular), and who may use
-    which of them. Both are asked for at a call, so that the function starts with the first."""
+    """What a function serves: one group, the tools for whoever asks (None: nobody in particular) through an agent, and
+    who may use which of them. Both are asked for at a call, so that the function starts with the first."""
 
     group: ToolGroup
-    tools: Callable[[Identity | None], Toolbox]
+    tools: Callable[[Identity | None, str], Toolbox]
     grants: Callable[[], ToolGrants]
 
 
@@ -88,7 +88,7 @@ def respond(event: Any, context: Any, serving: Serving, report: Report) -> Respo
     def answered() -> Response:
         call = runtime.call()
         tool = serving.group.tool_named(call.tool, serving.grants().allowed(call.agent))
-        return runtime.answer(serving.tools(call.identity).call(tool, call.arguments))
+        return runtime.answer(serving.tools(call.identity, call.agent).call(tool, call.arguments))
 
     def failed(failure: Failure, message: str) -> Response:
         report(failure.metric)

@@ -8,6 +8,7 @@ models"). That isn't the first choice: Bedrock compiles a grammar for every new 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +46,16 @@ BUSY_CODES = frozenset(
     }
 )
 _REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
+log = logging.getLogger(__name__)
+
 _ENOUGH = ("end_turn", "stop_sequence", "tool_use")
 
 
 class BedrockChatService:
-    """Asks a model, named by its id or that of an inference profile. The client should not retry by itself."""
+    """Asks a model, named by its id or that of an inference profile. The client should not retry by itself.
+
+    Errors are for whoever asked a question: they tell the code, and the log tells the rest, such as roles.
+    """
 
     def __init__(self, client: Callable[[], BedrockRuntimeClient], model: str) -> None:
         self._client = client
@@ -64,10 +70,10 @@ class BedrockChatService:
             answer: Mapping[str, Any] = self._client().converse(**self._request(prompt, without))
         except ClientError as exc:
             raise self._failure(exc, without) from exc
-        except CONNECTION_ERRORS as exc:
-            raise BusyModelError(f"{self.name} can't be reached: {exc}") from exc
         except BotoCoreError as exc:
-            raise ModelError(f"{self.name} could not be called: {exc}") from exc
+            log.warning("%s can't be asked: %s", self.name, exc)
+            kind = BusyModelError if isinstance(exc, CONNECTION_ERRORS) else ModelError
+            raise kind(f"{self.name} can't be reached") from exc
         return self._said(answer)
 
     def _request(self, prompt: Prompt, without: frozenset[str]) -> dict[str, Any]:
@@ -89,7 +95,8 @@ class BedrockChatService:
 
     def _failure(self, error: ClientError, without: frozenset[str]) -> ModelError:
         code = error_code(error)
-        message = f"{self.name} can't be asked: {told(error)}"
+        message = f"{self.name} can't be asked: {code}"
+        log.warning("%s can't be asked: %s", self.name, told(error))
         if code in BUSY_CODES:
             return BusyModelError(message)
         if code in _REFUSING_CALLER:

@@ -1,7 +1,7 @@
 """Embedding models on Bedrock: what each takes, in which form, and where the vectors are in its answer.
 
-Request and answer bodies: Amazon Bedrock user guide, "Amazon Titan Embeddings G1 - Text" (with V2) and "Cohere Embed
-v4". All numbers here are limits from there, unless noted.
+Request and answer bodies: Amazon Bedrock user guide, "Amazon Titan Embeddings G1 - Text" (with V2), "Cohere Embed v3" and
+"Cohere Embed v4". All numbers here are limits from there, unless noted.
 """
 
 from __future__ import annotations
@@ -61,12 +61,18 @@ def _cohere_request(texts: Sequence[str], purpose: str, dimension: int) -> Body:
     }
 
 
+def _cohere_v3_request(texts: Sequence[str], purpose: str, _dimension: int) -> Body:
+    return {"texts": list(texts), "input_type": purpose, "embedding_types": ["float"], "truncate": "END"}
+
+
 def _cohere_vectors(answer: Mapping[str, Any]) -> Sequence[Sequence[float]]:
     vectors: Sequence[Sequence[float]] = answer["embeddings"]["float"]
     return vectors
 
 
 _TITAN_CHARACTERS = 50_000
+_COHERE_V3_CHARACTERS = 2048
+_COHERE_TEXTS = 96
 _COHERE_CHARACTERS = 400_000
 """About 100,000 tokens, where the model reads 128,000 and cuts what is longer."""
 
@@ -94,10 +100,19 @@ MODELS: dict[str, EmbeddingModel] = {
         EmbeddingModel(
             "cohere.embed-v4:0",
             dimensions=(1536, 1024, 512, 256),
-            texts_a_call=96,
+            texts_a_call=_COHERE_TEXTS,
             max_characters=_COHERE_CHARACTERS,
             max_call_characters=_COHERE_CHARACTERS,
             request=_cohere_request,
+            vectors=_cohere_vectors,
+        ),
+        EmbeddingModel(
+            "cohere.embed-multilingual-v3",
+            dimensions=(1024,),
+            texts_a_call=_COHERE_TEXTS,
+            max_characters=_COHERE_V3_CHARACTERS,
+            max_call_characters=_COHERE_V3_CHARACTERS * _COHERE_TEXTS,
+            request=_cohere_v3_request,
             vectors=_cohere_vectors,
         ),
     )

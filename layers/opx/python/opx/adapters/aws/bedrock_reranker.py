@@ -6,12 +6,13 @@ texts a call, each of 1 to 32,000 characters. A call with up to 100 texts is pai
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, error_code, told
+from opx.adapters.aws.vendor_errors import error_code, told
 from opx.errors import ModelError
 from opx.models.candidates import MAX_QUESTION_CHARACTERS, check_number, ranking, readable
 from opx.models.deadlines import within
@@ -19,6 +20,7 @@ from opx.ports.models import Candidate, Ranking
 
 _REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
 _MOST_PAGES = 10
+log = logging.getLogger(__name__)
 
 
 class BedrockReranker:
@@ -49,10 +51,9 @@ class BedrockReranker:
         for _ in range(_MOST_PAGES):
             try:
                 answer: Mapping[str, Any] = client.rerank(**request)
-            except (ClientError, *CONNECTION_ERRORS) as exc:
-                raise ModelError(f"{self.name} could not rank {len(texts)} texts: {_told(exc)}") from exc
-            except BotoCoreError as exc:
-                raise ModelError(f"{self.name} could not be called: {exc}") from exc
+            except (ClientError, BotoCoreError) as exc:
+                log.warning("%s could not rank %d texts: %s", self.name, len(texts), told(exc))
+                raise ModelError(f"{self.name} can't be asked: {_reason(exc)}") from exc
             results.extend(answer.get("results", ()))
             if not answer.get("nextToken"):
                 return results
@@ -90,7 +91,10 @@ def _request(question: str, texts: Sequence[str], model_arn: str) -> dict[str, A
     }
 
 
-def _told(error: Exception) -> str:
-    if isinstance(error, ClientError) and error_code(error) in _REFUSING_CALLER:
-        return f"{told(error)}; check that the model is there in this region and that the role may call it"
-    return told(error)
+def _reason(error: Exception) -> str:
+    """For whoever asked a question: the log has the rest."""
+    if not isinstance(error, ClientError):
+        return "it can't be reached"
+    code = error_code(error)
+    check = "; check that the model is there in this region and that the role may call it"
+    return code + check if code in _REFUSING_CALLER else code

@@ -44,8 +44,11 @@ _GATHER_BELOW = 0.1
 _FILTER_AFTERWARDS_ABOVE = 0.1
 """Share of entries that pass a filter above which the words are searched without it first, and asked for more hits."""
 
-_LISTED_ENTRIES = 3_000
-"""Entries with the terms of a filter up to which all are listed for the vectors' sake: a microsecond each."""
+_LISTED_ENTRIES = 10_000
+"""Entries with the terms of a filter up to which all are listed for the vectors' sake: two microseconds each."""
+
+_SPARE_SHARE = 1.3
+"""How many more near entries are looked at than would do if those with the terms were spread evenly."""
 
 Scored = tuple[Place, float]
 Floats = npt.NDArray[np.float32]
@@ -222,13 +225,14 @@ def _vector_leg(view: _View, request: SearchRequest, allowed: Mask) -> list[Scor
         return []
     where, wanted = request.filter, request.depth + _SPARE_HITS
     query = np.asarray(request.vector, dtype=np.float32)
-    if where.has_terms and view.lexical.count(where) > _LISTED_ENTRIES:
-        return _nearest_with_terms(view, _nearest(view, view.segments.slots_of(allowed), query), where, wanted)
-    if where.has_terms:
-        slots = view.segments.slots_at(view.lexical.places(where), allowed)
-    else:
-        slots = view.segments.slots_of(allowed)
-    return _nearest(view, slots, query)(wanted)
+    if not where.has_terms:
+        return _nearest(view, view.segments.slots_of(allowed), query)(wanted)
+    having = view.lexical.count(where)
+    if having <= _LISTED_ENTRIES:
+        return _nearest(view, view.segments.slots_at(view.lexical.places(where), allowed), query)(wanted)
+    slots = view.segments.slots_of(allowed)
+    first = wanted + int(_SPARE_SHARE * wanted * len(slots) / max(having, 1))
+    return _nearest_with_terms(view, _nearest(view, slots, query), where, wanted, first)
 
 
 def _nearest(view: _View, slots: Slots, query: Floats) -> Callable[[int], list[Scored]]:
@@ -243,17 +247,18 @@ def _nearest(view: _View, slots: Slots, query: Floats) -> Callable[[int], list[S
 
 
 def _nearest_with_terms(
-    view: _View, nearest: Callable[[int], list[Scored]], where: SearchFilter, wanted: int
+    view: _View, nearest: Callable[[int], list[Scored]], where: SearchFilter, wanted: int, first: int
 ) -> list[Scored]:
     """The nearest of those entries that have the terms of the filter.
 
-    There are so many that listing them would take longer than looking at those that are near, more and more of them.
+    There are so many that listing them would take longer than looking at the `first` that are near, or twice and more as
+    many.
     """
-    for doublings in count(start=2):
-        near = nearest(wanted << doublings)
+    for doublings in count():
+        near = nearest(first << doublings)
         having = set(view.lexical.places(where, {segment for (segment, _), _ in near}))
         kept = [hit for hit in near if hit[0] in having]
-        if len(kept) >= wanted or len(near) < wanted << doublings:
+        if len(kept) >= wanted or len(near) < first << doublings:
             return kept[:wanted]
     return []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.baselines import BASELINES_CATEGORY
@@ -69,10 +68,9 @@ class EmbeddedServices(Services):
 
     @cached_property
     def embedder(self) -> Embedder:  # type: ignore[override]
-        from opx.adapters.embedded.embedder import MiniLmEmbedder, default_model
+        from opx.adapters.embedded.embedders import chosen_embedder
 
-        folder = Path(self.settings.model_path) if self.settings.model_path else default_model()
-        return MiniLmEmbedder(folder, threads=self.settings.embedding_threads)
+        return chosen_embedder(self.settings)
 
     def chat_model(self, model: str) -> ChatModel:
         from opx.adapters.chat_models import chat_at_url

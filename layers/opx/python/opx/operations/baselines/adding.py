@@ -9,7 +9,7 @@ from typing import Any
 
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.operations.baselines.items import DayPart, Series, day_start_of, empty_part, part_from
-from opx.operations.baselines.readings import Reading, check_age, reading_of
+from opx.operations.baselines.readings import Reading, checked_reading, reading_of
 from opx.operations.baselines.series import SeriesRegistry
 from opx.ports import Item, Table
 
@@ -71,8 +71,7 @@ class Batch:
 
 def _checked(given: object, now: float) -> Reading:
     if isinstance(given, Reading):
-        check_age(given.at, now)
-        return given
+        return checked_reading(given, now)
     if isinstance(given, Mapping):
         return reading_of(given, now)
     raise InvalidInputError("a value is an object with node, metric and value")
@@ -101,7 +100,7 @@ class Adder:
     def write(self, part: DayPart, day_start: int, readings: Sequence[Reading]) -> int:
         """Add what wasn't added before; how many that is. Raises `StoreUnavailableError`."""
         for attempt in range(ATTEMPTS):
-            new = [one for one in readings if not (one.mark and part.has(one.mark))]
+            new = part.lacking(readings)
             if not new:
                 return 0
             try:

@@ -53,9 +53,10 @@ class DayPart:
     def key(self) -> dict[str, Any]:
         return {"seriesKey": self.series.key, "day": f"{self.day}#{self.part}" if self.part else self.day}
 
-    def has(self, mark: str) -> bool:
-        wanted = mark_of(mark)
-        return any(self.marks[at : at + _MARK_BYTES] == wanted for at in range(0, len(self.marks), _MARK_BYTES))
+    def lacking(self, readings: Iterable[Reading]) -> list[Reading]:
+        """The readings without those whose marks are remembered."""
+        known = {self.marks[at : at + _MARK_BYTES] for at in range(0, len(self.marks), _MARK_BYTES)}
+        return [one for one in readings if not (one.mark and mark_of(one.mark) in known)]
 
     def adding(self, readings: Iterable[Reading]) -> DayPart:
         """The part with these readings, which are of its series and its day, added. A summary is read and written only

@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,6 +72,12 @@ def reading_of(given: Mapping[str, Any], now: float) -> Reading:
     )
     check_age(found.at, now)
     return found
+
+
+def checked_reading(given: Reading, now: float) -> Reading:
+    """A reading as it is kept. Raises `InvalidInputError` for one that `reading_of` would not make."""
+    fields = {"node": given.node, "metric": given.metric, "value": given.value, "at": given.at}
+    return replace(reading_of({**fields, "unit": given.unit}, now), mark=given.mark)
 
 
 def record_of(given: Mapping[str, Any]) -> BaselineRecord:
@@ -169,7 +175,7 @@ def _text(given: object, field: str, most: int) -> str:
     text = normalise(given).strip()
     if len(text) > most:
         raise InvalidInputError(f"{field} may have at most {most} characters, not {len(text):,}")
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+    if not text.isprintable() and any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
         raise InvalidInputError(f"{field} has control characters or half a character: {_quoted(text)}")
     return text
 

@@ -63,6 +63,7 @@ class RollUp:
         failed = tuple(dict.fromkeys(name for one in done for name in one.failed))
         total = RolledUp(sum(d.values for d in done), sum(d.nodes for d in done), sum(d.refused for d in done), failed)
         self._report(Metric.BASELINE_VALUES, float(total.values))
+        self._report(Metric.BASELINE_REFUSED, float(total.refused))
         if failed:
             raise StoreUnavailableError(f"these could not be rolled up, all others were: {', '.join(failed)}")
         return total

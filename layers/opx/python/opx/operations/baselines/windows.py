@@ -12,7 +12,7 @@ HOUR, DAY = 3600, 86_400
 KEPT_DAYS = 90
 """As `operations/baselines` has it in knowledge.yaml."""
 
-_FORM = re.compile(r"([1-9]\d{0,3})([hdw])\Z")
+_FORM = re.compile(r"([1-9][0-9]{0,3})([hdw])\Z")
 _SECONDS = {"h": HOUR, "d": DAY, "w": 7 * DAY}
 
 

@@ -40,7 +40,7 @@ class Wording:
 def wording_of(text: str, vector: Sequence[float] | None = None, model: str = "") -> Wording:
     """The wording of a question; its text as it is."""
     key = stable_hash("terms", sorted(_terms(text)))
-    return Wording(text, key, _signs(vector) if vector else b"", model if vector else "")
+    return Wording(text, key) if vector is None else Wording(text, key, _signs(vector), model)
 
 
 def likeness(one: Wording, other: Wording) -> float:

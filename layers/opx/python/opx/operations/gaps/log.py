@@ -40,19 +40,24 @@ class GapLog:
 
         Of writers at the same time none is lost. Raises `StoreUnavailableError`.
         """
-        gaps = list(self.gaps(asked.scope_key))
-        wording = asked.examples[0]
-        found = _most_alike(gaps, wording, asked.named)
-        if found is None:
-            self._make_room(gaps)
-            self._note_scope(asked.scope_key)
-            try:
-                self._table.put(self._item(asked), condition=Absent())
-            except ConditionFailedError:  # somebody else has just asked the same
-                found = asked
-            else:
+        found = asked.gap_id
+        if self._table.get({"scopeKey": asked.scope_key, "gapId": found}) is None:  # else no other needs to be read
+            gaps = list(self.gaps(asked.scope_key))
+            alike = _most_alike(gaps, asked.examples[0], asked.named)
+            if alike is None and self._is_first(asked, gaps):
                 return asked
-        return self._change(found.scope_key, found.gap_id, lambda gap: gap.asked_again(asked) if gap else asked)
+            found = alike.gap_id if alike else found
+        return self._change(asked.scope_key, found, lambda gap: gap.asked_again(asked) if gap else asked)
+
+    def _is_first(self, asked: Gap, gaps: list[Gap]) -> bool:
+        """Keep a gap of its own; False if somebody else has just asked the same."""
+        self._make_room(gaps)
+        self._note_scope(asked.scope_key)
+        try:
+            self._table.put(self._item(asked), condition=Absent())
+        except ConditionFailedError:
+            return False
+        return True
 
     def gaps(self, scope_key: str) -> Iterator[Gap]:
         """All of a scope, by id."""

@@ -88,7 +88,7 @@ class LogSearch:
             query.start,
             query.end,
             tuple(row for row, _ in shown),
-            progress.matched,
+            max(progress.matched, len(shown)),
             progress.scanned_bytes,
             sum(masked for _, masked in shown),
             bool(problem),

@@ -11,6 +11,8 @@ from opx.domain.research import Finding
 from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.near_duplicates import Comparable
 from opx.retrieval.research.planning import Gap, SubQuery, one_line
+from opx.retrieval.research.topics import subject, telling_words
+from opx.text.fields import query_terms
 
 MAX_CHARACTERS = 40_000
 """Of the contents of all findings together."""
@@ -38,19 +40,22 @@ class _Passage:
 
 
 class Findings:
-    """Collects the answers of searches, all of which have good results only."""
+    """Collects the results of searches that reach `min_confidence`."""
 
-    def __init__(self) -> None:
+    def __init__(self, min_confidence: float) -> None:
+        self._bar = min_confidence
         self._passages: dict[str, _Passage] = {}
         self._near: dict[str, dict[str, RetrievalResult]] = {}
 
     def add(self, query: SubQuery, answer: Answer) -> int:
         """Take in an answer; how many of its results no answer before had."""
         before = len(self._passages)
-        for result in answer.results:
+        judged = [_judged(result, query.judged_by) for result in answer.results]
+        good = [result for result in judged if result.confidence >= self._bar]
+        for result in good:
             self._take(query, result)
-        near = answer.best_rejected
-        if near is not None and not answer.results:
+        near = answer.best_rejected or next(iter(judged), None)
+        if near is not None and not good:
             known = self._near.setdefault(query.part, {})
             known[_id(near)] = _better(known.get(_id(near), near), near)
         return len(self._passages) - before
@@ -59,6 +64,11 @@ class Findings:
         """The parts that no search of their own found anything for."""
         covered = {part for passage in self._passages.values() for part in passage.parts}
         return tuple(Gap(part, self._nearest(part)) for part in parts if part not in covered)
+
+    def nearest(self, parts: Sequence[str]) -> list[RetrievalResult]:
+        """For each part without a good finding what came nearest, each once, the best first."""
+        near = {_id(gap.near[0]): gap.near[0] for gap in self.gaps(parts) if gap.near}
+        return sorted(near.values(), key=lambda result: -result.score)
 
     def best(self, parts: Sequence[str], most: int, per_document: int) -> tuple[list[Finding], int]:
         """Up to `most` findings, and how many had to be left out for their length.
@@ -103,6 +113,21 @@ class Findings:
             else:
                 group.append(passage)
         return [_as_one(members) for _, members in groups]
+
+
+def _judged(result: RetrievalResult, by: str) -> RetrievalResult:
+    """A result whose confidence is no longer that it answers the search, but that it answers what `by` says: as much of it
+    as the result has of those words. A search for a document's own title finds that document for certain, whatever the
+    topic is."""
+    words = telling_words(subject(by) or by)
+    if not words:
+        return result
+    there = set(query_terms(f"{result.title} {result.section} {result.content}"))
+    share = sum(not there.isdisjoint(query_terms(word)) for word in words) / len(words)
+    parts = result.parts
+    if parts is not None:
+        parts = replace(parts, confidence=share * parts.confidence, final=share * parts.final)
+    return replace(result, score=share * result.score, parts=parts)
 
 
 def _id(result: RetrievalResult) -> str:

@@ -11,7 +11,6 @@ from opx.domain.research import Finding
 from opx.errors import ModelError
 from opx.ports.models import ChatModel, ChatRequest
 from opx.retrieval.research.planning import (
-    MAX_SUB_QUERIES,
     MAX_SUB_QUERY_CHARACTERS,
     Gap,
     Plan,
@@ -24,7 +23,7 @@ MAX_TOPIC_CHARACTERS = 4000
 MAX_FINDINGS = 12
 MAX_EXCERPT_CHARACTERS = 300
 _MAX_NAME = 80
-_MAX_REPLIES_READ = 100
+_MAX_REPLIES_READ = 1000
 
 _TASK = (
     "You plan searches in a knowledge base of runbooks, postmortems, architecture notes and vendor documentation. The "
@@ -44,27 +43,17 @@ _AGAIN = _TASK + (
 )
 _QUERY: Mapping[str, Any] = {
     "type": "object",
-    "properties": {
-        "query": {"type": "string", "maxLength": MAX_SUB_QUERY_CHARACTERS},
-        "part": {"type": "string", "maxLength": _MAX_NAME},
-        "why": {"type": "string", "maxLength": _MAX_NAME},
-    },
+    "properties": {name: {"type": "string"} for name in ("query", "part", "why")},
     "required": ["query", "part", "why"],
     "additionalProperties": False,
 }
-
-
-def _schema(least: int) -> Mapping[str, Any]:
-    queries = {"type": "array", "items": _QUERY, "minItems": least, "maxItems": MAX_SUB_QUERIES}
-    return {
-        "type": "object",
-        "properties": {"queries": queries},
-        "required": ["queries"],
-        "additionalProperties": False,
-    }
-
-
-FIRST_SCHEMA, AGAIN_SCHEMA = _schema(2), _schema(0)
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"queries": {"type": "array", "items": _QUERY}},
+    "required": ["queries"],
+    "additionalProperties": False,
+}
+"""Without bounds: what is too long or too much is cut, where a bound would make nonsense of the whole answer."""
 
 
 class ChatPlanner:
@@ -79,7 +68,7 @@ class ChatPlanner:
         return f"chat:{self._model.name}"
 
     def first(self, topic: str, *, seconds: float) -> Plan:
-        given = self._ask(_FIRST, {"topic": topic[:MAX_TOPIC_CHARACTERS]}, FIRST_SCHEMA, seconds)
+        given = self._ask(_FIRST, {"topic": topic[:MAX_TOPIC_CHARACTERS]}, seconds)
         planned = [query for query in given if query.text]
         if not planned:
             raise ModelError(f"{self._model.name} gave no query")
@@ -93,14 +82,14 @@ class ChatPlanner:
             "asked": [one_line(query) for query in so_far.asked],
             "findings": [_finding(finding) for finding in so_far.findings[:MAX_FINDINGS]],
         }
-        given = self._ask(_AGAIN, data, AGAIN_SCHEMA, seconds)
+        given = self._ask(_AGAIN, data, seconds)
         parts = {gap.part for gap in so_far.gaps}
         only = so_far.gaps[0].part if len(so_far.gaps) == 1 else ""
         return Plan(tuple(_of_gap(query, parts, only) for query in given if query.text))
 
-    def _ask(self, task: str, data: Mapping[str, Any], schema: Mapping[str, Any], seconds: float) -> list[SubQuery]:
+    def _ask(self, task: str, data: Mapping[str, Any], seconds: float) -> list[SubQuery]:
         text = json.dumps(data, ensure_ascii=False)
-        reply = self._model.ask(ChatRequest(task, text, schema, max_tokens=800, seconds=seconds))
+        reply = self._model.ask(ChatRequest(task, text, SCHEMA, max_tokens=800, seconds=seconds))
         queries = reply.content.get("queries")
         if not isinstance(queries, Sequence) or isinstance(queries, str | bytes):
             raise ModelError(f"{self._model.name} answered without queries")

@@ -22,13 +22,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udf
 class SubQuery:
     """A search to be done. `why` is for people. `part`: the part of the topic that it is for, "" for none of its own.
 
-    `from_findings`: its words may come from what was found, and thus from anybody who can write a document.
+    `from_findings`: its words may come from what was found, and thus from anybody who can write a document. `judged_by`: its
+    words are not those that were asked, so that a result counts as far as it has the words of this text; "" for one whose
+    results count as they are.
     """
 
     text: str
     why: str
     part: str = ""
     from_findings: bool = False
+    judged_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from functools import partial
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.research import DEFAULT_ITERATIONS, ResearchReport, check_iterations
 from opx.errors import InvalidInputError
+from opx.retrieval.research.findings import Findings
 from opx.retrieval.research.planning import Planner
 from opx.retrieval.research.plans import Plans
 from opx.retrieval.research.run import Answering, Research, may_search
@@ -37,9 +38,9 @@ class Researcher:
         `config.min_confidence`, and after `max_iterations` (1-5) of up to four searches each.
 
         `config` bounds every search and the report: `max_results` are the findings, `max_chunks_per_document` those of one
-        document, beside the best for each part. All searches are thorough, and take their queries as plain words. What goes
-        wrong is in the report. Raises `InvalidInputError` for an empty topic or a wrong number of iterations, and
-        `UnknownCategoryError`.
+        document, beside the best for each part. All searches are thorough; what is not the topic as it was given is
+        searched for as plain words. What goes wrong is in the report. Raises `InvalidInputError` for an empty topic or a
+        wrong number of iterations, and `UnknownCategoryError`.
         """
         check_iterations(max_iterations)
         text = topic[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode().strip()
@@ -53,6 +54,7 @@ class Researcher:
             max_iterations=max_iterations,
             clock=self._clock,
             until=self._clock() + self._seconds,
+            findings=Findings(config.min_confidence),
         )
         if len(topic) > MAX_QUERY_CHARACTERS:
             cut = f"the topic has {len(topic):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were read"

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
 
 from opx.domain.results import RetrievalResult
-from opx.retrieval.identifiers import identifiers
 from opx.retrieval.research.planning import (
     MAX_SUB_QUERIES,
     Gap,
@@ -16,13 +15,14 @@ from opx.retrieval.research.planning import (
     one_line,
     same_query,
 )
-from opx.retrieval.research.topics import Topic, read_topic, subject, telling_words
+from opx.retrieval.research.topics import Topic, identifiers_of, read_topic, subject, telling_words
 from opx.text.fields import query_terms
 
 _COMMON_SHARE = 0.5
 """A word that more than this share of what was found has doesn't tell findings apart."""
 
 _FEEDBACK_WORDS = 12
+_FEWEST_WORDS = 2
 _ANGLES = (
     ("postmortem root cause {}", "what past incidents say"),
     ("{} runbook steps to diagnose and fix", "what procedures say"),
@@ -71,10 +71,8 @@ def _around(topic: Topic) -> Iterator[SubQuery]:
     """Other searches for a topic of one part."""
     part = topic.parts[0]
     if topic.identifiers:
-        yield SubQuery(one_line(" ".join(topic.identifiers)), "the identifiers in it", part)
-    about = subject(topic.text)
-    if about:
-        yield from (SubQuery(one_line(angle.format(about)), why, part) for angle, why in _ANGLES)
+        yield SubQuery(one_line(" ".join(topic.identifiers)), "the identifiers in it", part, judged_by=part)
+    yield from _angles(subject(topic.text), part)
 
 
 def _other_ways(topic: Topic, gap: Gap, so_far: SoFar) -> Iterator[SubQuery]:
@@ -85,17 +83,20 @@ def _other_ways(topic: Topic, gap: Gap, so_far: SoFar) -> Iterator[SubQuery]:
     known = {term for word in words for term in query_terms(word)}
     context = [word for word in telling_words(topic.text) if not known.intersection(query_terms(word))]
     if context:
-        yield SubQuery(one_line(" ".join([*words, *context])), "with the rest of the topic", part)
+        yield SubQuery(one_line(" ".join([*words, *context])), "with the rest of the topic", part, judged_by=part)
     for result in gap.near[:2]:
         if not result.flags:
-            yield SubQuery(
-                one_line(" ".join([*words, *_naming(result, known)])), "as what came nearest calls it", part, True
-            )
+            named = one_line(" ".join([*words, *_naming(result, known)]))
+            yield SubQuery(named, "as what came nearest calls it", part, from_findings=True, judged_by=part)
     yield from _fewer_words(words, gap, so_far)
-    if named := identifiers(part):
-        yield SubQuery(one_line(" ".join(named)), "the identifiers in it", part)
-    about = subject(part) or part
-    yield from (SubQuery(one_line(angle.format(about)), why, part) for angle, why in _ANGLES)
+    if names := identifiers_of(part):
+        yield SubQuery(one_line(" ".join(names)), "the identifiers in it", part, judged_by=part)
+    yield from _angles(subject(part), part)
+
+
+def _angles(about: str, part: str) -> Iterator[SubQuery]:
+    if about:
+        yield from (SubQuery(one_line(angle.format(about)), why, part, judged_by=part) for angle, why in _ANGLES)
 
 
 def _naming(result: RetrievalResult, known: set[str]) -> list[str]:
@@ -112,8 +113,12 @@ def _fewer_words(words: Sequence[str], gap: Gap, so_far: SoFar) -> Iterator[SubQ
         return
     shares = {word: sum(not text.isdisjoint(query_terms(word)) for text in texts) / len(texts) for word in words}
     there = [word for word in words if shares[word] > 0]
-    if there:
-        yield SubQuery(one_line(" ".join(there)), "without words that nothing has", gap.part, True)
+    if len(there) >= _FEWEST_WORDS:
+        yield _shorter(there, "without words that nothing has", gap.part)
     rare = [word for word in there if shares[word] <= _COMMON_SHARE]
-    if rare:
-        yield SubQuery(one_line(" ".join(rare)), "without words that most findings have", gap.part, True)
+    if len(rare) >= _FEWEST_WORDS:
+        yield _shorter(rare, "without words that most findings have", gap.part)
+
+
+def _shorter(words: Sequence[str], why: str, part: str) -> SubQuery:
+    return SubQuery(one_line(" ".join(words)), why, part, from_findings=True, judged_by=part)

@@ -40,7 +40,7 @@ class Research:
     max_iterations: int
     clock: Clock
     until: float
-    findings: Findings = field(default_factory=Findings)
+    findings: Findings
     trace: list[Step] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
@@ -58,6 +58,7 @@ class Research:
             findings=tuple(found),
             trace=tuple(self.trace),
             gaps=tuple(gap.part for gap in self.findings.gaps(self.plans.parts)),
+            nearest=tuple(self.findings.nearest(self.plans.parts)),
             notes=tuple(dict.fromkeys((*self.plans.notes, *self.notes)))[:MAX_NOTES],
             partial=self.partial,
             stopped_because=stopped,
@@ -117,7 +118,8 @@ class Research:
         config = replace(
             self.config,
             mode=SearchMode.THOROUGH,
-            plain=True,
+            plain=self.config.plain
+            or query.text != self.plans.topic,  # others' words than the caller's are words alone
             max_results=RESULTS_OF_A_SEARCH,
             include_internet=self.config.include_internet and not query.from_findings,
         )

@@ -58,6 +58,7 @@ _LEADS = _words(
     "how what why when where which who whose do does did i we you me my our us it them they this that these those one "
     "should would could can may might must need want tell explain describe show find give list please about get got "
     "happen happens happened happening work works make sure step steps way best also both know learn same there here "
+    "went wrong go goes ran last year time times ever see stay stays keep keeps still "
     "so if is are was were be been being has have had the a an of in on at to for from by with without and or not no "
     "wie was warum wann wo wer ist sind comment pourquoi quand est como cuando"
 )
@@ -83,7 +84,13 @@ def read_topic(text: str) -> Topic:
         found.extend(_parts_of(sentence.strip(" ,:")))
     parts = _on_their_own(found)
     whole = " ".join(text.split())
-    return Topic(text, tuple(parts[:MAX_PARTS]) or (one_line(whole),), identifiers(text[:MAX_READ]))
+    return Topic(text, tuple(parts[:MAX_PARTS]) or (one_line(whole),), identifiers_of(text))
+
+
+def identifiers_of(text: str) -> tuple[str, ...]:
+    """The names and codes in a text. Words of plain English with a hyphen are none."""
+    found = identifiers(text[:MAX_READ])
+    return tuple(name for name in found if not (name.islower() and name.replace("-", "").isalpha()))
 
 
 def telling_words(text: str) -> list[str]:
@@ -136,7 +143,7 @@ def _clauses(sentence: str) -> list[str]:
 
 def _stands_alone(clause: str) -> bool:
     about = subject(clause)
-    return bool(identifiers(clause)) or len(query_terms(about)) >= MIN_TERMS
+    return bool(identifiers_of(clause)) or len(query_terms(about)) >= MIN_TERMS
 
 
 def _points_back(clause: str) -> bool:

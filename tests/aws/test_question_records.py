@@ -1,0 +1,128 @@
+"""What is kept of questions on AWS: audit log, receipts and gaps in DynamoDB, and the version of the corpus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+
+from lambdas.report_coverage.handler import make_handler as make_coverage_handler
+from opx.domain.queries import QueryConfig
+from opx.domain.scopes import Identity
+from opx.operations.gaps.daily import CHECK
+from opx.operations.gaps.log import GapLog
+from opx.operations.gaps.model import GapStatus
+from opx.services import Services
+from opx.tables import AUDIT, GAPS
+from tests.api_requests import a_token, call
+from tests.aws.cloud import Cloud, a_cloud
+from tests.emf import measured
+from tests.fakes import FakeContext, function_logs
+from tests.unit.test_gaps import a_gap
+
+DISK = "documents/runbooks/disk.md"
+TITLE = "Disk full on Linux hosts"
+TEXT = f"# {TITLE}\n\nFind the biggest directories with du. Delete rotated logs. Grow the volume."
+ACME = Identity("acme", principal="bob")
+
+
+@pytest.fixture
+def cloud(aws: boto3.Session) -> Iterator[Cloud]:
+    with function_logs(), a_cloud(aws) as deployed:
+        yield deployed
+
+
+def asked(services: Services, query: str = TITLE) -> Any:
+    return services.query_service(ACME).answer(query, QueryConfig(min_confidence=0.7))
+
+
+def test_every_batch_of_documents_gives_another_version(cloud: Cloud) -> None:
+    before = asked(cloud.services).receipt["corpusVersion"]
+    cloud.put(DISK, TEXT)
+    cloud.deliver()
+    receipt = asked(cloud.services).receipt
+    assert (before, receipt["corpusVersion"], receipt["settled"]) == ("0", "1", False)
+    cloud.send(cloud.event(DISK))
+    cloud.deliver()  # unchanged
+    assert asked(cloud.services).receipt["corpusVersion"] == "1"
+
+
+def test_question_is_in_the_audit_log_of_its_scope(cloud: Cloud) -> None:
+    cloud.put(DISK, TEXT)
+    cloud.deliver()
+    receipt_id = asked(cloud.services).receipt_id
+    audit = cloud.services.records.audit
+    assert [record.receipt_id for record in audit.records("client:acme")] == [receipt_id]
+    assert [record.principal for record in audit.records()] == ["bob"]
+    assert list(audit.records("client:other")) == []
+
+
+def test_question_costs_one_write_once_its_scope_is_known(cloud: Cloud) -> None:
+    cloud.put(DISK, TEXT)
+    cloud.deliver()
+    asked(cloud.services)
+    before = len(cloud.items(AUDIT.name))
+    asked(cloud.services)
+    assert len(cloud.items(AUDIT.name)) == before + 1
+
+
+def test_unanswered_question_is_closed_by_the_daily_check(cloud: Cloud) -> None:
+    assert not asked(cloud.services).results
+    assert cloud.retrieve(CHECK, FakeContext()) == {"asked": 1, "closed": 0, "left": 0, "failed": 0}
+    cloud.put(DISK, TEXT)
+    cloud.deliver()
+    assert cloud.retrieve(CHECK, FakeContext())["closed"] == 1
+    (gap,) = cloud.services.records.gaps.gaps("client:acme")
+    assert (gap.status, gap.closed_by_title, gap.count) == (GapStatus.CLOSED, TITLE, 1)
+
+
+def test_model_can_not_have_gaps_checked_through_the_gateway(cloud: Cloud) -> None:
+    asked(cloud.services)
+    assert "closed" not in cloud.retrieve(dict(CHECK), FakeContext.of_gateway("search_runbooks"))
+
+
+def test_without_gaps_the_index_is_left_asleep(cloud: Cloud) -> None:
+    cloud.search.reset()
+    assert cloud.retrieve(CHECK, FakeContext())["asked"] == 0
+    assert cloud.search.requests == []
+
+
+def test_open_gaps_are_counted_once_a_day(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    asked(cloud.services)
+    capsys.readouterr()
+    assert make_coverage_handler(lambda: cloud.services)({"holdings": True}, FakeContext())["gaps"] == 1
+    found = {named: values for named, values in measured(capsys.readouterr().out).items() if named.name == "OpenGaps"}
+    by_owner = {dict(named.dimensions).get("owner"): values for named, values in found.items()}
+    assert by_owner["nobody"] == [1.0]
+    assert by_owner["authors"] == [0.0]
+
+
+def test_gap_is_stored_as_it_was(cloud: Cloud) -> None:
+    log = GapLog(cloud.services.table(GAPS), days=1, clock=cloud.services.clock)
+    gap = log.add(a_gap("alpha", vector=[1.0, -1.0] * 100, named=("a",)))
+    assert list(log.gaps(gap.scope_key)) == [gap]
+
+
+class TestApi:
+    def ask(self, cloud: Cloud, name: str, token: Any, **query: str) -> tuple[int, Any]:
+        return call(cloud.retrieve, name, caller=token, query=query)
+
+    def test_gaps_are_those_of_the_own_scope(self, cloud: Cloud) -> None:
+        asked(cloud.services, "brew espresso")
+        status, found = self.ask(cloud, "gaps", a_token("acme"))
+        assert (status, [gap["question"] for gap in found["gaps"]]) == (200, ["brew espresso"])
+        for other in (a_token("other"), a_token(), a_token("acme", "shop")):
+            assert self.ask(cloud, "gaps", other)[1]["gaps"] == []
+
+    def test_audit_log_is_for_administrators_and_of_the_own_scope(self, cloud: Cloud) -> None:
+        asked(cloud.services, "brew espresso")
+        admin = {"scopes": "opx/admin"}
+        assert self.ask(cloud, "audit", a_token("acme"))[0] == 403
+        status, found = self.ask(cloud, "audit", a_token("acme", **admin))
+        assert (status, [record["principal"] for record in found["records"]]) == (200, ["bob"])
+        assert self.ask(cloud, "audit", a_token("other", **admin))[1]["records"] == []
+        assert len(self.ask(cloud, "audit", a_token(**admin))[1]["records"]) == 1
+        assert "espresso" not in json.dumps(found)

@@ -1,0 +1,116 @@
+"""The nightly roll-up of metrics: when, by what, and with which rights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import aws_cdk as cdk
+import pytest
+
+from infra.application import new_app
+from infra.configuration import Deployment
+from infra.constructs.code import LayerSource, Platform
+from infra.constructs.layer_contents import ROOT
+from infra.names import Names
+from infra.operations import OperationsStack
+from opx.operations.baselines.definitions import MetricDefinition
+from opx.ports.metrics import MetricQuery
+from opx.settings import Settings, env_name
+from opx.tables import BASELINES
+from tests.infra.templates import Assembly, Resource, lint_findings, listed
+from tests.infra.test_ingestion import pairs, table_arns
+
+FUNCTION = "dev-opx-roll-up-baselines"
+
+
+def roll_up(assembly: Assembly) -> Resource:
+    functions = assembly.resources("operations", "Lambda::Function").values()
+    (found,) = [function for function in functions if function["FunctionName"] == FUNCTION]
+    return found
+
+
+def schedule(assembly: Assembly) -> Resource:
+    return assembly.only("operations", "Scheduler::Schedule")
+
+
+def rights(assembly: Assembly, role: str) -> set[tuple[str, str]]:
+    return {
+        (action, resource)
+        for policy in assembly.resources("operations", "IAM::Policy").values()
+        if any(str(name).strip("<>").startswith(role) for name in policy["Roles"])
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    }
+
+
+def test_the_function_may_do_exactly_this(default: Assembly) -> None:
+    logs = roll_up(default)["LoggingConfig"]["LogGroup"].strip("<>")
+    assert rights(default, "RollUpBaselinesRole") == (
+        pairs("logs:CreateLogStream PutLogEvents", {f"<{logs}.Arn>"})
+        | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
+        | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
+        | pairs("cloudwatch:GetMetricData ListMetrics", {"*"})
+    )
+
+
+def test_its_environment_makes_valid_settings_and_nothing_else(default: Assembly) -> None:
+    variables = roll_up(default)["Environment"]["Variables"]
+    assert set(variables) <= {env_name(field.name) for field in fields(Settings)}
+    settings = Settings.from_environ(variables)
+    assert (settings.backend, settings.table_prefix) == ("aws", "dev-")
+
+
+def test_it_is_called_every_night_when_the_category_says_and_what_fails_is_kept(default: Assembly) -> None:
+    found = schedule(default)
+    assert (found["Name"], found["ScheduleExpression"]) == ("roll-up-baselines", "cron(0 2 * * ? *)")
+    assert json.loads(found["Target"]["Input"]) == {"days": 2}
+    (queue,) = [
+        name
+        for name, queue in default.resources("operations", "SQS::Queue").items()
+        if queue["QueueName"] == "dev-opx-knowledge-roll-up-failed"
+    ]
+    assert found["Target"]["DeadLetterConfig"]["Arn"] == f"<{queue}.Arn>"
+    assert ("lambda:InvokeFunction", found["Target"]["Arn"]) in rights(default, "SchedulesRole")
+
+
+def test_its_failures_are_watched(default: Assembly) -> None:
+    watched = set(map(alarm_name, default.resources("observability", "CloudWatch::Alarm").values()))
+    assert {"dev-opx-knowledge-function-roll-up-baselines", "dev-opx-knowledge-dead-letters-roll-up-failed"} <= watched
+
+
+def alarm_name(alarm: Resource) -> str:
+    return str(alarm["AlarmName"])
+
+
+@pytest.fixture
+def declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = MetricDefinition("cpu", MetricQuery("AWS/EC2", "CPUUtilization", "InstanceId"))
+    monkeypatch.setattr("infra.operations.declared_metrics", lambda: (cpu,))
+    monkeypatch.setattr("infra.constructs.operational_queries.are_wanted", lambda: False)
+
+
+def test_without_declared_metrics_the_schedule_rests(default: Assembly) -> None:
+    assert schedule(default)["State"] == "DISABLED"
+
+
+@pytest.mark.usefixtures("declared")
+def test_with_declared_metrics_it_is_followed_and_agents_who_may_ask_nothing_have_no_function() -> None:
+    app = new_app()
+    source = LayerSource(bundle=False, platform=Platform("arm64", "3.13"))
+    stack = OperationsStack(app, "operations", names=Names(Deployment()), env=cdk.Environment(), source=source)
+    template = cdk.assertions.Template.from_stack(stack)
+    (found,) = template.find_resources("AWS::Scheduler::Schedule").values()
+    assert found["Properties"]["State"] == "ENABLED"
+    template.resource_count_is("AWS::Lambda::Function", 1)
+    assert stack.queries_arn == ""
+
+
+def test_rules_are_kept(default: Assembly) -> None:
+    assert lint_findings(default, "operations") == []
+    assert [finding for finding in default.findings if "operations" in finding] == []
+
+
+def test_the_handler_that_is_deployed_exists() -> None:
+    assert (ROOT / "lambdas" / "roll_up_baselines" / "handler.py").is_file()

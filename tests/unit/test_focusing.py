@@ -1,0 +1,59 @@
+"""A question without its values: what says where a problem is, not which one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opx.retrieval.focusing import LEAST_WORDS, focused
+
+
+def nothing(_: str) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("question", "left"),
+    [
+        ("Pod payments/api-7c9d8f6b5-x2k4q is restarting 5 times", "Pod is restarting times"),
+        ("Filesystem on /dev/nvme1n1 at 10.0.12.7:9100 has only 8.0% left.", "Filesystem on at has only left."),
+        ("Clock on node-3 is out of sync by 300s", "Clock on is out of sync by"),
+        ("queue depth of orders > 10000 since 02:14", "queue depth of orders > since"),
+    ],
+)
+def test_values_go(question: str, left: str) -> None:
+    assert focused(question, nothing) == left
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "too many 5xx and 503 answers behind nginx",
+        "p99 latency of IPv4 and IPv6 clients",
+        "upgrade from v1.2.3 fails at once",
+        "see https://docs.test/a/b for what it means",
+        "files below /var/log grow without end",
+        "pods are crash looping after the deployment",
+    ],
+)
+def test_what_has_a_meaning_stays(question: str) -> None:
+    assert focused(question, nothing) == question
+
+
+def test_an_identifier_that_some_document_has_stays() -> None:
+    question = "the route api_v1_push has many errors"
+    assert focused(question, lambda word: word == "api_v1_push") == question
+    assert focused(question, nothing) == "the route has many errors"
+
+
+@pytest.mark.parametrize("question", ["", "10.0.0.7", "CVE-2024-3094", "web-server-01 slow", "ORA-01555 on db-7"])
+def test_a_question_that_is_hardly_more_than_values_stays(question: str) -> None:
+    assert focused(question, nothing) == question
+
+
+@given(st.text(max_size=200))
+def test_words_only_go_and_their_order_stays(text: str) -> None:
+    left, words = focused(text, nothing).split(), iter(text.split())
+    assert all(word in words for word in left)
+    assert left == text.split() or len(left) >= LEAST_WORDS

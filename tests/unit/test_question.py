@@ -1,0 +1,194 @@
+"""What a question asks of an index and of each result: exact words, terms, and what an answer says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from opx.ports import SearchFilter
+from opx.retrieval.identifiers import MAX_IDENTIFIERS, identifiers
+from opx.retrieval.phrases import required_groups, whole_terms
+from opx.retrieval.question import MAX_GROUPS, Question
+from opx.text.fields import query_terms
+
+GLOBAL = SearchFilter(("global",))
+
+
+def has(phrase: str, content: str, title: str = "", section: tuple[str, ...] = ()) -> bool:
+    return Question("x", phrases=(phrase,)).matches(title, section, content)
+
+
+class TestMatches:
+    @pytest.mark.parametrize(
+        "content",
+        [
+            "the connection refused by peer",
+            "Connection\n   Refused",
+            "**Connection** `refused`.",
+            "(connection refused)",
+            "x.connection refused",
+            "ｃｏｎｎｅｃｔｉｏｎ refused",
+            "con\u200bnection refused",
+            "reconnection, connection refused",
+        ],
+    )
+    def test_phrase_is_found_whatever_its_case_blanks_and_marks(self, content: str) -> None:
+        assert has("connection refused", content)
+
+    @pytest.mark.parametrize(
+        "content", ["connection was refused", "refused connection", "connection refusedly", "reconnection refused", ""]
+    )
+    def test_phrase_is_whole_words_in_a_row(self, content: str) -> None:
+        assert not has("connection refused", content)
+
+    @pytest.mark.parametrize(
+        ("phrase", "content"),
+        [
+            ("don't panic", "Don’t panic!"),
+            ('say "x"', "say “x” now"),
+            ("a-b", "a–b"),
+            ("player.connected", "on hook.player.connected, do"),
+            ("straße", "STRASSE 1"),
+            ("障害", "大障害発生"),
+            ("café", "cafe\u0301"),
+        ],
+    )
+    def test_writings_of_the_same_are_the_same(self, phrase: str, content: str) -> None:
+        assert has(phrase, content)
+
+    def test_phrase_may_be_in_title_or_section_but_not_across(self) -> None:
+        assert has("disk full", "x", title="Disk full on db")
+        assert has("disk full", "x", section=("A", "Disk full"))
+        assert not has("disk full", "full", title="disk")
+        assert not has("disk full", "x", section=("disk", "full"))
+
+    def test_excluded_words_and_phrases_are_nowhere(self) -> None:
+        question = Question("x", excluded=("kafka", "disk full"))
+        assert question.matches("t", (), "full disk of kafkaesque")
+        assert not question.matches("Kafka", (), "x")
+        assert not question.matches("t", ("Disk  full",), "x")
+
+    def test_phrase_of_a_title_is_in_the_title(self) -> None:
+        question = Question("x", title=("disk full", "postmortem"))
+        assert question.matches("Postmortem: disk full", (), "x")
+        assert not question.matches("full disk", (), "disk full postmortem")
+
+    def test_everything_matches_a_question_of_words(self) -> None:
+        question = Question("x")
+        assert not question.exact
+        assert question.matches("", (), "")
+
+
+class TestTerms:
+    @pytest.mark.parametrize(
+        ("phrase", "text"),
+        [
+            ("player.connected", "see hook.player.connected"),
+            ("modulecontrollercreate fails", "moduleControllerCreate fails"),
+            ("kube-proxy", "a kube-proxy-7xk2 pod"),
+            ("the connections are refused", "The connections are refused"),
+            ("10.0.0.1", "from 10.0.0.1"),
+            ("l'erreur don't disque", "l'erreur don't disque"),
+            ("die Platte ist voll", "die Platte ist voll"),
+            ("障害発生", "大障害発生中"),
+            ("Über größe", "ÜBER GRÖSSE"),
+        ],
+    )
+    @pytest.mark.parametrize("languages", [("en",), ("de", "en"), ("fr", "en")])
+    def test_text_with_a_phrase_has_the_terms_required_of_it(
+        self, phrase: str, text: str, languages: tuple[str, ...]
+    ) -> None:
+        assert has(phrase, text)
+        there = set(query_terms(text, languages))
+        assert required_groups(phrase)
+        assert all(there.intersection(group) for group in required_groups(phrase))
+
+    def test_excluded_compound_does_not_exclude_its_parts(self) -> None:
+        assert not set(whole_terms("kube-proxy")) & set(query_terms("a proxy of kube"))
+        assert set(whole_terms("kube-proxy")) <= set(query_terms("the KubeProxy"))
+
+    def test_other_forms_of_an_excluded_word_are_excluded(self) -> None:
+        assert set(whole_terms("restarts")) == set(query_terms("restarting"))
+
+    def test_terms_become_part_of_the_filter(self) -> None:
+        question = Question("x", phrases=("disk full",), title=("db",), excluded=("kafka", "not a word"))
+        where = question.narrowed(GLOBAL)
+        assert where
+        assert where.required_terms == (("disk",), ("full",))
+        assert where.title_terms == (("db",),)
+        assert where.excluded_terms == ("kafka",)
+
+    def test_filter_of_many_words_is_bounded(self) -> None:
+        question = Question("x", phrases=(" ".join(f"w{n}" for n in range(300)),))
+        where = question.narrowed(GLOBAL)
+        assert where
+        assert len(where.required_terms) == MAX_GROUPS
+
+
+class TestNarrowing:
+    def test_tags_and_services_hold_besides_those_of_the_caller(self) -> None:
+        question = Question("x", tags=("a",), services=("web",))
+        where = question.narrowed(SearchFilter(("global",), tags=("b",), services=("shop",)))
+        assert where == SearchFilter(
+            ("global",), tags=("b",), also_tags=("a",), services=("shop",), also_services=("web",)
+        )
+        assert question.narrowed(GLOBAL) == SearchFilter(("global",), tags=("a",), services=("web",))
+
+    def test_categories_and_tiers_are_those_of_both(self) -> None:
+        question = Question("x", categories=("a", "b"), tiers=("internal",))
+        where = question.narrowed(SearchFilter(("global",), categories=("b", "c"), tiers=("internet", "internal")))
+        assert where == SearchFilter(("global",), categories=("b",), tiers=("internal",))
+
+    def test_search_of_another_tier_is_left_out(self) -> None:
+        assert Question("x", tiers=("internal",)).narrowed(SearchFilter(("global",), tiers=("specialized",))) is None
+
+    def test_narrower_bounds_count(self) -> None:
+        where = SearchFilter(("global",), updated_from=10, updated_before=20)
+        narrowed = Question("x", updated_from=5, updated_before=15).narrowed(where)
+        assert narrowed == SearchFilter(("global",), updated_from=10, updated_before=15)
+        assert Question("x", updated_from=20).narrowed(where) is None
+
+
+class TestSayingWhatWasUnderstood:
+    def test_relaxed_question_searches_for_the_words_and_says_so(self) -> None:
+        relaxed = Question("disk full", phrases=("disk full",), excluded=("kafka",), notes=("before",)).relaxed()
+        assert relaxed.phrases == ()
+        assert relaxed.excluded == ("kafka",)
+        assert relaxed.notes == ("before", 'no passage that came near has exactly "disk full": the words were searched')
+
+    def test_what_says_nothing_is_left_out(self) -> None:
+        assert Question("disk").understood == {"text": "disk"}
+        assert Question("disk", updated_from=0, tags=("a",)).understood == {
+            "text": "disk",
+            "tags": ["a"],
+            "updatedFrom": "1970-01-01",
+        }
+
+    def test_what_is_long_is_cut(self) -> None:
+        question = Question("long " * 2000, phrases=("p" * 300,) * 50)
+        assert len(str(question.understood)) < 3000
+
+
+class TestIdentifiers:
+    @pytest.mark.parametrize(
+        "word",
+        """CVE-2024-3094 ORA-01555 E1234 0x80070005 moduleControllerCreate KubePodCrashLooping hook.player.connected
+        kube-proxy snake_case_name arn:aws:s3:::bucket/key arn:aws:iam::123456789012:role/x 10.0.0.1 10.0.0.1:8080
+        10.0.0.0/8 fe80::1 2001:db8::8a2e:370:7334 v1.28.3 1.28 /var/log/syslog ./run.sh ~/x/y C:\\Windows\\System32
+        \\\\srv\\share https://x.y/z?q=1 eth0 OPX_HOME vSphere IPv4 i-0abcd1234ef p99 java.lang.NullPointerException
+        std::vector node_cpu_seconds_total OOMKilled CrashLoopBackOff TASK-123 T1059.001 main.go:42 x86_64
+        e3b0c44298fc1c149afbf4c8996fb92427ae41e4 ERR_CONNECTION_REFUSED nginx.conf out-of-memory EC2 s3""".split(),  # noqa: SIM905
+    )
+    def test_names_and_codes_are_recognised_within_a_sentence(self, word: str) -> None:
+        assert identifiers(f'why does "{word}" (again) fail?') == (word,)
+
+    @pytest.mark.parametrize(
+        "text", ["disk full on the DISK", "why? ERROR again: done.", "2026 and 5 or 3%", "I don't know, e.g. this", ""]
+    )
+    def test_words_and_numbers_are_not(self, text: str) -> None:
+        assert identifiers(text) == ()
+
+    def test_status_of_http_is_one(self) -> None:
+        assert identifiers("many HTTP 503 and http 5xx from here") == ("HTTP 503", "http 5xx")
+
+    def test_there_are_only_so_many(self) -> None:
+        assert len(identifiers(" ".join(f"name-{n}" for n in range(500)))) == MAX_IDENTIFIERS
