@@ -79,7 +79,7 @@ class DeployedSystem(HttpDouble):
     def _answer(self, request: Request) -> Response:
         if request.path.startswith(_BUCKET):
             return self._stored(request)
-        route_key, parameters = _route(request)
+        route_key, parameters = route_of(request)
         if not route_key:
             return Response(404, {"message": "Not Found"})
         authorizer = self._authorizer(request)
@@ -89,7 +89,7 @@ class DeployedSystem(HttpDouble):
             return Response(413, {"message": "Request Entity Too Large"})
         if request.path == "/objects/states" and not self.asleep:
             self.work()
-        return self._called(_event(request, route_key, parameters, authorizer))
+        return self._called(event_of(request, route_key, parameters, authorizer))
 
     def work(self) -> None:
         """What the workers do."""
@@ -144,7 +144,7 @@ def is_signed(request: Request) -> bool:
     return hmac.compare_digest(expected, found[3])
 
 
-def _route(request: Request) -> tuple[str, dict[str, str]]:
+def route_of(request: Request) -> tuple[str, dict[str, str]]:
     """The key of the route that a request goes to and its path's parameters; "" if there is none."""
     path = urlsplit(request.target).path
     for key, route in ROUTES.items():
@@ -156,7 +156,7 @@ def _route(request: Request) -> tuple[str, dict[str, str]]:
     return "", {}
 
 
-def _event(
+def event_of(
     request: Request, route_key: str, parameters: dict[str, str], authorizer: Mapping[str, Any]
 ) -> dict[str, Any]:
     """As API Gateway sends it, payload format 2.0."""
@@ -181,7 +181,10 @@ def _event(
     if parameters:
         event["pathParameters"] = parameters
     if request.body:
-        event["body"] = request.body.decode()
+        try:
+            event["body"] = request.body.decode()
+        except UnicodeDecodeError:
+            event |= {"body": base64.b64encode(request.body).decode(), "isBase64Encoded": True}
     return event
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from opx.domain.queries import Fusion, SearchMode
-from opx.evaluation.datasets import load_dataset
 from opx.evaluation.runner import Evaluation
 from opx.ports import Leg, SearchRequest, SearchResponse
 from opx.retrieval.confidence import FEATURES, feature_rows
-from opx.retrieval.hybrid import DEPTH, FusedHits, fused_hits
+from opx.retrieval.hybrid import DEPTH, FusedHit, FusedHits, fused_hits
 from opx.retrieval.local_ranker import FEATURES as RANKED
 from opx.retrieval.local_ranker import pooled, ranked_parts, without_values
 from opx.retrieval.parts import question_parts
@@ -23,7 +22,7 @@ from opx.text.languages import question_languages
 from tests.quality.logistic import Array
 
 HITS = 20
-ANSWERABLE, REMOVED, OFF_TOPIC = "answerable", "removed", "off-topic"
+ANSWERABLE, REMOVED, OFF_TOPIC, UNANSWERABLE = "answerable", "removed", "off-topic", "unanswerable"
 WORDLESS = "wordless "
 QUESTION = ("cosine", "bm25_share", "coverage", "pairs", "title_grams", "title_coverage", "length", "lead")
 NAMES = {"fused": FEATURES, "ranked": RANKED, "answerable": QUESTION}
@@ -42,29 +41,43 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question in one way, with what each model sees. `relevant` are its labels; `question` its kind."""
+    """One question in one way, with what each model sees. `relevant` are its labels; `question` its kind, `split` the
+    part of its set that it is in."""
 
     kind: str
     collection: str
     question: str
+    split: str
     relevant: Mapping[str, int]
     seen: Mapping[str, Seen]
 
 
-def collect(evaluation: Evaluation, folder: Path) -> Iterator[Asked]:
-    """Ask every question of the dataset in all ways, then the ones about other things."""
-    for question in load_dataset(folder).questions:
-        collection = next(iter(question.relevant)).split("/")[0]
+def collect(evaluation: Evaluation) -> Iterator[Asked]:
+    """Ask every question of a dataset in all ways, then the ones about other things if it has none without an answer.
+
+    A set of documents is one collection; of pages in a file, the first folder of a page's id names its collection.
+    """
+    dataset = evaluation.dataset
+    for question in dataset.questions:
+        of_pages = next(iter(question.relevant)).split("/")[0]
+        collection = dataset.folder.name if dataset.documents else of_pages
         ask = _Asker(evaluation, question.text)
         for prefix in ("", WORDLESS):
             for kind, relevant in ((ANSWERABLE, question.relevant), (REMOVED, {})):
                 without = question.relevant if kind == REMOVED else {}
                 seen = ask.seen(set(without), relevant, wordless=bool(prefix))
-                yield Asked(prefix + kind, collection, question.kind, relevant, seen)
-    for text in Path(__file__).with_name("off_topic.txt").read_text(encoding="utf-8").splitlines():
-        ask = _Asker(evaluation, text)
-        for prefix in ("", WORDLESS):
-            yield Asked(prefix + OFF_TOPIC, "", OFF_TOPIC, {}, ask.seen(set(), {}, wordless=bool(prefix)))
+                yield Asked(prefix + kind, collection, question.kind, question.split, relevant, seen)
+    for question in dataset.unanswerable:
+        yield from _unanswered(evaluation, question.text, UNANSWERABLE, dataset.folder.name, question.split)
+    if not dataset.unanswerable:
+        for text in Path(__file__).with_name("off_topic.txt").read_text(encoding="utf-8").splitlines():
+            yield from _unanswered(evaluation, text, OFF_TOPIC, "", "")
+
+
+def _unanswered(evaluation: Evaluation, text: str, kind: str, collection: str, split: str) -> Iterator[Asked]:
+    ask = _Asker(evaluation, text)
+    for prefix in ("", WORDLESS):
+        yield Asked(prefix + kind, collection, kind, split, {}, ask.seen(set(), {}, wordless=bool(prefix)))
 
 
 class _Asker:
@@ -91,11 +104,13 @@ class _Asker:
             "answerable": Seen(np.array([[parts[name] for name in QUESTION]]), np.array([float(bool(relevant))])),
         }
 
-    def _page(self, hit):  # type: ignore[no-untyped-def]
+    def _page(self, hit: FusedHit) -> str:
         return self._evaluation.page(hit.indexed)
 
     @staticmethod
-    def _of(names: tuple[str, ...], rows: list[dict[str, float]], pages: list[str], relevant: Mapping[str, int]) -> Seen:
+    def _of(
+        names: tuple[str, ...], rows: list[dict[str, float]], pages: list[str], relevant: Mapping[str, int]
+    ) -> Seen:
         values = np.array([[row[name] for name in names] for row in rows]).reshape(-1, len(names))
         return Seen(values, np.array([float(page in relevant) for page in pages]), tuple(pages))
 
@@ -109,9 +124,7 @@ class _Asker:
     def _searched(self, text: str) -> SearchResponse:
         services = self._evaluation.services
         vector, where = services.embedder.embed_query(text), self._evaluation.everything
-        return services.index.search(
-            SearchRequest(where, text, vector, DEPTH[SearchMode.BALANCED], self._languages)
-        )
+        return services.index.search(SearchRequest(where, text, vector, DEPTH[SearchMode.BALANCED], self._languages))
 
     def _without(self, response: SearchResponse, pages: set[str]) -> SearchResponse:
         def kept(leg: Leg) -> Leg:

@@ -8,18 +8,13 @@ precision. Texts that the file doesn't know, and questions, are embedded as alwa
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from opx.bootstrap import bootstrap
 from opx.domain.queries import SearchMode
@@ -30,14 +25,13 @@ from opx.evaluation.datasets import load_dataset
 from opx.evaluation.figures import means_by_kind
 from opx.evaluation.runner import Evaluation
 from opx.evaluation.runs import Run
-from opx.ports import Embedder, Vector
 from opx.services import Services
 from opx.settings import Settings
 from tests.quality.splits import SPLITS
+from tests.quality.vectors import VECTORS, KnownVectors, write_vectors
 
 FOLDER = Path(__file__).with_name("own")
 EXPECTED = FOLDER / "expected.json"
-VECTORS = FOLDER / "vectors.npz"
 
 TOLERANCE = 0.02
 """For means over all kinds, and for figures of confidence."""
@@ -52,61 +46,6 @@ Figures = dict[str, Any]
 Scores = Mapping[str, float]
 
 
-class KnownVectors:
-    """An `Embedder` that takes vectors of known texts from a file, and keeps the others in `fresh`."""
-
-    def __init__(self, embedder: Embedder, path: Path = VECTORS) -> None:
-        self._embedder = embedder
-        self._known = _read(path, embedder.model_id)
-        self.used: dict[str, npt.NDArray[np.float16]] = {}
-
-    @property
-    def model_id(self) -> str:
-        return self._embedder.model_id
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def embed_query(self, text: str) -> Vector:
-        return self._embedder.embed_query(text)
-
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        missing = [text for text in texts if _key(text) not in self._known]
-        for text, vector in zip(missing, self._embedder.embed_documents(missing), strict=True):
-            self._known[_key(text)] = np.asarray(vector, dtype=np.float16)
-        self.used |= {_key(text): self._known[_key(text)] for text in texts}
-        return [_at_full_length(self._known[_key(text)]) for text in texts]
-
-
-def _key(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _at_full_length(vector: npt.NDArray[np.float16]) -> Vector:
-    wide = vector.astype(np.float32)
-    return array("f", wide / np.linalg.norm(wide))
-
-
-def _read(path: Path, model: str) -> dict[str, npt.NDArray[np.float16]]:
-    """The vectors of this model; none if the file is of another one."""
-    if not path.is_file():
-        return {}
-    with np.load(path, allow_pickle=False) as file:
-        if str(file["model"]) != model:
-            return {}
-        return dict(zip(file["keys"].tolist(), file["vectors"], strict=True))
-
-
-def _write(path: Path, embedder: KnownVectors) -> None:
-    keys = sorted(embedder.used)
-    vectors = np.stack([embedder.used[key] for key in keys])
-    np.savez(path, model=np.array(embedder.model_id), keys=np.array(keys), vectors=vectors)
-
-
-# -- figures
-
-
 @contextmanager
 def services_with(home: Path, vectors: Path = VECTORS) -> Iterator[Services]:
     """A system as it is shipped, but for the vectors that it finds in the file, and with all the time that it needs: how
@@ -116,17 +55,19 @@ def services_with(home: Path, vectors: Path = VECTORS) -> Iterator[Services]:
         yield services
 
 
-def run_of(services: Services) -> Run:
-    """Every question in every mode, over the example corpus. Legs and fusions are compared at the depth of `fast`, which
-    takes a third of the time; docs/decisions/0003-fusion.md says how little the depth matters."""
-    evaluation = Evaluation(services, load_dataset(FOLDER))
+def run_of(services: Services, split: str = "") -> Run:
+    """Every question, of one half if it is named, in every mode, over the example corpus. Legs and fusions are compared at
+    the depth of `fast`, which takes a third of the time; docs/decisions/0003-fusion.md says how little it matters."""
+    dataset = load_dataset(FOLDER)
+    evaluation = Evaluation(services, dataset.of_split(split) if split else dataset)
     evaluation.ingest()
     return ask_all(evaluation, compared_at=SearchMode.FAST)
 
 
 def figures(run: Run) -> Figures:
-    """Of each half: quality by system and kind, and confidence by mode."""
-    return {split: _figures(run.of_split(split)) for split in SPLITS}
+    """Of each half that was asked: quality by system and kind, and confidence by mode."""
+    asked = {question.split for question in run.questions}
+    return {split: _figures(run.of_split(split)) for split in SPLITS if split in asked}
 
 
 def _figures(run: Run) -> Figures:
@@ -199,7 +140,7 @@ def main() -> None:
         print(line)
     if write:
         assert isinstance(known, KnownVectors)
-        _write(VECTORS, known)
+        write_vectors(VECTORS, known)
         about = {"model": known.model_id, "date": datetime.now(UTC).date().isoformat()}
         command = "python -m tests.quality.expected --write"
         made = {"command": command, **about}

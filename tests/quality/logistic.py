@@ -22,8 +22,12 @@ class Fit:
     intercept: float
 
     def predict(self, rows: Array) -> Array:
-        z = ((rows - self.mean) / self.scale) @ self.coefficients + self.intercept
-        result: Array = 1 / (1 + np.exp(-z))
+        result: Array = 1 / (1 + np.exp(-self.log_odds(rows)))
+        return result
+
+    def log_odds(self, rows: Array) -> Array:
+        """What is positive where a row is more likely than not, shape (rows,)."""
+        result: Array = ((rows - self.mean) / self.scale) @ self.coefficients + self.intercept
         return result
 
 
@@ -47,7 +51,9 @@ def fit_logistic(rows: Array, labels: Array, weights: Array, *, positive: Array,
         chance = 1 / (1 + np.exp(-(design @ current)))
         slope = design.T @ (weights * (chance - labels)) + penalty * current
         free = ~(bounded & (current <= 0) & (slope > 0))
-        bent = (design[:, free] * (weights * chance * (1 - chance))[:, None]).T @ design[:, free] + np.diag(penalty[free])
+        bent = (design[:, free] * (weights * chance * (1 - chance))[:, None]).T @ design[:, free] + np.diag(
+            penalty[free]
+        )
         step = np.zeros_like(current)
         step[free] = np.linalg.solve(bent + 1e-9 * np.eye(len(bent)), slope[free])
         current, loss, gained = _descended(design, labels, weights, penalty, bounded, current, step, loss)
@@ -57,7 +63,14 @@ def fit_logistic(rows: Array, labels: Array, weights: Array, *, positive: Array,
 
 
 def _descended(
-    design: Array, labels: Array, weights: Array, penalty: Array, bounded: Array, current: Array, step: Array, loss: float
+    design: Array,
+    labels: Array,
+    weights: Array,
+    penalty: Array,
+    bounded: Array,
+    current: Array,
+    step: Array,
+    loss: float,
 ) -> tuple[Array, float, float]:
     """The point after the longest of the halved steps that lowers the loss, its loss, and by how much that is lower."""
     for halvings in range(30):

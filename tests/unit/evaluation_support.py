@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from opx.evaluation.datasets import Question
 from opx.evaluation.runs import Reply, Run
@@ -32,3 +34,35 @@ def a_run(*asked: tuple[Question, Reply], **others: Sequence[Reply]) -> Run:
     questions, replies = [question for question, _ in asked], [reply for _, reply in asked]
     found = {"balanced": tuple(replies), **{name: tuple(each) for name, each in others.items()}}
     return Run("set", "corpus-1", tuple(questions), found, tuple(found), {"pages": 3.0})
+
+
+# -- a small dataset in files
+
+PAGES = {
+    "storage/disk": ("Disk full", "Delete rotated logs of the disk."),
+    "storage/slow": ("Disk slow", "Compare queue lengths and fail over."),
+    "pods": ("", "The pod is crash looping. Read its events."),
+    "certificates": ("Certificate expired", "Renew it and reload the gateway."),
+}
+QUESTIONS = {
+    "q1": ("rotated logs disk", "words", {"storage/disk": 2, "storage/slow": 1}),
+    "q2": ("pod crash looping", "words", {"pods": 1}),
+    "q3": ("gateway certificate renew", "", {"certificates": 1}),
+}
+
+
+def lines(records: Sequence[Mapping[str, object]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def write_dataset(folder: Path, pages: Mapping[str, tuple[str, str]] = PAGES) -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    corpus = [{"_id": name, "title": title, "text": text} for name, (title, text) in pages.items()]
+    (folder / "corpus.jsonl").write_text(lines(corpus))
+    queries = [{"_id": n, "text": text, "metadata": {"kind": k} if k else {}} for n, (text, k, _) in QUESTIONS.items()]
+    (folder / "queries.jsonl").write_text(lines([*queries, {"_id": "unlabelled", "text": "?"}]))
+    labels = [f"{name}\t{page}\t{grade}" for name, (_, _, found) in QUESTIONS.items() for page, grade in found.items()]
+    (folder / "qrels" / "test.tsv").write_text(
+        "\n".join(["query-id\tcorpus-id\tscore", *labels, "q2\tstorage/disk\t0"])
+    )
+    return folder

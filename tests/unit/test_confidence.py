@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.retrieval.confidence import FEATURES, LogisticModel, confidences, feature_rows, shipped_model
+from opx.retrieval.confidence import FEATURES, LogisticModel, confidences, feature_rows, logistic
 from opx.retrieval.hybrid import FusedHit, FusedHits
 from opx.text.fields import query_terms, words
 from tests.builders import an_entry
@@ -42,7 +42,7 @@ weight_tables = st.dictionaries(st.sampled_from(query_terms(" ".join(WORDS))), s
 def test_confidence_is_a_probability_and_never_rises_where_the_fused_score_falls(
     query: str, some: list[FusedHit], weights: dict[str, float]
 ) -> None:
-    values = confidences(found(query, *some, weights=weights))
+    values = confidences(query, found(query, *some, weights=weights))
     assert len(values) == len(some)
     assert all(0 <= value <= 1 for value in values)
     assert all(earlier >= later for earlier, later in pairwise(values))
@@ -51,12 +51,12 @@ def test_confidence_is_a_probability_and_never_rises_where_the_fused_score_falls
 @calm
 @given(query=st.text(max_size=60), title=st.text(max_size=40), content=st.text(max_size=40), level=scores)
 def test_any_text_has_a_finite_confidence(query: str, title: str, content: str, level: float) -> None:
-    (value,) = confidences(found(query, a_hit(level, content, title)))
+    (value,) = confidences(query, found(query, a_hit(level, content, title)))
     assert math.isfinite(value)
 
 
 def test_no_hits_have_no_confidences() -> None:
-    assert confidences(found("disk")) == []
+    assert confidences("disk", found("disk")) == []
 
 
 @pytest.mark.parametrize(("query", "title"), [("", "Disk"), ("?!", "Disk"), ("the of", "Disk"), ("disk", ""), ("", "")])
@@ -68,7 +68,7 @@ def test_query_or_title_without_terms_matches_nothing(query: str, title: str) ->
 def test_rows_have_the_models_features() -> None:
     (row,) = feature_rows(found("disk", a_hit(1.0)))
     assert tuple(row) == FEATURES
-    assert set(shipped_model().parts) == set(FEATURES)
+    assert set(logistic("fused").parts) == set(FEATURES)
 
 
 def test_features_of_a_query_are_those_written_down() -> None:
@@ -103,8 +103,8 @@ def test_value_that_weighs_nothing_does_not_count_against_a_title() -> None:
 
 
 def test_covered_query_is_more_credible_than_an_uncovered_one() -> None:
-    (covered,) = confidences(found("disk full", a_hit(1.0, title=""), weights={"disk": 2.0, "full": 2.0}))
-    (uncovered,) = confidences(found("disk absent", a_hit(1.0, title=""), weights={"disk": 2.0, "absent": 5.0}))
+    (covered,) = confidences("disk full", found("disk full", a_hit(1.0, title=""), weights={"disk": 2.0, "full": 2.0}))
+    (uncovered,) = confidences("disk absent", found("disk absent", a_hit(1.0, title=""), weights={"disk": 2.0, "absent": 5.0}))
     assert covered > uncovered
 
 
@@ -120,8 +120,8 @@ class TestModel:
         assert 0 <= self.MODEL.probability({"x": x}) <= 1
 
     def test_given_model_is_used_instead_of_the_shipped_one(self) -> None:
-        model = LogisticModel(0.0, {"fused": (1.0, 0.0, 1.0)})
-        assert confidences(found("disk", a_hit(0.0)), model) == [0.5]
+        model = LogisticModel(-5.0, {"fused": (1.0, 0.0, 1.0)})
+        assert confidences("disk", found("disk", a_hit(0.0)), model) == [pytest.approx(0.0066929)]
 
 
 class TestShippedModel:

@@ -24,7 +24,11 @@ TEXT = f"# Lag\n\nWhat to do when replicas lag.\n\n## Steps\n\n{STEPS}\n\n## Aft
 
 
 def chunks_of(text: str, tokens: int = 100, document: str = "d") -> list[DocumentChunk]:
-    return list(chunk_document(text.splitlines(keepends=True), ChunkOwner(document, "Lag", "runbooks/procedures"), tokens=tokens))
+    return list(
+        chunk_document(
+            text.splitlines(keepends=True), ChunkOwner(document, "Lag", "runbooks/procedures"), tokens=tokens
+        )
+    )
 
 
 def a_result(chunk: DocumentChunk, score: float = 0.9) -> RetrievalResult:

@@ -39,7 +39,9 @@ def services(tmp_path: Path) -> Iterator[Services]:
     with bootstrap(settings, embedder=WordsEmbedder()) as services:
         services.manager.put_document("runbooks/procedures", RUNBOOK, {"title": "Disk full", "source": "disk.md"})
         secret = services.manager_of(Scope("acme"))
-        secret.put_document("runbooks/procedures", RUNBOOK + "Call Ada.", {"title": "Disk full at Acme", "source": "a.md"})
+        secret.put_document(
+            "runbooks/procedures", RUNBOOK + "Call Ada.", {"title": "Disk full at Acme", "source": "a.md"}
+        )
         assert services.drain is not None
         list(services.drain.run())
         yield services
@@ -146,7 +148,9 @@ class TestTransports:
             pass
         (tmp_path / "home").mkdir(exist_ok=True)
         server = StdioServerParameters(
-            command=sys.executable, args=["-c", "from opx.cli.main import main; main()", "--home", home, "mcp"], env=environment()
+            command=sys.executable,
+            args=["-c", "from opx.cli.main import main; main()", "--home", home, "mcp"],
+            env=environment(),
         )
         assert "search_docs" in listed(server)
 

@@ -164,7 +164,7 @@ class TestScores:
         )
         results = a_query(StubIndex(response)).query("disk", ANYTHING)
         assert contents(results) == ["disk guide", "disk post", "pod down"]
-        assert results[0].confidence < results[1].confidence
+        assert results[0].confidence <= results[1].confidence
 
     def test_results_below_the_confidence_asked_for_are_left_out(self, index: EmbeddedIndex) -> None:
         service = a_query(index, a_text("disk full"), a_text("pod down"))

@@ -20,6 +20,7 @@ from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARA
 from opx.retrieval.research.researcher import Researcher
 from opx.retrieval.research.rules import RulePlanner
 from opx.retrieval.research.run import MAX_WORKERS
+from opx.retrieval.research.workers import Workers
 
 TWO_PARTS = "disk full on the database host and expired TLS certificate"
 DISK, TLS = "disk full on the database host", "expired TLS certificate"
@@ -407,6 +408,17 @@ class TestTime:
             release.set()
 
     def test_what_has_not_begun_in_time_never_does(self) -> None:
+        release, ended, done = threading.Event(), threading.Event(), []
+        with Workers[object](1) as workers:
+            tasks = [lambda: release.wait(20), lambda: done.append("late")]
+            jobs = workers.run(tasks, 0.05)
+            release.set()
+            workers.run([ended.set], 5)
+        assert ended.is_set()
+        assert done == []
+        assert jobs[1].problem() == "not finished within 0.05 s"
+
+    def test_searches_that_hang_are_not_joined_by_others(self) -> None:
         release, library = threading.Event(), Library(before=lambda _: release.wait(20))
         try:
             plans = [queries("a b", "c d", "e f", "g h"), queries("i j")]

@@ -22,9 +22,16 @@ CONTEXT = {
 }
 
 
-def a_result(title: str = "Slow web server", content: str = "Look at the load.", score: float = 0.8, **more: Any) -> RetrievalResult:
+def a_result(
+    title: str = "Slow web server", content: str = "Look at the load.", score: float = 0.8, **more: Any
+) -> RetrievalResult:
     metadata = {"title": title, "section": [], "documentId": title, **more.pop("metadata", {})}
-    given = {"tier": "internal", "category": "runbooks/procedures", "source": "a.md", "timestamp": "2026-01-01T00:00:00Z"}
+    given = {
+        "tier": "internal",
+        "category": "runbooks/procedures",
+        "source": "a.md",
+        "timestamp": "2026-01-01T00:00:00Z",
+    }
     return RetrievalResult(content=content, score=score, trust_score=1.0, metadata=metadata, **{**given, **more})
 
 
@@ -75,7 +82,9 @@ def test_unknown_fields_are_ignored() -> None:
 
 
 def test_what_names_the_node_moves_up() -> None:
-    found = best({"node": "web-server-01"}, a_result("General"), a_result("Ours", "On web-server-01 the load is high.", 0.75))
+    found = best(
+        {"node": "web-server-01"}, a_result("General"), a_result("Ours", "On web-server-01 the load is high.", 0.75)
+    )
     assert found.title == "Ours"
     assert found.metadata["because"] == [{"why": "names web-server-01", "factor": 1.15}]
 

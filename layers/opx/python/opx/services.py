@@ -63,8 +63,10 @@ if TYPE_CHECKING:
     from opx.operations.baselines.store import BaselineStore
     from opx.operations.baselines.taking import BaselineTaker
     from opx.operations.records import QuestionRecords
+    from opx.operations.telemetry.rules import TelemetryRules
     from opx.ports.corpus_version import CorpusVersion
     from opx.ports.reading import ParsingTools
+    from opx.ports.telemetry import TelemetryStores
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
     from opx.running import Feed
@@ -72,8 +74,6 @@ if TYPE_CHECKING:
     from opx.sources.pulling import SourcePuller
     from opx.sources.repository import SourceRepository
     from opx.streams.repository import StreamRepository
-    from opx.operations.telemetry.rules import TelemetryRules
-    from opx.ports.telemetry import TelemetryStores
     from opx.tools.grants import ToolGrants
     from opx.ways_in import WaysIn
     from opx.websearch.service import InternetSearch
@@ -480,7 +480,8 @@ class Services:
     def search_rules(self) -> SearchRules:
         """How this installation searches where a question doesn't say it."""
         settings = self.settings
-        return SearchRules(settings.search_legs, Fusion(settings.fusion) if settings.fusion else None, settings.reranker != "off")
+        fusion = Fusion(settings.fusion) if settings.fusion else None
+        return SearchRules(settings.search_legs, fusion, rerank=settings.reranker != "off")
 
     @property
     def _rerank_stage(self) -> RerankStage | None:

@@ -97,6 +97,8 @@ class Field:
     def _one(self, value: object) -> Any:
         if not _is(self.kind, value):
             raise RequestError(f"{self.name} must be {_CALLED[self.kind]}, not {_quoted(value)}")
+        if self.kind is Kind.WHOLE and isinstance(value, float):
+            value = int(value)
         if isinstance(value, dict) and self.fields:
             return read_fields(self.fields, value, within=f"{self.name}.")
         if self.kind is not Kind.DOCUMENT:  # which is looked through where it is stored
@@ -201,9 +203,10 @@ def _check_names(declared: Sequence[Field], given: Mapping[str, object], within:
 def _is(kind: Kind, value: object) -> bool:
     if kind is Kind.FLAG:
         return isinstance(value, bool)
+    if isinstance(value, float):  # 5.0 is a whole number, as JSON Schema has it
+        return value.is_integer() if kind is Kind.WHOLE else kind is Kind.NUMBER and math.isfinite(value)
     if kind in (Kind.WHOLE, Kind.NUMBER):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return whole or (kind is Kind.NUMBER and isinstance(value, float) and math.isfinite(value))
+        return isinstance(value, int) and not isinstance(value, bool)
     if kind is Kind.OBJECT:
         return isinstance(value, dict)
     return isinstance(value, str) or (kind is Kind.DOCUMENT and isinstance(value, dict))

@@ -20,6 +20,7 @@ _ERRORS = {
     "400": "Something in the request is wrong; the message says what is accepted.",
     "403": "Nobody says who the caller is, or the caller may not do this.",
     "404": "There is no such thing that the caller may see.",
+    "409": "It was changed meanwhile, or is being worked on; the message says whether to try again.",
     "413": "The request or its reply is too large.",
     "500": "The request failed; the error was logged.",
     "503": "The knowledge base is unavailable for now; the header Retry-After says in how many seconds to try again.",
@@ -27,7 +28,7 @@ _ERRORS = {
 _DESCRIPTION = (
     "Questions and documents of OPX Knowledge. What a caller sees and whose documents it changes follows from who the "
     "caller is, never from a request: from the token's claims `opx_client_id` and `opx_project_id`, or, for a caller "
-    "with an IAM role, from how the installation is configured."
+    "with an IAM role, from how the installation is configured. A field that may be left out may also be null."
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opx.api.declarations import MAX_ID_CHARACTERS, MAX_KEY_CHARACTERS, Function, Route, TokenScope, text_field
+from opx.api.declarations import MAX_KEY_CHARACTERS, Function, Route, TokenScope, text_field
 from opx.api.fields import Field, Kind
 from opx.ingestion.evidence_fields import FIELDS, EvidenceField, Shape
 from opx.knowledge_base import MAX_PAGE
@@ -54,7 +54,8 @@ def _evidence_field(field: EvidenceField) -> Field:
     maximum = field.maximum if kind is Kind.TEXT else None
     several = field.shape is Shape.TEXTS
     most = field.most if several else None
-    return Field(field.name, kind, field.about, field.required, several, maximum=maximum, most=most)
+    minimum = 1 if field.required else None
+    return Field(field.name, kind, field.about, field.required, several, minimum=minimum, maximum=maximum, most=most)
 
 
 WRITING = (
@@ -149,7 +150,7 @@ WRITING = (
         function=Function.MANAGE,
         about="Try again what could not be taken in.",
         body=(
-            Field("failureIds", Kind.TEXT, "Which ones.", repeated=True, maximum=MAX_ID_CHARACTERS, most=MAX_BATCH),
+            text_field("failureIds", "Which ones.", repeated=True, minimum=1, most=MAX_BATCH),
             Field("all", Kind.FLAG, f"True: all of the caller's own, {MAX_PAGE} at most."),
         ),
         scopes=_WRITE,

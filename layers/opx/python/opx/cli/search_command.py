@@ -21,9 +21,9 @@ from opx.errors import InvalidInputError
 from opx.retrieval.query import INDEX_DOWN
 
 _DEFAULTS = QueryConfig()
-MIN_CONFIDENCE = 0.3
-"""Lower than for agents (0.7): a person sees each confidence and judges. At 0.3, 95 % of questions about other things are
-refused, and 9 % of those that have an answer (docs/confidence.md)."""
+MIN_CONFIDENCE = 0.2
+"""Lower than for agents (0.7): a person sees each confidence and judges. At 0.2, 98 % of questions about other things are
+refused, and 4 % of those that have an answer (docs/confidence.md)."""
 
 
 @click.command("search")

@@ -37,6 +37,15 @@ class Asked:
         """The words that are searched for."""
         return self.question.text
 
+    def relaxed(self) -> bool:
+        """Take the question's phrases for words from now on; False if it has none."""
+        relaxed = self.question.relaxed()
+        if relaxed is self.question:
+            return False
+        self.question = relaxed
+        self.note(relaxed.notes[-1])
+        return True
+
     def note(self, text: str) -> None:
         """Say it once, however often it happens."""
         if text not in self.notes:

@@ -25,6 +25,9 @@ CANDIDATES = 20
 """Documents whose hits are read again."""
 
 LOCAL = "local"
+COVERED = 0.5
+"""Share of the question that the best candidate has to cover. Where words match less, the ranker, which compares words, knows
+no better than both searches together, and their order stays."""
 
 FEATURES = (
     "fused",
@@ -78,14 +81,17 @@ def rank_again(asked: Asked, text: str, found: FusedHits, second: FusedHits) -> 
         return []
     rows = ranked_parts(text, second, pool)
     candidates = [Candidate(hit.indexed.chunk.text, row) for hit, row in zip(pool.hits, rows, strict=True)]
-    ranking = LocalReranker().rank(text, candidates, seconds=0)
+    scores = LocalReranker().rank(text, candidates, seconds=0).scores
     most = answerable(asked.text, found)
-    asked.ranked_by = LOCAL
-    judged = [
-        Judged(replace(hit, fused=level), min(score, most), score)
-        for hit, level, score in zip(pool.hits, pool.levels, ranking.scores, strict=True)
+    order = sorted(range(len(scores)), key=lambda at: -scores[at])
+    places = range(len(scores))
+    if max(row["document"] for row in rows) >= COVERED:
+        asked.ranked_by = LOCAL
+        places = order
+    return [
+        Judged(replace(pool.hits[place], fused=pool.levels[place]), min(scores[at], most), scores[place])
+        for place, at in zip(places, order, strict=True)
     ]
-    return sorted(judged, key=lambda one: -(one.rerank or 0.0))
 
 
 def without_values(text: str, found: FusedHits) -> str:
@@ -117,7 +123,7 @@ def pooled(whole: FusedHits, second: FusedHits, most: int) -> Pool:
 def ranked_parts(text: str, found: FusedHits, pool: Pool) -> list[Parts]:
     """The model's inputs for each hit of the pool; `found` is the search for `text`."""
     cover = Cover(text, found)
-    contrast = Contrast(cover, found.term_weights, pool.hits)
+    contrast = Contrast(cover, pool.hits)
     most_bm25 = max((hit.lexical[1] for hit in pool.hits if hit.lexical), default=0.0) or 1.0
     least = min((hit.vector[1] for hit in pool.hits if hit.vector), default=0.0)
     standard = {

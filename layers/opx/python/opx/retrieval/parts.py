@@ -70,15 +70,16 @@ def lead(found: FusedHits) -> float:
 
 
 class Cover:
-    """How far hits cover one question."""
+    """How far hits cover one question. `weights` are those of its words, by each term that stands for one."""
 
     def __init__(self, text: str, found: FusedHits) -> None:
         self._found = found
         self._weights = found.term_weights
         self._words = found.words
         self._grams = grams(text)
-        order = [term for term in analyze(text) if self._weights.get(term, 0.0) > 0]
-        self._pairs = {pair: min(self._weights[pair[0]], self._weights[pair[1]]) for pair in pairwise(order)}
+        self.weights = {term: self._weights.get(word, 0.0) for word, terms in self._words.items() for term in terms}
+        order = [term for term in analyze(text) if self.weights.get(term, 0.0) > 0]  # every text has its English terms
+        self._pairs = {pair: min(self.weights[pair[0]], self.weights[pair[1]]) for pair in pairwise(order)}
 
     def passage(self, hit: FusedHit) -> float:
         """Share of the question, by weight, that the hit's text has, its title aside."""
@@ -122,9 +123,9 @@ class Cover:
 class Contrast:
     """What sets each of some hits apart from the others: a word that all of them have tells them apart from nothing."""
 
-    def __init__(self, cover: Cover, weights: Mapping[str, float], hits: Sequence[FusedHit]) -> None:
+    def __init__(self, cover: Cover, hits: Sequence[FusedHit]) -> None:
         self._cover = cover
-        self._weights = weights
+        self._weights = cover.weights
         self._titles = [title_terms(hit) for hit in hits]
         self._passages = [terms_of(hit.indexed) for hit in hits]
         self._documents = [cover.document_terms(hit) for hit in hits]

@@ -87,6 +87,8 @@ class KnowledgeQuery:
         router = Router(asked, self._knowledge, where, lambda narrowed: self._search.run(asked, vector, narrowed))
         try:
             routed = router.run()
+            if not routed.judged and asked.relaxed():
+                routed = router.run()
         except StoreUnavailableError:
             log.exception("search failed")
             asked.lacks(INDEX_DOWN)

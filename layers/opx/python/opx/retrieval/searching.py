@@ -65,40 +65,28 @@ class TierSearch:
     def run(self, asked: Asked, vector: Vector | None, where: SearchFilter) -> list[Judged]:
         """The hits that pass the filter and the question's conditions, the likeliest first. Raises
         `IndexUnavailableError`."""
-        question = asked.question
-        judged = self._judged(asked, question, vector, where)
-        if judged or not question.phrases:
-            return judged
-        relaxed = question.relaxed()
-        asked.note(relaxed.notes[-1])
-        wider = relaxed.narrowed(replace(where, required_terms=()))
-        return self._judged(asked, relaxed, vector, wider) if wider else []
-
-    def _judged(self, asked: Asked, question: Question, vector: Vector | None, where: SearchFilter) -> list[Judged]:
-        found = self.found(asked, question, vector, where, asked.text)
+        found = self.found(asked, vector, where, asked.text)
         if asked.config.mode is SearchMode.THOROUGH and self._rules.rerank and not found.judged:
-            return self._looked_at_again(asked, question, vector, where, found)
+            return self._looked_at_again(asked, vector, where, found)
         with asked.timed("judge"):
             judged = zip(found.hits, confidences(asked.text, found), strict=True)
             return [Judged(hit, confidence) for hit, confidence in judged]
 
     def _looked_at_again(
-        self, asked: Asked, question: Question, vector: Vector | None, where: SearchFilter, found: FusedHits
+        self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits
     ) -> list[Judged]:
         """The hits of this search and of one without the question's values, by the local ranker."""
         text = without_values(asked.text, found)
         second = found
         if text != asked.text:
-            second = self.found(asked, question, None if vector is None else self.embedded(asked, text), where, text)
+            second = self.found(asked, None if vector is None else self.embedded(asked, text), where, text)
         with asked.timed("rerank"):
             return rank_again(asked, text, found, second)
 
-    def found(
-        self, asked: Asked, question: Question, vector: Vector | None, where: SearchFilter, text: str
-    ) -> FusedHits:
+    def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
         only_vector = self._rules.legs == VECTOR and vector is not None
-        asking = Asking(None if only_vector else text, vector, asked.languages, _accepts(question))
+        asking = Asking(None if only_vector else text, vector, asked.languages, _accepts(asked.question))
         config = replace(asked.config, fusion=asked.config.fusion or self._rules.fusion)
         with asked.timed("search"):
             found = self._search.run(asking, where, config)

@@ -1,0 +1,144 @@
+"""The HTTP API is as its OpenAPI document says, also for requests that schemathesis makes up from it.
+
+Two kinds of them: every boundary of what the document declares, from both sides, and a few at random.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import Case, GenerationMode
+from schemathesis.config import SchemathesisConfig
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.schemas import APIOperation
+from schemathesis.specs.openapi import checks
+
+from opx.api import openapi
+from opx.api.routes import ROUTES
+from tests.agent_calls import CORPUS, DISK, a_system, id_of
+from tests.doubles.api_adapter import ADDRESS, session_of
+from tests.doubles.api_gateway import UploadAddresses
+
+SCHEMA = schemathesis.openapi.from_dict(openapi.document(), config=SchemathesisConfig(seed=1))
+OPERATIONS: list[APIOperation[Any, Any, Any, Any]] = [found.ok() for found in SCHEMA.get_all_operations()]
+every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+DECLARED = {"search", "query", "research", "categories", "status", "audit", "gaps", "objects", "sources", "addValues"}
+"""Operations whose every condition is in the document, so that they take whatever fits it."""
+
+KEYS = sorted(key for key in CORPUS if key.startswith("documents/"))
+NAMES: dict[str, Any] = {
+    "kbId": "default",
+    "tier": "internal",
+    "category": "runbooks/procedures",
+    "categories": "runbooks",
+    "clientId": "acme",
+    "projectId": "shop",
+    "objectKeys": KEYS[0],
+    "updatedFrom": "2026-01-01",
+    "updatedBefore": "2100-01-01",
+    "timeWindow": "7d",
+    "sourceId": "blog",
+    "groupId": "grocers",
+    "definition": {"kind": "feed", "category": "web/blogs", "options": {"urls": ["https://example.org/feed.xml"]}},
+    "conclusion": "The volume was too small.",
+    "started_at": "2026-03-31T10:00:00Z",
+    "finished_at": "2026-03-31T10:30:00Z",
+}
+"""What a request is to name for it to be about something that there is."""
+CASES, EXAMPLES = 40, 3
+"""Of an operation: what all boundaries together take is minutes of a slow machine."""
+
+
+class UnreadQueue:
+    """Where pulls are asked for."""
+
+    def send(self, body: str, *, delay_seconds: int = 0) -> None:
+        """Nobody comes to fetch it."""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Session]:
+    logging.disable(logging.CRITICAL)
+    with a_system(tmp_path_factory.mktemp("home")) as services:
+        services.__dict__["upload_signer"] = UploadAddresses(services, "https://bucket.example.com")
+        services.__dict__["pulls"] = UnreadQueue()
+        NAMES["documentId"] = id_of(services, DISK)
+        yield session_of(services)
+    logging.disable(logging.NOTSET)
+
+
+@every_operation
+def test_boundaries_of_what_is_declared_are_kept(
+    operation: APIOperation[Any, Any, Any, Any], session: requests.Session
+) -> None:
+    cases = SCHEMA.iter_coverage_cases(
+        operation=operation, generation_modes=list(GenerationMode), generation_config=SCHEMA.config.generation
+    )
+    for case in spread(list(cases), CASES):
+        check(case, session)
+
+
+@every_operation
+def test_requests_at_random_are_answered_as_declared(
+    operation: APIOperation[Any, Any, Any, Any], session: requests.Session
+) -> None:
+    @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])
+    @given(case=operation.as_strategy(generation_mode=GenerationMode.POSITIVE))
+    def ask(case: Case) -> None:
+        check(case, session)
+
+    ask()
+
+
+def check(case: Case, session: requests.Session) -> None:
+    """Ask, and see that the answer is one that the document has."""
+    wanted = [*CHECKS]
+    if case.meta.generation.mode is GenerationMode.POSITIVE:
+        case.path_parameters, case.query, case.body = named(case.path_parameters), named(case.query), named(case.body)
+        wanted += [checks.positive_data_acceptance] if case.operation.definition.raw["operationId"] in DECLARED else []
+    elif not has_null(case.body):
+        if not case.meta.is_negative_at(ParameterLocation.PATH):
+            case.path_parameters = named(case.path_parameters)
+        wanted += [checks.negative_data_rejection]
+    case.call_and_validate(ADDRESS, session, checks=wanted)
+
+
+def spread(cases: list[Case], most: int) -> list[Case]:
+    """Some of them, from the first to the last."""
+    return cases if len(cases) <= most else [cases[position * len(cases) // most] for position in range(most)]
+
+
+def named(value: Any) -> Any:
+    """With the names of things that there are."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: known(NAMES[name], inner) if name in NAMES else named(inner)
+        for name, inner in value.items()
+        if (name, type(inner)) != ("after", str)  # which only a page before could tell
+    }
+
+
+def known(name: object, value: object) -> object:
+    return [name] * len(value) if isinstance(value, list) else name
+
+
+def has_null(value: object) -> bool:
+    """Null stands for what may be left out, as the document says."""
+    if isinstance(value, dict):
+        return any(inner is None or has_null(inner) for inner in value.values())
+    return False
