@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 # A busy machine is no failure.
 settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("calm")
+
+
+def pytest_collection_finish() -> None:
+    """Tests and the libraries that they import stay to the end: the collector needn't walk them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

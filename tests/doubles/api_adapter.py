@@ -60,9 +60,10 @@ def session_of(services: Services) -> requests.Session:
 
 def _received(request: requests.PreparedRequest) -> Request:
     body = request.body or b""
+    assert isinstance(body, str | bytes)
     headers = {name.lower(): _text(value) for name, value in request.headers.items()}
-    path = urlsplit(request.path_url).path
-    return Request(str(request.method), path, {}, headers, body.encode() if isinstance(body, str) else body, request.path_url)
+    sent = body.encode() if isinstance(body, str) else body
+    return Request(str(request.method), urlsplit(request.path_url).path, {}, headers, sent, request.path_url)
 
 
 def _text(value: str | bytes) -> str:

@@ -13,6 +13,7 @@ from tests.fakes import function_logs
 from tests.infra.templates import Assembly, synthesise
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process runs all of these, so that each environment is synthesised once and not once a process."""
     for item in items:

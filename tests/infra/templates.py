@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
-from cfnlint.api import lint  # type: ignore[import-untyped]
-from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
 
 from infra.template_text import listed as listed
 from infra.template_text import plain as plain
@@ -94,6 +92,10 @@ def _kind(template: Path) -> str:
 
 def lint_findings(assembly: Assembly, stack: str) -> list[str]:
     """What cfn-lint says about a template."""
+    # Here, as every process of the test run imports this module, and one lints.
+    from cfnlint.api import lint  # type: ignore[import-untyped]
+    from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
+
     config = ManualArgs(regions=["eu-central-1"], ignore_checks=[REDUNDANT_DEPENDENCY])
     return [str(match) for match in lint(json.dumps(assembly.written[stack]), config=config)]
 

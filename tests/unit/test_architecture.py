@@ -6,10 +6,13 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("architecture")  # one process reads the files
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "layers" / "opx" / "python"
 FUNCTIONS = ROOT / "lambdas"
@@ -41,10 +44,9 @@ def _module(file: Path, root: Path) -> str:
     return ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
-def _trees() -> dict[str, ast.Module]:
+def _files() -> dict[str, Path]:
     files = {_module(file, LIBRARY): file for file in sorted(LIBRARY.rglob("*.py"))}
-    files |= {_module(file, ROOT): file for file in sorted(FUNCTIONS.rglob("*.py"))}
-    return {module: ast.parse(file.read_text(encoding="utf-8"), str(file)) for module, file in files.items()}
+    return files | {_module(file, ROOT): file for file in sorted(FUNCTIONS.rglob("*.py"))}
 
 
 def _imports(module: str, tree: ast.Module) -> Iterator[Import]:
@@ -67,9 +69,16 @@ def _targets(node: ast.AST) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         assert node.level == 0, "imports are absolute"
         return [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in DYNAMIC and node.args:
+    if isinstance(node, ast.Call) and _called(node.func) in DYNAMIC and node.args:
         return [_literal_start(node.args[0])]
     return []
+
+
+def _called(function: ast.expr) -> str:
+    """The last part of its name: `importlib.import_module` -> `import_module`."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def _literal_start(argument: ast.expr) -> str:
@@ -79,8 +88,38 @@ def _literal_start(argument: ast.expr) -> str:
     return argument.value.rstrip(".") if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else "?"
 
 
-TREES = _trees()
-IMPORTS = [found for module, tree in TREES.items() for found in _imports(module, tree)]
+FILES = _files()
+
+
+@dataclass(frozen=True)
+class Module:
+    """What is asked about a file. Its tree is not kept: all of them are a million objects."""
+
+    imports: tuple[Import, ...]
+    environment_reads: tuple[int, ...]
+
+
+@cache
+def modules() -> dict[str, Module]:
+    """All files by module."""
+    return {module: _read(module, file) for module, file in FILES.items()}
+
+
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def _read(module: str, file: Path) -> Module:
+    tree = _tree(file)
+    reads = [node for node in ast.walk(tree) if _reads_environment(node)]
+    if module.startswith("lambdas."):
+        reads = [node for node in reads if _at_import(tree, node)]
+    return Module(tuple(_imports(module, tree)), tuple(node.lineno for node in reads))
+
+
+@cache
+def all_imports() -> list[Import]:
+    return [found for module in modules().values() for found in module.imports]
 
 
 def broken(rule_holds: list[Import]) -> list[str]:
@@ -88,9 +127,9 @@ def broken(rule_holds: list[Import]) -> list[str]:
 
 
 def test_the_imports_are_found() -> None:
-    assert {"opx.domain.ids", "opx.bootstrap", "opx.adapters.aws.table", "opx.cli.main"} <= set(TREES)
-    assert any(module.startswith("lambdas.") for module in TREES)
-    assert len(IMPORTS) > 500
+    assert {"opx.domain.ids", "opx.bootstrap", "opx.adapters.aws.table", "opx.cli.main"} <= set(FILES)
+    assert any(module.startswith("lambdas.") for module in FILES)
+    assert len(all_imports()) > 500
 
 
 def test_the_domain_imports_the_standard_library_itself_and_errors() -> None:
@@ -98,7 +137,7 @@ def test_the_domain_imports_the_standard_library_itself_and_errors() -> None:
     assert not broken(
         [
             found
-            for found in IMPORTS
+            for found in all_imports()
             if _within(found.module, "opx.domain", "opx.errors")
             if not found.of(*allowed) and found.target.split(".")[0] not in sys.stdlib_module_names
         ]
@@ -107,7 +146,7 @@ def test_the_domain_imports_the_standard_library_itself_and_errors() -> None:
 
 def test_ports_and_tables_know_only_the_domain() -> None:
     allowed = ("opx.domain", "opx.errors", "opx.ports", "opx.tables", "opx.settings")
-    inner = [found for found in IMPORTS if _within(found.module, "opx.ports", "opx.tables", "opx.settings")]
+    inner = [found for found in all_imports() if _within(found.module, "opx.ports", "opx.tables", "opx.settings")]
     assert not broken(
         [
             found
@@ -119,7 +158,7 @@ def test_ports_and_tables_know_only_the_domain() -> None:
 
 def test_aws_libraries_are_imported_only_by_the_aws_adapters() -> None:
     allowed = ("opx.adapters.aws", "opx.operations", "lambdas")
-    vendors = [found for found in IMPORTS if found.of(*VENDORS)]
+    vendors = [found for found in all_imports() if found.of(*VENDORS)]
     assert not broken([found for found in vendors if not _within(found.module, *allowed)])
     clients = [found for found in vendors if not found.of("aws_lambda_powertools")]
     assert not broken([found for found in clients if not _within(found.module, "opx.adapters.aws")])
@@ -129,7 +168,7 @@ def test_adapters_are_imported_only_by_the_composition_root_and_each_other() -> 
     assert not broken(
         [
             found
-            for found in IMPORTS
+            for found in all_imports()
             if found.of("opx.adapters") and not _within(found.module, "opx.bootstrap", "opx.adapters", "lambdas")
         ]
     )
@@ -140,9 +179,9 @@ def test_functions_import_adapters_only_where_they_start() -> None:
     assert not broken(
         [
             Import(module, target, typing_only=False)
-            for module, tree in TREES.items()
+            for module, file in FILES.items()
             if module.startswith("lambdas.")
-            for node in tree.body
+            for node in _tree(file).body
             for target in _targets(node)
             if _within(target, "opx.adapters")
         ]
@@ -151,47 +190,44 @@ def test_functions_import_adapters_only_where_they_start() -> None:
 
 def test_the_two_sets_of_adapters_do_not_know_each_other() -> None:
     for one, other in (("opx.adapters.aws", "opx.adapters.embedded"), ("opx.adapters.embedded", "opx.adapters.aws")):
-        assert not broken([found for found in IMPORTS if _within(found.module, one) and found.of(other)])
+        assert not broken([found for found in all_imports() if _within(found.module, one) and found.of(other)])
 
 
 def test_adapters_do_not_know_what_uses_them() -> None:
     capabilities = ("opx.bootstrap", "opx.retrieval", "opx.services", "opx.tools", "opx.cli", "opx.evaluation")
-    adapters = [found for found in IMPORTS if _within(found.module, "opx.adapters")]
+    adapters = [found for found in all_imports() if _within(found.module, "opx.adapters")]
     putting_together = ("opx.adapters.aws.services", "opx.adapters.embedded.services")
     assert not broken([found for found in adapters if found.of(*capabilities) and found.module not in putting_together])
 
 
 def test_capabilities_do_not_know_the_composition_root() -> None:
     allowed = ("opx.cli", "opx.evaluation", "lambdas")
-    users = [found for found in IMPORTS if found.of("opx.bootstrap") and not found.typing_only]
+    users = [found for found in all_imports() if found.of("opx.bootstrap") and not found.typing_only]
     assert not broken([found for found in users if not _within(found.module, *allowed)])
 
 
 def test_nothing_imports_the_functions() -> None:
-    assert not broken([found for found in IMPORTS if found.of("lambdas") and not _within(found.module, "lambdas")])
+    assert not broken([found for found in all_imports() if found.of("lambdas") and not _within(found.module, "lambdas")])
 
 
 def test_nothing_imports_the_command_line() -> None:
-    assert not broken([found for found in IMPORTS if found.of("opx.cli") and not _within(found.module, "opx.cli")])
+    assert not broken([found for found in all_imports() if found.of("opx.cli") and not _within(found.module, "opx.cli")])
 
 
-@pytest.mark.parametrize("module", TREES)
+@pytest.mark.parametrize("module", FILES)
 def test_the_environment_is_read_only_where_a_process_starts(module: str) -> None:
-    reads = [
-        node
-        for node in ast.walk(TREES[module])
-        if (isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv") and _is_os(node.value))
-        or (
-            isinstance(node, ast.ImportFrom)
-            and node.module == "os"
-            and {"environ", "getenv"} & {a.name for a in node.names}
-        )
-    ]
     if module in MAY_READ_ENVIRONMENT:
         return
-    if module.startswith("lambdas."):
-        reads = [node for node in reads if _at_import(TREES[module], node)]
-    assert not reads, f"{module} reads the environment in line {reads[0].lineno}"
+    reads = modules()[module].environment_reads
+    assert not reads, f"{module} reads the environment in line {reads[0]}"
+
+
+def _reads_environment(node: ast.AST) -> TypeGuard[ast.Attribute | ast.ImportFrom]:
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("environ", "environb", "getenv") and _is_os(node.value)
+    if isinstance(node, ast.ImportFrom) and node.module == "os":
+        return not {"environ", "getenv"}.isdisjoint(alias.name for alias in node.names)
+    return False
 
 
 def _is_os(node: ast.expr) -> bool:

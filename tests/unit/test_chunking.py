@@ -358,7 +358,7 @@ LARGE = {
 @pytest.mark.parametrize("kind", LARGE)
 def test_a_large_document_is_cut_in_memory_that_does_not_grow_with_it(kind: str) -> None:
     encode("the ranks are in memory before it is measured")
-    small, large = (peak_of_cutting(kind, size) for size in (MEGABYTE // 4, MEGABYTE))
+    small, large = (peak_of_cutting(kind, size) for size in (MEGABYTE // 8, MEGABYTE // 2))
     assert large < small + MEGABYTE / 4
     assert large < 16 * MEGABYTE
 

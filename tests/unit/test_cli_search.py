@@ -156,7 +156,7 @@ def test_category_and_fusion_and_mode_are_passed_on(opx: Opx) -> None:
 def test_the_internet_is_searched_only_when_asked_for(opx: Opx) -> None:
     assert "Forum" not in opx("search", "zebra stripes", *ANY).stdout
     for option in (("--include-internet",), ("--tier", "internet")):
-        assert opx("search", "zebra stripes", *ANY, *option).stdout.startswith("1. Forum")
+        assert "Forum" in opx("search", "zebra stripes", *ANY, *option).stdout
 
 
 def test_the_internet_tier_alone_finds_nothing_internal(opx: Opx) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.retrieval.confidence import FEATURES, LogisticModel, confidences, feature_rows, logistic
+from opx.retrieval.confidence import FEATURES, LogisticModel, answerable, confidences, feature_rows, logistic
 from opx.retrieval.hybrid import FusedHit, FusedHits
 from opx.text.fields import query_terms, words
 from tests.builders import an_entry
@@ -120,8 +120,14 @@ class TestModel:
         assert 0 <= self.MODEL.probability({"x": x}) <= 1
 
     def test_given_model_is_used_instead_of_the_shipped_one(self) -> None:
-        model = LogisticModel(-5.0, {"fused": (1.0, 0.0, 1.0)})
-        assert confidences("disk", found("disk", a_hit(0.0)), model) == [pytest.approx(0.0066929)]
+        model = LogisticModel(-12.0, {"fused": (1.0, 0.0, 1.0)})
+        assert confidences("disk", found("disk", a_hit(0.0)), model) == [pytest.approx(1 / (1 + math.exp(12)))]
+
+    def test_no_hit_is_surer_than_that_the_question_has_an_answer(self) -> None:
+        sure = LogisticModel(12.0, {"fused": (1.0, 0.0, 1.0)})
+        hits = found("disk", a_hit(1.0, "pods restart", "Pods"))
+        assert confidences("disk", hits, sure) == [answerable("disk", hits)]
+        assert answerable("disk", hits) < 0.5
 
 
 class TestShippedModel:

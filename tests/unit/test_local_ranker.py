@@ -130,7 +130,7 @@ class TestThorough:
         assert answer.ranked_by == "local"
         assert answer.results[0].parts is not None
         assert answer.results[0].parts.rerank is not None
-        assert {"embed", "search", "rerank"} <= set(answer.timings_ms)
+        assert {"embed", "search", "judge"} <= set(answer.timings_ms)
 
     def test_balanced_answers_are_not_read_again(self, index: EmbeddedIndex) -> None:
         answer = a_query(index, *PAGES).answer("disk full", QueryConfig(min_confidence=0))

@@ -192,6 +192,26 @@ class TestOtherWritings:
 
 
 class TestPasted:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'etcd cluster "etcd": members are down (33).',
+            'Pod payments/web-1 (app) is in waiting state (reason: "CrashLoopBackOff") on cluster prod.',
+            'A node became unhealthy with a flood of "no space left on device" messages in its logs since noon',
+        ],
+    )
+    def test_quotations_in_running_text_are_words(self, text: str) -> None:
+        question = read(text)
+        assert question.phrases == ()
+        assert question.text == text
+
+    def test_a_filter_at_the_end_of_running_text_counts(self) -> None:
+        question = read('etcd cluster "etcd": members are down. tier:internal')
+        assert (question.tiers, question.phrases) == (("internal",), ())
+
+    def test_a_short_question_with_a_phrase_asks_for_the_phrase(self) -> None:
+        assert read('how do I fix "connection refused" on the gateway?').phrases == ("connection refused",)
+
     @pytest.mark.parametrize("line", PASTED_LINES)
     def test_is_searched_as_words(self, line: str) -> None:
         question = read(line)

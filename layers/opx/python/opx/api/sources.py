@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opx.api.calls import Call
-from opx.api.fields import Json
+from opx.api.fields import Json, RequestError
 from opx.api.http_events import ForbiddenError
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class SourceOperations:
 
     def crawl(self, call: Call) -> Json:
         body = call.body
+        if not (body.get("urls") or body.get("sitemaps")):
+            raise RequestError("a crawl needs an address to begin at: give urls or sitemaps")
         names = {"urls": "start", "sitemaps": "sitemaps", "depth": "depth", "maxPages": "max_pages"}
         names |= {"include": "include", "exclude": "exclude"}
         options = {option: body[name] for name, option in names.items() if name in body}

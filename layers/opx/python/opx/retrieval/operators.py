@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 
-from opx.retrieval.pasted import is_option, looks_pasted
+from opx.retrieval.pasted import is_option, is_prose, looks_pasted
 
 MAX_OPERATORS = 50
 """Of a question; what comes later is searched as words."""
@@ -73,12 +73,14 @@ def normalised(text: str) -> str:
 def operators(text: str) -> tuple[list[Operator], bool]:
     """What looks like operators in a normalised text, in order; and whether some were left out as the text looks pasted.
 
-    Of a pasted text, only the filters at its very beginning and end count: those were typed before or after it.
+    Of a pasted text, and of running text with quotations in it, only the filters at its very beginning and end count: those
+    were typed before or after it.
     """
     found = [_operator(match) for match in _OPERATOR.finditer(text)]
-    if not found or not (looks_pasted(text) or _has_option(text, found)):
-        return found, False
     filters = [operator for operator in found if operator.kind in FILTERS]
+    prose = len(filters) < len(found) and is_prose(text)
+    if not found or not (prose or looks_pasted(text) or _has_option(text, found)):
+        return found, False
     first = _leading(text, filters)
     last = _trailing(text, filters[len(first) :])
     return [*first, *last], len(first) + len(last) < len(found)

@@ -7,6 +7,10 @@ import re
 MIN_EXCLUDED = 3
 """Letters of a word that a dash excludes: shorter ones are bundled options (`-rf`, `-it`)."""
 
+PROSE_WORDS = 10
+SENTENCE_WORDS = 4
+"""Words outside of quotation marks from which a text is running text, and those of a sentence with its full stop."""
+
 _LEVEL = "TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|FATAL|CRITICAL|PANIC|EMERG|ALERT"
 _MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _PASTED = re.compile(
@@ -82,6 +86,13 @@ def looks_pasted(text: str) -> bool:
     if any(sign.search(bare) for sign in (_PASTED, _CERTAIN_FLAG, _SHELL)):
         return True
     return len(_COLUMN.findall(bare)) > 1 or len(_PREFIX.findall(bare)) > 1
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text is a sentence or more, such as an alert's description, in which quotation marks quote. What people type
+    to find an exact phrase is short, and doesn't end with a full stop."""
+    words = len(_QUOTED.sub(" ", text).split())
+    return words >= PROSE_WORDS or (words >= SENTENCE_WORDS and text.rstrip().endswith("."))
 
 
 def is_option(word: str, before: str) -> bool:

@@ -80,7 +80,7 @@ class TierSearch:
         second = found
         if text != asked.text:
             second = self.found(asked, None if vector is None else self.embedded(asked, text), where, text)
-        with asked.timed("rerank"):
+        with asked.timed("judge"):
             return rank_again(asked, text, found, second)
 
     def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
