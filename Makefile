@@ -9,6 +9,9 @@ EVAL_SET ?=
 CDK := aws-cdk@2.1148.1
 CONTEXT ?=
 
+# Modules are compiled once, whatever the shell says: tests start many processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo test test-opensearch test-redis test-deploy lint format bench bench-deploy eval synth deploy requirements schemas docs clean
 

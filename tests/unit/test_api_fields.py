@@ -33,6 +33,11 @@ def test_values_are_read_with_defaults() -> None:
     }
 
 
+def test_whole_number_may_be_written_with_a_point() -> None:
+    count = read_fields(FIELDS, {"name": "disk", "count": 6.0})["count"]
+    assert (count, type(count)) == (6, int)
+
+
 def test_null_counts_as_absent() -> None:
     assert read_fields(FIELDS, {"name": "disk", "count": None, "sure": None}) == {"name": "disk", "count": 5}
 

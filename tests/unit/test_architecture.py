@@ -207,11 +207,15 @@ def test_capabilities_do_not_know_the_composition_root() -> None:
 
 
 def test_nothing_imports_the_functions() -> None:
-    assert not broken([found for found in all_imports() if found.of("lambdas") and not _within(found.module, "lambdas")])
+    assert not broken(
+        [found for found in all_imports() if found.of("lambdas") and not _within(found.module, "lambdas")]
+    )
 
 
 def test_nothing_imports_the_command_line() -> None:
-    assert not broken([found for found in all_imports() if found.of("opx.cli") and not _within(found.module, "opx.cli")])
+    assert not broken(
+        [found for found in all_imports() if found.of("opx.cli") and not _within(found.module, "opx.cli")]
+    )
 
 
 @pytest.mark.parametrize("module", FILES)

@@ -14,7 +14,7 @@ from opx.cli.output import print_json, warn
 from opx.cli.receipts import write_receipt
 from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import Tier
-from opx.domain.queries import MAX_RESULTS, Fusion, QueryConfig, SearchMode
+from opx.domain.queries import MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.results import Answer
 from opx.domain.times import day_text, first_day
 from opx.errors import InvalidInputError
@@ -54,6 +54,13 @@ refused, and 4 % of those that have an answer (docs/confidence.md)."""
     help="Leave out what is less likely to answer the question.",
 )
 @click.option("--fusion", type=click.Choice([*map(str, Fusion)]), help="How words and meaning are put together.")
+@click.option(
+    "--expand",
+    type=click.Choice([*map(str, Expand)]),
+    default=_DEFAULTS.expand.value,
+    show_default=True,
+    help="What of its document comes with a passage.",
+)
 @click.option("--explain", is_flag=True, help="Show all parts of each score.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.option("--receipt", "receipt", type=click.Path(dir_okay=False, path_type=Path), help="Write a receipt there.")

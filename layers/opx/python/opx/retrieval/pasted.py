@@ -11,6 +11,8 @@ PROSE_WORDS = 10
 SENTENCE_WORDS = 4
 """Words outside of quotation marks from which a text is running text, and those of a sentence with its full stop."""
 
+_FULL_STOP = re.compile(r"[\w)%]\.(?=\s|\Z)")
+
 _LEVEL = "TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|FATAL|CRITICAL|PANIC|EMERG|ALERT"
 _MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _PASTED = re.compile(
@@ -91,8 +93,11 @@ def looks_pasted(text: str) -> bool:
 def is_prose(text: str) -> bool:
     """Whether a text is a sentence or more, such as an alert's description, in which quotation marks quote. What people type
     to find an exact phrase is short, and doesn't end with a full stop."""
-    words = len(_QUOTED.sub(" ", text).split())
-    return words >= PROSE_WORDS or (words >= SENTENCE_WORDS and text.rstrip().endswith("."))
+    bare = _QUOTED.sub(" ", text)
+    sentence = _FULL_STOP.search(bare)
+    if sentence and len(bare[: sentence.end()].split()) >= SENTENCE_WORDS:
+        return True
+    return len(bare.split()) >= PROSE_WORDS
 
 
 def is_option(word: str, before: str) -> bool:

@@ -38,11 +38,12 @@ def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) ->
     Never raises: what is malformed is searched for as words, and `notes` say so.
     """
     if config.plain:
-        return Question(query, plain=True, identifiers=identifiers(normalised(query)))
+        plain = Question(query, plain=True, identifiers=identifiers(normalised(query)))
+        return _allowed(plain, config, knowledge)
     text = normalised(query)
     found, pasted = operators(text)
     if not (found or pasted):
-        return Question(text, identifiers=identifiers(text))
+        return _allowed(Question(text, identifiers=identifiers(text)), config, knowledge)
     reading = _Reading(text, [PASTED] if pasted else [])
     reading.take(found, knowledge)
     return _asked(reading, config, knowledge)
@@ -121,6 +122,12 @@ def _asked(reading: _Reading, config: QueryConfig, knowledge: KnowledgeModel) ->
     return replace(
         question, excluded=kept, notes=tuple(notes), impossible=bool(conflicts), pasted=PASTED in reading.notes
     )
+
+
+def _allowed(words: Question, config: QueryConfig, knowledge: KnowledgeModel) -> Question:
+    """A question without operators, with what in `config` contradicts itself noted."""
+    conflicts = tuple(_conflicts(words, config, knowledge))
+    return replace(words, notes=conflicts, impossible=True) if conflicts else words
 
 
 def _conflicts(question: Question, config: QueryConfig, knowledge: KnowledgeModel) -> Iterator[str]:

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from opx.errors import StoreUnavailableError
@@ -35,6 +35,7 @@ class Database:
         self.path = path
         self._busy_seconds = busy_seconds
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._connections: dict[threading.Thread, sqlite3.Connection] = {}
 
     @contextmanager
@@ -48,7 +49,7 @@ class Database:
         if connection.in_transaction:
             yield connection
             return
-        with self.translated_errors():
+        with self._turn() if immediate else nullcontext(), self.translated_errors():
             connection.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
             try:
                 yield connection
@@ -56,6 +57,16 @@ class Database:
             except BaseException:
                 connection.rollback()
                 raise
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """This process's threads write in turn: SQLite lets those that wait try again at random, and some never win."""
+        if not self._writing.acquire(timeout=self._busy_seconds):
+            raise StoreUnavailableError(f"database {self.path}: {_UNAVAILABLE[sqlite3.SQLITE_LOCKED]}")
+        try:
+            yield
+        finally:
+            self._writing.release()
 
     def connection(self) -> sqlite3.Connection:
         """This thread's connection, in autocommit mode. Don't hand it to another thread."""

@@ -42,7 +42,7 @@ class EmbeddedServices(Services):
         """What is kept of questions, apart from the rest: a question never waits for who takes documents in."""
         from opx.adapters.embedded.database import open_database
 
-        return open_database(self.settings.home_path / "questions.db", busy_seconds=1.0)
+        return open_database(self.settings.home_path / "questions.db", busy_seconds=3.0)
 
     def table(self, spec: TableSpec) -> Table:
         from opx.adapters.embedded.table import SqliteTable
