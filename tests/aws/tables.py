@@ -8,7 +8,7 @@ from opx.tables import TableSpec
 
 
 def create_table(client: Any, spec: TableSpec, prefix: str = "") -> str:
-    """Create the table with its indexes and expiry, and return its name."""
+    """Create the table with its indexes, and return its name. Its expiry is left out: the double deletes nothing."""
     name = prefix + spec.name
     attributes = {spec.partition, spec.sort} - {""}
     indexes = []
@@ -31,8 +31,6 @@ def create_table(client: Any, spec: TableSpec, prefix: str = "") -> str:
         ],
         **({"GlobalSecondaryIndexes": indexes} if indexes else {}),
     )
-    if spec.ttl:
-        client.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": spec.ttl})
     return name
 
 

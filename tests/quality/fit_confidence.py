@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from opx.bootstrap import bootstrap
 from opx.cli.eval_command import evaluation_settings
@@ -111,7 +112,7 @@ def judged(one: Asked, models: Mapping[str, Fit], name: str) -> Judged:
     return Judged(tuple(seen.pages[at] for at in _order(models[name], seen, name)), found[best])
 
 
-def _order(model: Fit, seen: Seen, name: str) -> Array:
+def _order(model: Fit, seen: Seen, name: str) -> npt.NDArray[np.intp]:
     """Places of the hits: as they are, unless the ranker has words to go by."""
     covered = name == "ranked" and seen.rows[:, NAMES[name].index("document")].max() >= COVERED
     return np.argsort(-model.predict(seen.rows), kind="stable") if covered else np.arange(len(seen.labels))

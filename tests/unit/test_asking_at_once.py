@@ -6,26 +6,29 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from opx.bootstrap import bootstrap
 from opx.domain.queries import Expand, QueryConfig, SearchMode
 from opx.domain.scopes import Identity
 from opx.services import Services
-from tests.agent_calls import CORPUS, a_system
+from opx.settings import Settings
+from tests.agent_calls import CORPUS
+from tests.fakes import WordsEmbedder
 
 THREADS = 20
-PAIRS = [(f"symptom{number}", f"remedy{number}") for number in range(12)]
-DOCUMENTS = {
-    f"documents/runbooks/{symptom}.md": f"# When {symptom} shows\n\nApply {remedy}, then wait.\n\n## Details\n\n{symptom} again."
-    for symptom, remedy in PAIRS
-}
-QUESTIONS = [f"What helps against {symptom}?" for symptom, _ in PAIRS[:6]] + [
-    "when symptom7 shows",
-    '"Apply remedy8" tag:none',
+SYMPTOMS = [f"symptom{number}" for number in range(10)]
+RUNBOOK = "# When {0} shows\n\nApply the remedy of {0}, then wait.\n\n## Details\n\nIt was {0} again."
+DOCUMENTS = {f"documents/runbooks/{symptom}.md": RUNBOOK.format(symptom) for symptom in SYMPTOMS}
+QUESTIONS = [
+    *(f"What helps against {symptom}?" for symptom in SYMPTOMS[:4]),
+    "when symptom5 shows",
+    '"the remedy of symptom6"',
     "Unseal the acme vault",
-    "-remedy9 symptom9",
+    "symptom7 -symptom8 after:2020",
 ]
 CONFIGS = [
     QueryConfig(min_confidence=0, mode=mode, expand=expand)
@@ -36,8 +39,12 @@ ASKED = list(product(QUESTIONS, CONFIGS, CALLERS))
 
 
 @pytest.fixture
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    with a_system(tmp_path_factory.mktemp("home"), {**CORPUS, **DOCUMENTS}) as system:
+def services(tmp_path: Path) -> Iterator[Services]:
+    """Where nobody asked anything yet, and a busy machine may rank as long as it wants to."""
+    with bootstrap(Settings(home=str(tmp_path), rerank_seconds=60), embedder=WordsEmbedder()) as system:
+        for key, text in {**CORPUS, **DOCUMENTS}.items():
+            system.store.put(key, text.encode())
+        list(system.manager.work())
         yield system
 
 
@@ -52,9 +59,9 @@ def test_answers_are_those_of_questions_asked_alone(services: Services) -> None:
     ready = threading.Barrier(THREADS)
 
     def ask_all(first: int) -> dict[int, dict[str, Any]]:
-        """Every third question, from another one on in each thread."""
+        """Some of the questions, other ones in each thread."""
         ready.wait(timeout=30)
-        places = [(first * 7 + step) % len(ASKED) for step in range(0, len(ASKED), 3)]
+        places = [(first * 7 + step) % len(ASKED) for step in range(0, len(ASKED), 8)]
         return {place: told(services, *ASKED[place]) for place in places}
 
     with ThreadPoolExecutor(THREADS) as pool:

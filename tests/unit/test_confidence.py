@@ -104,7 +104,8 @@ def test_value_that_weighs_nothing_does_not_count_against_a_title() -> None:
 
 def test_covered_query_is_more_credible_than_an_uncovered_one() -> None:
     (covered,) = confidences("disk full", found("disk full", a_hit(1.0, title=""), weights={"disk": 2.0, "full": 2.0}))
-    (uncovered,) = confidences("disk absent", found("disk absent", a_hit(1.0, title=""), weights={"disk": 2.0, "absent": 5.0}))
+    without = found("disk absent", a_hit(1.0, title=""), weights={"disk": 2.0, "absent": 5.0})
+    (uncovered,) = confidences("disk absent", without)
     assert covered > uncovered
 
 

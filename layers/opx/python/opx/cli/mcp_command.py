@@ -14,7 +14,9 @@ from opx.errors import InvalidInputError
 @click.command("mcp")
 @click.option("--listen", metavar="HOST:PORT", help="Serve over HTTP at this address instead of standard input.")
 @click.option("--agent", default="", metavar="NAME", help="Serve the tools that knowledge.yaml grants this agent.")
-@click.option("--token-secret", default="", metavar="NAME", help="Callers must have this secret as bearer token (HTTP).")
+@click.option(
+    "--token-secret", default="", metavar="NAME", help="Callers must have this secret as bearer token (HTTP)."
+)
 @pass_session
 def mcp_command(session: Session, /, listen: str | None, agent: str, token_secret: str) -> None:
     """Serve the tools to an agent over the Model Context Protocol, on standard input and output until it goes away.

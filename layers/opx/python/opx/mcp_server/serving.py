@@ -41,7 +41,9 @@ MAX_CALLS = 16
 """Calls that are worked on at once; others wait."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_READ_ONLY = types.ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_READ_ONLY = types.ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
 
 
 def toolboxes(services: Services, identity: Identity, agent: str = "") -> dict[Tool, Toolbox]:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
-from opx.errors import ModelError
 from opx.retrieval.query_language import Question, read_question
 from opx.text.languages import question_languages
-
-R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -76,28 +71,3 @@ def asked_for(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> Ask
     question = read_question(text, config, knowledge)
     notes = [cut] if len(query) > MAX_QUERY_CHARACTERS else []
     return Asked(query, question, config, question_languages(question.text, config.language), [*notes, *question.notes])
-
-
-def within(seconds: float, work: Callable[[], R], what: str) -> R:
-    """What `work` gives, if it does so in time. Raises `ModelError` if it doesn't, and whatever `work` raises.
-
-    What takes too long is left to end by itself; nobody waits for it, not even the end of the process.
-    """
-    outcome: list[Any] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as exc:  # noqa: BLE001 - raised again where the work was asked for
-            failure.append(exc)
-
-    worker = threading.Thread(target=run, name=what, daemon=True)
-    worker.start()
-    worker.join(seconds)
-    if failure:
-        raise failure[0]
-    if not outcome:
-        raise ModelError(f"{what} took longer than {seconds:g} s")
-    result: R = outcome[0]
-    return result

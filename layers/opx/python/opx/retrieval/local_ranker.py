@@ -84,7 +84,7 @@ def rank_again(asked: Asked, text: str, found: FusedHits, second: FusedHits) -> 
     scores = LocalReranker().rank(text, candidates, seconds=0).scores
     most = answerable(asked.text, found)
     order = sorted(range(len(scores)), key=lambda at: -scores[at])
-    places = range(len(scores))
+    places = list(range(len(scores)))
     if max(row["document"] for row in rows) >= COVERED:
         asked.ranked_by = LOCAL
         places = order

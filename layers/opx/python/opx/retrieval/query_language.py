@@ -24,7 +24,9 @@ __all__ = ["Question", "read_question"]
 
 NO_WORDS = "there is nothing to search for: add words to the filters"
 NO_POSITIVE_WORD = "nothing but exclusions: their words were searched"
-PASTED = "this looks like a log, code, a command or running text: quotes, dashes and colons in it were searched as words"
+PASTED = (
+    "this looks like a log, code, a command or running text: quotes, dashes and colons in it were searched as words"
+)
 
 _MAX_NOTES = 8
 _SHOWN_CHARACTERS = 60

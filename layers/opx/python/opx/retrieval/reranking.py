@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from opx.errors import ModelError
+from opx.models.deadlines import within
 from opx.ports import Candidate, Reranker
-from opx.retrieval.asking import Asked, within
+from opx.retrieval.asking import Asked
 from opx.retrieval.judging import Judged
 
 log = logging.getLogger(__name__)

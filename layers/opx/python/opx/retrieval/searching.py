@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
+from opx.models.deadlines import within
 from opx.ports import Embedder, SearchEngine, SearchFilter, Vector
-from opx.retrieval.asking import Asked, within
+from opx.retrieval.asking import Asked
 from opx.retrieval.confidence import confidences
 from opx.retrieval.hybrid import Accepts, Asking, FusedHits, HybridSearch
 from opx.retrieval.judging import Judged
