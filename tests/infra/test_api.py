@@ -9,7 +9,7 @@ import pytest
 
 from opx.api.routes import ROUTES, Function
 from opx.settings import Settings
-from opx.tables import BASELINES, DOCUMENTS, FAILURES, KEYS, PROJECTS, SOURCES
+from opx.tables import AUDIT, BASELINES, DOCUMENTS, FAILURES, GAPS, KEYS, PROJECTS, SOURCES
 from tests.infra.templates import STACKS, Assembly, Resource, lint_findings
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
@@ -208,7 +208,7 @@ def test_without_the_api_the_function_that_reads_may_read_what_agents_ask_for_al
     found = rights(without, "retrieval")
     assert {action.split(":")[0] for action, _ in found} == {"logs", "dynamodb", "aoss", "bedrock", "xray"}
     tables = {resource for action, resource in found if action.startswith("dynamodb:")}
-    assert tables == table_arns(BASELINES, DOCUMENTS, PROJECTS)
+    assert tables == table_arns(AUDIT, BASELINES, DOCUMENTS, GAPS, PROJECTS)
 
 
 def test_cdk_nag_and_cfn_lint_find_nothing_with_tokens(tokens: Assembly) -> None:

@@ -22,7 +22,7 @@ def test_the_drawing_in_the_documentation_is_that_of_the_stacks(default: Assembl
         "storage_CorpusBucket -->|changes| ingestion_ChangesQueue",
         "ingestion_ChangesQueue -->|messages| ingestion_IngestDocumentsFunction",
         "ingestion_ChangesQueue -.-> ingestion_ChangesFailed",
-        "retrieval_RetrieveKnowledgeFunction -->|reads| storage_tables",
+        "retrieval_RetrieveKnowledgeFunction -->|writes| storage_tables",
         "retrieval_RetrieveKnowledgeFunction -->|embeds| models",
         "api_HttpApi -->|requests| retrieval_RetrieveKnowledgeFunction",
         "agent_KnowledgeGateway --> retrieval_RetrieveKnowledgeFunction",

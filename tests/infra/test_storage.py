@@ -24,6 +24,9 @@ STATEFUL_IDS = {
     "SourcesTable6C8F3A2B",
     "DeliveriesTableAC65D7AE",
     "WebCacheTableEF4ABAF9",
+    "AuditTable6B25623D",
+    "BaselinesTable42FC0B7C",
+    "GapsTableE7273B44",
 }
 """A new id makes CloudFormation replace the resource, and leave the data behind."""
 

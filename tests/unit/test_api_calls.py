@@ -26,6 +26,7 @@ from opx.errors import (
 )
 from opx.operations.metrics import Metric
 from opx.settings import Settings
+from opx.tools.grants import ToolGrants
 from tests.agent_calls import a_function_event
 from tests.api_requests import ROUTE, a_request, answered, refusal
 from tests.fakes import FakeContext, Measured, function_logs
@@ -35,7 +36,7 @@ SECRET = "the launch code is 0000"
 
 
 def started() -> Any:
-    return SimpleNamespace(settings=SETTINGS)
+    return SimpleNamespace(settings=SETTINGS, tool_grants=ToolGrants())
 
 
 def never_started() -> Any:

@@ -467,6 +467,7 @@ class TestWhoMayWrite:
         ("delete_document", {"documentId": "f" * 32}),
         ("retry_failures", {"body": {"all": True}}),
         ("object_states", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
+        ("add_values", {"body": {"values": [{"node": "web-1", "metric": "cpu", "value": 0.5}]}}),
     )
     PROJECTS: tuple[tuple[str, dict[str, Any]], ...] = (
         ("project", {"clientId": "acme", "projectId": "shop"}),
