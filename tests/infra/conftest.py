@@ -1,4 +1,7 @@
-"""Synthesised stacks. Starting jsii and synthesising take seconds: each environment is made once a session."""
+"""Synthesised stacks. Starting jsii and synthesising take seconds: each environment is made once a session.
+
+`tests.scheduling` has all of these run in one process.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,6 @@ from lambdas.retrieve_knowledge.handler import make_handler
 from tests.agent_calls import Handler, a_system
 from tests.fakes import function_logs
 from tests.infra.templates import Assembly, synthesise
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process runs all of these, so that each environment is synthesised once and not once a process."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("infra"))
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Run:
         return run_of(services, CHECKED)
 
 
-@pytest.mark.xdist_group("own questions")  # one process asks them
 @pytest.mark.timeout(600)
 class TestScores:
     def test_are_those_expected(self, found: Run) -> None:

@@ -12,7 +12,6 @@ from typing import TypeGuard
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("architecture")  # one process reads the files
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "layers" / "opx" / "python"
 FUNCTIONS = ROOT / "lambdas"

@@ -1,0 +1,21 @@
+"""Which tests one process runs, so that what they share is made once and not once a process."""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+TOGETHER = (
+    "tests/infra/",  # synthesised stacks
+    "tests/quality/test_own_questions.py",  # answers to all questions
+    "tests/unit/test_architecture.py",  # the imports of all files
+)
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives the tests of these places to one process each, and any other test to whoever is free.
+
+    xdist's own groups don't do it: they write to a test's name what pytest 9.2 reads from elsewhere.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
