@@ -3,7 +3,7 @@ the HTTP API that read. Once a day it asks again what had no answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ from opx.operations.snapshots import around_snapshot
 from opx.services import Services
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.knowledge_tools import KnowledgeTools
-from opx.tools.runtimes import Serving, respond
+from opx.tools.runtimes import Serving, caller_of_tool, respond
 
 
 def start() -> Services:
@@ -44,19 +44,12 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
         def tools(identity: Identity | None, agent: str) -> KnowledgeTools:
             services = started()
             configured = Identity(services.settings.client_id, services.settings.project_id)
-            caller = replace(identity or configured, principal=_principal(event, context, agent))
+            caller = replace(identity or configured, principal=caller_of_tool(event, context, agent))
             return KnowledgeTools(services, caller, report=report)
 
         return respond(event, context, Serving(KNOWLEDGE_GROUP, tools, lambda: started().tool_grants), report)
 
     return handler
-
-
-def _principal(event: Any, context: Any, agent: str) -> str:
-    """The agent, with its session if an action group calls. What a gateway sends was chosen by a model."""
-    of_gateway = getattr(context, "client_context", None) is not None
-    session = "" if of_gateway or not isinstance(event, Mapping) else event.get("sessionId")
-    return " ".join(filter(None, (agent, f"session {session}" if session else "")))
 
 
 handler = make_handler()

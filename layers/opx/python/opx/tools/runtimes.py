@@ -109,6 +109,14 @@ def runtime_of(event: Any, context: Any, group: ToolGroup) -> Runtime:
     return FunctionGroup(fields, group)
 
 
+def caller_of_tool(event: Any, context: Any, agent: str) -> str:
+    """Who calls, for records: the agent, with its session if an action group calls. What a gateway sends was chosen by a
+    model."""
+    of_gateway = getattr(context, "client_context", None) is not None
+    session = "" if of_gateway or not isinstance(event, Mapping) else event.get("sessionId")
+    return " ".join(filter(None, (agent, f"session {session}" if session else "")))
+
+
 class Gateway:
     """AgentCore Gateway: the event is the arguments, everything else is in the context; plain JSON goes back."""
 
