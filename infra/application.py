@@ -94,11 +94,10 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     key = add("key", KeyStack) if deployment.kms_key == OWN_KEY else None
     network = add("network", NetworkStack) if deployment.vpc else None
     storage = add("storage", StorageStack)
-    search = None
-    engine: SearchEngine = ExistingIndex(deployment.search_endpoint, deployment.search_arn)
-    if not deployment.search_endpoint:
-        search = add("search", SearchStack, vpc_endpoint=network.network.collection_endpoint if network else "")
-        engine = search.collection
+    endpoint = network.network.collection_endpoint if network else ""
+    search = None if deployment.search_endpoint else add("search", SearchStack, vpc_endpoint=endpoint)
+    existing = ExistingIndex(deployment.search_endpoint, deployment.search_arn)
+    engine: SearchEngine = search.collection if search else existing
     code = {"collection": engine, "source": source}
     managed: ManagedBase | None = None
     if is_wanted(names):
@@ -119,15 +118,8 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     reading = streams_to_read()
     streams_wanted = bool(reading or deployment.subscribable)
     streams = add("streams", StreamsStack, storage, source=source, streams=reading) if streams_wanted else None
-    observability = add(
-        "observability",
-        ObservabilityStack,
-        storage,
-        sources,
-        retrieval,
-        source=source,
-        retrieve_arn=retrieval.target_arn,
-    )
+    watched = {"source": source, "retrieve_arn": retrieval.target_arn}
+    observability = add("observability", ObservabilityStack, storage, sources, retrieval, **watched)
     _apply_to_all(app, deployment, key, network)
     return Stacks(
         storage,

@@ -15,10 +15,9 @@ from opx.adapters.remote.connections import Connections
 from opx.errors import ModelError, SecretNotFoundError
 from opx.models.budgets import BudgetedChat, CallBudget
 from tests.contract.chat_model_contract import ANSWER, REQUEST, ChatModelContract, Talk
-from tests.contract.models import aws_client, bedrock_talk, openai_talk
+from tests.contract.models import aws_client, bedrock_talk
 from tests.doubles.bedrock import a_failure
 from tests.doubles.bedrock_models import BedrockModelsDouble
-from tests.doubles.chat_completions import ChatCompletionsDouble
 from tests.doubles.http_double import Response
 
 
@@ -33,22 +32,6 @@ def bedrock(_bedrock: tuple[BedrockModelsDouble, Any]) -> Iterator[Talk]:
     double, client = _bedrock
     double.restart()
     yield bedrock_talk(double, client)
-    assert not double.model.mistakes
-
-
-@pytest.fixture(scope="module")
-def _completions() -> Iterator[tuple[ChatCompletionsDouble, Connections]]:
-    connections = Connections()
-    with ChatCompletionsDouble() as double:
-        yield double, connections
-        connections.close()
-
-
-@pytest.fixture
-def completions(_completions: tuple[ChatCompletionsDouble, Connections]) -> Iterator[Talk]:
-    double, connections = _completions
-    double.restart()
-    yield openai_talk(double, connections)
     assert not double.model.mistakes
 
 

@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 
 from opx.adapters.aws.bedrock_reranker import BedrockReranker
-from opx.adapters.remote.connections import Connections
 from opx.errors import ModelError
 from opx.models.budgets import BudgetedReranker, CallBudget
 from opx.models.candidates import MAX_CANDIDATES, MAX_CHARACTERS
 from opx.ports.models import Candidate, Reranker
 from opx.retrieval.chat_reranker import INSTRUCTIONS, ChatReranker
 from tests.contract.chat_model_contract import HOSTILE, Talk
-from tests.contract.models import aws_client, openai_talk
+from tests.contract.models import aws_client
 from tests.contract.reranker_contract import DISK, LOGS, QUESTION, SECONDS, TEA, RerankerContract
 from tests.doubles.bedrock import THROTTLED, a_failure
 from tests.doubles.bedrock_models import BedrockModelsDouble
-from tests.doubles.chat_completions import ChatCompletionsDouble
 from tests.doubles.http_double import Response
 
 COHERE, AMAZON = "cohere.rerank-v3-5:0", "amazon.rerank-v1:0"
@@ -44,20 +42,9 @@ def client(_bedrock: tuple[BedrockModelsDouble, Any]) -> Any:
     return _bedrock[1]
 
 
-@pytest.fixture(scope="module")
-def _completions() -> Iterator[tuple[ChatCompletionsDouble, Connections]]:
-    connections = Connections()
-    with ChatCompletionsDouble() as double:
-        yield double, connections
-        connections.close()
-
-
 @pytest.fixture
-def talk(_completions: tuple[ChatCompletionsDouble, Connections]) -> Iterator[Talk]:
-    double, connections = _completions
-    double.restart()
-    yield openai_talk(double, connections)
-    assert not double.model.mistakes
+def talk(completions: Talk) -> Talk:
+    return completions
 
 
 class TestBedrockReranker(RerankerContract):

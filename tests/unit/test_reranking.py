@@ -12,12 +12,13 @@ import pytest
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
 from opx.errors import ModelError
+from opx.models.candidates import MAX_CANDIDATES as CANDIDATES
 from opx.models.deadlines import within
 from opx.ports import Candidate, Ranking
 from opx.retrieval.asking import Asked, asked_for
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import Judged
-from opx.retrieval.reranking import CANDIDATES, RerankStage
+from opx.retrieval.reranking import RerankStage
 from tests.builders import an_entry
 
 NO_KNOWLEDGE = KnowledgeModel({}, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from opx.errors import ModelError
 from opx.ports.models import Candidate, Ranking
@@ -28,11 +28,16 @@ def readable(text: str, limit: int = MAX_CHARACTERS) -> str:
     return cut if cut.strip() else _BLANK
 
 
+def check_range(scores: Iterable[object], name: str) -> None:
+    """Raise `ModelError` for anything that is no number in [0, 1]."""
+    if not all(isinstance(score, int | float) and math.isfinite(score) and 0 <= score <= 1 for score in scores):
+        raise ModelError(f"{name} gave a score outside of [0, 1]")
+
+
 def ranking(scores: Mapping[int, float], count: int, name: str, *, tokens: tuple[int, int] = (0, 0)) -> Ranking:
     """The ranking of `count` candidates from their scores by position. Raises `ModelError` unless there is a score in
     [0, 1] for each, and for nothing else. `tokens`: read and written."""
     if scores.keys() != set(range(count)):
         raise ModelError(f"{name} gave scores for {len(scores)} candidates, not for each of the {count}")
-    if not all(math.isfinite(score) and 0 <= score <= 1 for score in scores.values()):
-        raise ModelError(f"{name} gave a score outside of [0, 1]")
+    check_range(scores.values(), name)
     return Ranking(tuple(scores[at] for at in range(count)), input_tokens=tokens[0], output_tokens=tokens[1])

@@ -8,13 +8,13 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from typing import TypeVar
 
-from opx.errors import ModelError
+from opx.errors import ModelError, OpxError
 
 T = TypeVar("T")
 
 
-def within(seconds: float, work: Callable[[], T], name: str) -> T:
-    """What the work returns or raises. `ModelError` if it takes longer; then it goes on in a thread of its own.
+def within(seconds: float, work: Callable[[], T], name: str, late: type[OpxError] = ModelError) -> T:
+    """What the work returns or raises. The error `late` if it takes longer; then it goes on in a thread of its own.
 
     Time limits of connections are not enough: finding a host's address has none, and one of reading begins anew with
     every byte.
@@ -33,4 +33,4 @@ def within(seconds: float, work: Callable[[], T], name: str) -> T:
     except NotInTime as exc:
         if answer.done():  # just now, or the error is the work's own
             return answer.result()
-        raise ModelError(f"{name} did not answer within {seconds:g} s") from exc
+        raise late(f"{name} did not answer within {seconds:g} s") from exc

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import MAX_DISTANCE, Comparable
+
+H = TypeVar("H")
+
+
+def one_of_each(hits: Sequence[H], indexed: Callable[[H], IndexedChunk]) -> Iterator[tuple[H, H, list[H]]]:
+    """For each group of hits that say the same, in the order of their first: that first one, the most trusted, of equally
+    trusted ones the first, and the others than that. `indexed` is the chunk of a hit."""
+    for group in groups_of_copies([indexed(hit) for hit in hits]):
+        members = [hits[at] for at in group]
+        chosen = max(members, key=lambda hit: indexed(hit).trust)
+        yield members[0], chosen, [hit for hit in members if hit is not chosen]
 
 
 def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
-from opx.retrieval.copies import groups_of_copies
+from opx.retrieval.copies import one_of_each
 from opx.retrieval.fusion import COVERED_ENOUGH, DEFAULT_FUSION, LEXICAL_WEIGHT, fuse
 from opx.text.analyzer import ENGLISH
 from opx.text.fields import query_terms, words
@@ -193,14 +193,9 @@ def _ranks(leg: Leg) -> dict[str, tuple[int, float]]:
 
 def _without_copies(hits: Sequence[FusedHit]) -> Iterator[FusedHit]:
     """One hit where several say the same: the most trusted, of equally trusted ones the best, in the best one's place."""
-    for group in groups_of_copies([hit.indexed for hit in hits]):
-        first = hits[group[0]]
-        if len(group) == 1:
-            yield first
-            continue
-        chosen = max((hits[at] for at in group), key=lambda hit: hit.indexed.trust)
-        others = tuple(hits[at].indexed for at in group if hits[at] is not chosen)
-        yield replace(chosen, fused=first.fused, copies=others)
+    for first, chosen, others in one_of_each(hits, lambda hit: hit.indexed):
+        copies = tuple(other.indexed for other in others)
+        yield replace(chosen, fused=first.fused, copies=copies) if others else chosen
 
 
 def _thinned(hits: Iterable[FusedHit], per_document: int) -> Iterator[FusedHit]:

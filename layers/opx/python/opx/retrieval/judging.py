@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from opx.domain.results import IndexedChunk, RetrievalResult, ScoreParts
-from opx.retrieval.copies import groups_of_copies
+from opx.retrieval.copies import one_of_each
 from opx.retrieval.hybrid import FusedHit
 
 MAX_COPIES = 10
@@ -61,11 +61,10 @@ def result_of(judged: Judged) -> RetrievalResult:
 def without_copies(judged: Sequence[Judged]) -> list[Judged]:
     """One of those that say the same, in the best one's place: the most trusted. The others are named with it."""
     kept = []
-    for group in groups_of_copies([one.hit.indexed for one in judged]):
-        chosen = max((judged[at] for at in group), key=lambda one: one.hit.indexed.trust)
-        others = [judged[at].hit for at in group if judged[at] is not chosen]
-        copies = (*chosen.hit.copies, *(copy for hit in others for copy in (hit.indexed, *hit.copies)))
-        kept.append(replace(chosen, hit=replace(chosen.hit, copies=copies)) if others else chosen)
+    for _, chosen, others in one_of_each(judged, lambda one: one.hit.indexed):
+        said_too = (copy for other in others for copy in (other.hit.indexed, *other.hit.copies))
+        hit = replace(chosen.hit, copies=(*chosen.hit.copies, *said_too))
+        kept.append(replace(chosen, hit=hit) if others else chosen)
     return kept
 
 

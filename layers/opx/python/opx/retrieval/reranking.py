@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from opx.errors import ModelError
+from opx.models.candidates import MAX_CANDIDATES, check_range
 from opx.models.deadlines import within
 from opx.ports import Candidate, Reranker
 from opx.retrieval.asking import Asked
 from opx.retrieval.judging import Judged
 
 log = logging.getLogger(__name__)
-
-CANDIDATES = 20
-"""How many hits are read again."""
 
 
 class RerankStage:
@@ -28,8 +25,8 @@ class RerankStage:
         self._seconds = seconds
 
     def reordered(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
-        """The first `CANDIDATES` in the reranker's order, the others behind them; as they were if it fails."""
-        head, tail = list(judged[:CANDIDATES]), list(judged[CANDIDATES:])
+        """The first `MAX_CANDIDATES` in the reranker's order, the others behind them; as they were if it fails."""
+        head, tail = list(judged[:MAX_CANDIDATES]), list(judged[MAX_CANDIDATES:])
         if not head:
             return tail
         name = self._reranker.name
@@ -53,13 +50,7 @@ class RerankStage:
         ranking = within(
             self._seconds, lambda: self._reranker.rank(text, candidates, seconds=self._seconds), self._reranker.name
         )
-        return checked(ranking.scores, len(head))
-
-
-def checked(scores: Sequence[float], count: int) -> tuple[float, ...]:
-    """The scores. Raises `ModelError` unless there is one in [0, 1] for each candidate."""
-    if len(scores) != count:
-        raise ModelError(f"{len(scores)} scores for {count} candidates")
-    if not all(isinstance(score, int | float) and math.isfinite(score) and 0 <= score <= 1 for score in scores):
-        raise ModelError("scores that are not between 0 and 1")
-    return tuple(float(score) for score in scores)
+        if len(ranking.scores) != len(head):
+            raise ModelError(f"{len(ranking.scores)} scores for {len(head)} candidates")
+        check_range(ranking.scores, self._reranker.name)
+        return ranking.scores

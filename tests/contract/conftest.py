@@ -1,0 +1,29 @@
+"""What the contracts of several kinds of models share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from opx.adapters.remote.connections import Connections
+from tests.contract.chat_model_contract import Talk
+from tests.contract.models import openai_talk
+from tests.doubles.chat_completions import ChatCompletionsDouble
+
+
+@pytest.fixture(scope="module")
+def _completions() -> Iterator[tuple[ChatCompletionsDouble, Connections]]:
+    connections = Connections()
+    with ChatCompletionsDouble() as double:
+        yield double, connections
+        connections.close()
+
+
+@pytest.fixture
+def completions(_completions: tuple[ChatCompletionsDouble, Connections]) -> Iterator[Talk]:
+    """A model of a service like OpenAI's, which was asked nothing wrong when the test ends."""
+    double, connections = _completions
+    double.restart()
+    yield openai_talk(double, connections)
+    assert not double.model.mistakes
