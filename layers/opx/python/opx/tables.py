@@ -105,6 +105,27 @@ AUDIT = TableSpec(
 )
 """Who asked when, within which scope, and which documents were returned; of the question its hash alone."""
 
+GRAPH = TableSpec(
+    name="opx-knowledge-graph",
+    partition="place",
+    sort="entry",
+    indexes=(
+        IndexSpec("out-index", "outPlace", "typeAt"),
+        IndexSpec("in-index", "inPlace", "typeAt"),
+        IndexSpec("type-index", "typePlace", "nodeKey"),
+    ),
+)
+"""Statements of documents about nodes and edges, in places of one scope each, and what each chunk gave rise to; see
+`opx.graph.rows`."""
+
+ALIASES = TableSpec(
+    name="opx-knowledge-aliases",
+    partition="clientId",
+    sort="aliasArea",
+    indexes=(IndexSpec("canonical-index", "canonicalPlace", "aliasArea"),),
+)
+"""Other names of things, an item for each name and scope; `clientId` is `global` for what everybody may see."""
+
 ALL_TABLES = (
     DOCUMENTS,
     KEYS,
@@ -119,4 +140,6 @@ ALL_TABLES = (
     BASELINES,
     GAPS,
     AUDIT,
+    GRAPH,
+    ALIASES,
 )

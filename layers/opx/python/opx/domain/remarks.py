@@ -23,6 +23,10 @@ class RemarkKind(StrEnum):
     """Text that seems to be aimed at a language model."""
     MISSING_CONTEXT = "missing_context"
     """Passages that should be found by what a model writes about them, and for which it wrote nothing."""
+    MALFORMED_RELATION = "malformed_relation"
+    """A line that looks like a relation and can't be understood; it stays text."""
+    LEFT_OUT_OF_GRAPH = "left_out_of_graph"
+    """More things or relations than are kept of one document."""
 
 
 @dataclass(frozen=True, slots=True)

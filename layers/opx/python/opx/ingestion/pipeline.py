@@ -22,10 +22,11 @@ from opx.errors import UnparsableDocumentError as Unparsable
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent
 from opx.ingestion.outcomes import Outcome, Result
-from opx.ingestion.prepared import ChunkingRules, Chunks, Prepared
+from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.publishing import Publisher, Step, claim_of
 from opx.ingestion.reading import DocumentReader
 from opx.ports import ChunkCopies, Embedder, ObjectInfo, ObjectStore, SearchIndex
+from opx.ports.graph import GraphWriter
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter
@@ -34,7 +35,7 @@ __all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipel
 
 log = logging.getLogger(__name__)
 
-PIPELINE_VERSION = 3
+PIPELINE_VERSION = 4
 """Raise when parsing, chunking, the embedded text or what is filtered by changes: documents are then taken in again
 although unchanged."""
 
@@ -68,6 +69,8 @@ class IngestionPipeline:
         index_identity: str = "",
         copies: ChunkCopies | None = None,
         contexts: ContextWriter | None = None,
+        graph: GraphWriter | None = None,
+        extract: Extract | None = None,
     ) -> None:
         self._store = store
         self._reader = reader
@@ -76,7 +79,7 @@ class IngestionPipeline:
         self._contexts = contexts
         self._rules = rules
         self._index_identity = index_identity
-        self._chunks = Chunks(store, rules)
+        self._chunks = Chunks(store, rules, extract)
         self._publisher = Publisher(
             catalog=catalog,
             index=index,
@@ -84,6 +87,7 @@ class IngestionPipeline:
             layout=self._layout,
             unit_of_work=unit_of_work,
             copies=copies,
+            graph=graph,
         )
         self._unit_of_work = unit_of_work
         self._read_threads = read_threads

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING
+from functools import partial
+from typing import IO, TYPE_CHECKING, BinaryIO
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
 from opx.domain.remarks import bounded
 from opx.domain.results import IndexedChunk
@@ -27,6 +29,14 @@ if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter, Round
 
 _SPOOL_BYTES = 1024 * 1024
+
+Passages = Callable[[], Iterator[DocumentChunk]]
+Extract = Callable[
+    [KnowledgeDocument, Mapping[str, tuple[str, ...]], Passages, Callable[[], AbstractContextManager[BinaryIO]]],
+    Statements,
+]
+"""Finds what a document says of things: from itself, the rest of its metadata, its chunks and its object. Raises
+`StoreUnavailableError` and `ObjectNotFoundError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,7 @@ class Prepared:
     vectors: list[Vector] = field(default_factory=list)
     suspected: Sequence[Span] = ()
     contexts: Mapping[str, str] = field(default_factory=dict)
+    statements: Statements = field(default_factory=Statements)
 
     def chunks(self) -> Iterator[DocumentChunk]:
         self.lines.seek(0)
@@ -63,6 +74,12 @@ class Prepared:
         if remarks:  # first, as a document has only so many
             self.document = replace(self.document, remarks=bounded((*remarks, *self.document.remarks)))
 
+    def add_statements(self, statements: Statements) -> None:
+        """Keep what the document says of things; what could not be understood becomes remarks."""
+        self.statements = statements
+        if statements.remarks:
+            self.document = replace(self.document, remarks=bounded((*self.document.remarks, *statements.remarks)))
+
     def entries(self) -> Iterator[IndexEntry]:
         for chunk, vector in zip(self.chunks(), self.vectors, strict=True):
             flags = (FLAG,) if overlaps(self.suspected, chunk.start, chunk.end) else ()
@@ -70,11 +87,13 @@ class Prepared:
 
 
 class Chunks:
-    """Cuts documents into chunks, and keeps the chunks of every version in the corpus store."""
+    """Cuts documents into chunks, and keeps the chunks of every version in the corpus store. With `extract`, it is also
+    found out what documents say of things."""
 
-    def __init__(self, store: ObjectStore, rules: ChunkingRules) -> None:
+    def __init__(self, store: ObjectStore, rules: ChunkingRules, extract: Extract | None = None) -> None:
         self._store = store
         self._rules = rules
+        self._extract = extract
 
     def prepare(self, claim: Claim, read: ReadDocument, fingerprint: str, stack: ExitStack) -> Prepared:
         """Cut a document and store its chunks; those of a category without embedded fields are not to be indexed.
@@ -86,7 +105,11 @@ class Chunks:
         self._keep(document, lines)
         if not read.category.embed:
             lines.truncate(0)
-        return Prepared(claim, document, fingerprint, lines, suspected=read.suspected)
+        prepared = Prepared(claim, document, fingerprint, lines, suspected=read.suspected)
+        if self._extract and read.category.embed:
+            opened = partial(self._store.open, claim.event.document_key)
+            prepared.add_statements(self._extract(document, read.facts, prepared.chunks, opened))
+        return prepared
 
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """The chunks of any version, current or not; nothing if they are gone."""

@@ -8,12 +8,15 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import compress
 from typing import Any
 
+from opx.domain.documents import KnowledgeDocument
+from opx.domain.graph import Origin
 from opx.domain.ids import entry_id
 from opx.errors import ConditionFailedError
 from opx.ingestion.catalog import Catalog
 from opx.ingestion.claims import Claim, current_id
 from opx.ingestion.prepared import Chunks, Prepared
 from opx.ports import ChunkCopies, CopyChange, DocumentChange, SearchIndex
+from opx.ports.graph import GraphWriter
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +25,8 @@ Step = Claim | Prepared
 
 
 class Publisher:
-    """Writes claimed documents. `layout` names the rules by which chunks are cut now; `copies` get what the index gets."""
+    """Writes claimed documents. `layout` names the rules by which chunks are cut now; `copies` get what the index gets, and
+    `graph` what documents say of things."""
 
     def __init__(
         self,
@@ -33,6 +37,7 @@ class Publisher:
         layout: Callable[[], str],
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
         copies: ChunkCopies | None = None,
+        graph: GraphWriter | None = None,
     ) -> None:
         self._catalog = catalog
         self._index = index
@@ -40,6 +45,7 @@ class Publisher:
         self._layout = layout
         self._unit_of_work = unit_of_work
         self._copies = copies
+        self._graph = graph
 
     def publish(self, steps: Sequence[Step]) -> list[bool]:
         """Change the index in one go and note it in the catalog; one answer a step.
@@ -55,6 +61,7 @@ class Publisher:
         if self._copies and live:
             self._copies.apply(_copy(step) for step in live)
         with self._unit_of_work():
+            self._state(live)
             kept = [self._finish(step, written) for step, written in zip(live, references, strict=True)]
         for step, written, done in zip(live, references, kept, strict=True):
             if not done:
@@ -96,6 +103,17 @@ class Publisher:
             return False
         return True
 
+    def _state(self, steps: Sequence[Step]) -> None:
+        """Have the graph say what the documents say now."""
+        if self._graph is None:
+            return
+        for step in steps:
+            key = claim_of(step).key
+            if isinstance(step, Claim):
+                self._graph.remove(key.id, key.scope)
+            else:
+                self._graph.write(_origin(step.document), step.statements)
+
     def _finish(self, step: Step, references: list[str]) -> bool:
         """False if the claim was lost while the index was written."""
         try:
@@ -122,6 +140,19 @@ class Publisher:
             self._index.apply([DocumentChange(claim.key.id, _document_id(step), superseded=references)])
         if self._copies and not current:
             self._copies.apply([CopyChange(claim.key, _document_id(step))])
+        if self._graph and not current and not isinstance(step, Claim):
+            self._graph.remove(claim.key.id, claim.key.scope, document_ids=[_document_id(step)])
+
+
+def _origin(document: KnowledgeDocument) -> Origin:
+    return Origin(
+        key_id=document.key.id,
+        document_id=document.document_id,
+        scope=document.key.scope,
+        tier=document.tier,
+        trust=document.trust,
+        updated=document.last_updated,
+    )
 
 
 def _copy(step: Step) -> CopyChange:

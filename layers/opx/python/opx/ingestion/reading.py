@@ -7,7 +7,8 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import PurePosixPath
 from typing import IO, Any
 
@@ -20,7 +21,7 @@ from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.markdown_lines import Line, scan
-from opx.ingestion.metadata import DocumentMetadata, validated
+from opx.ingestion.metadata import MAX_ITEMS, DocumentMetadata, fitting, validated
 from opx.ingestion.parsing.registry import parse
 from opx.ingestion.parsing.sidecar import parse_sidecar
 from opx.ports import Clock, ObjectInfo, ObjectStore
@@ -40,13 +41,15 @@ _KEEP_LINES_BELOW = 1024 * 1024
 class ReadDocument:
     """A document before chunking. `text` is the normalised text in an open temporary file, without secrets; `scanned`
     holds its lines unless it is too long to keep them. `suspected` is where in it there seem to be instructions to a
-    language model."""
+    language model. `facts` are the fields of its metadata that mean nothing to the catalog, as lists of texts without
+    secrets."""
 
     document: KnowledgeDocument
     category: Category
     text: IO[str]
     scanned: Sequence[Line] | None
     suspected: Sequence[Span] = ()
+    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def lines(self) -> Iterable[Line]:
         """The classified lines of the text."""
@@ -99,6 +102,7 @@ class DocumentReader:
             raw = {**parsed.metadata, **outer}
             cleaner = Cleaner()
             metadata = _cleaned(validated(raw, name=name), cleaner)
+            facts = _facts(raw, metadata.ignored, cleaner)
             if metadata.category:
                 category = self._knowledge.category(metadata.category)
             spooled = _spool(cleaner.clean(parsed.lines), text)
@@ -106,7 +110,7 @@ class DocumentReader:
             title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
             document = replace(document, remarks=bounded((*parsed.remarks, *cleaner.remarks)))
-            yield ReadDocument(document, category, text, spooled.lines, cleaner.suspected)
+            yield ReadDocument(document, category, text, spooled.lines, cleaner.suspected, facts)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
         name = object_key + SIDECAR_SUFFIX
@@ -175,6 +179,18 @@ def _cleaned(metadata: DocumentMetadata, cleaner: Cleaner) -> DocumentMetadata:
         name: tuple(cleaner.value(name, value) for value in getattr(metadata, name)) for name in ("tags", "services")
     }
     return replace(metadata, **texts, **lists)  # type: ignore[arg-type]
+
+
+def _facts(raw: Mapping[str, Any], names: Sequence[str], cleaner: Cleaner) -> dict[str, tuple[str, ...]]:
+    """These fields as lists of texts; what is neither text, number nor list of those is left out."""
+    found = {}
+    for name in names[:MAX_ITEMS]:
+        value = raw[name]
+        several = value if isinstance(value, list | tuple) else [value]
+        texts = [str(one) for one in several if isinstance(one, str | int | float | date)]
+        if texts:
+            found[name] = tuple(cleaner.value(name, text) for text in fitting(texts))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Finds what documents say of things and their relations."""

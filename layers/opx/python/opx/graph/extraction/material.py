@@ -1,0 +1,49 @@
+"""What the rules of extraction are given: a document, and its passages one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.graph import EdgeStatement, NodeStatement
+from opx.domain.remarks import Remark
+
+Statement = NodeStatement | EdgeStatement
+
+Facts = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A document that was read. `own` is the reference of what it is about; `facts` are the fields of its metadata that
+    mean nothing to the catalog, as lists of texts without secrets; `open` gives the object's bytes as they are."""
+
+    document: KnowledgeDocument
+    own: str
+    facts: Facts
+    open: Callable[[], AbstractContextManager[BinaryIO]]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What the rules have found so far; a rule adds to it."""
+
+    statements: list[Statement] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+
+    def add(self, *statements: Statement) -> None:
+        self.statements.extend(statements)
+
+
+DocumentRule = Callable[[Material, Findings], None]
+"""Reads the metadata, or the object as a whole. Where its statements have no passages, those that name the thing (of an
+edge: its far end) are looked for, and the first passage stands for the document if there are none."""
+
+ChunkRule = Callable[[Material, DocumentChunk, Findings], None]
+"""Reads one passage, and gives it as evidence of each of its statements."""
+
+Passages = Callable[[], Iterable[DocumentChunk]]
+"""The passages of a document, from the first one, each time it is called."""
