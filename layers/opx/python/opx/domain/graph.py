@@ -18,7 +18,6 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 
 Value = str | int | float | bool
-NO_PROPERTIES: Mapping[str, Value] = MappingProxyType({})
 
 MAX_HOPS = 3
 MAX_FAN_OUT = 1_000
@@ -55,7 +54,7 @@ class NodeStatement:
 
     key: str
     type: str
-    properties: Mapping[str, Value] = NO_PROPERTIES
+    properties: Mapping[str, Value] = field(default_factory=dict)
     chunk_ids: tuple[str, ...] = ()
     declared: bool = False
 
@@ -75,7 +74,7 @@ class EdgeStatement:
     at: str = ""
     rule: str = ""
     confidence: float = 1.0
-    properties: Mapping[str, Value] = NO_PROPERTIES
+    properties: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ class Node:
 
     key: str
     type: str
-    properties: Mapping[str, Value] = NO_PROPERTIES
+    properties: Mapping[str, Value] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     declared: bool = False
 
@@ -165,7 +164,7 @@ class Edge:
     edge_type: str
     target: str
     evidence: tuple[Evidence, ...]
-    properties: Mapping[str, Value] = NO_PROPERTIES
+    properties: Mapping[str, Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.evidence:
