@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import IO, TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
-from opx.domain.remarks import bounded
+from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.results import IndexedChunk
-from opx.errors import ObjectNotFoundError, UnparsableDocumentError
+from opx.errors import ObjectNotFoundError, StoreUnavailableError, UnparsableDocumentError
 from opx.hygiene import near_duplicates
 from opx.hygiene.cleaning import Span, overlaps
 from opx.hygiene.instructions import FLAG
@@ -27,6 +28,8 @@ from opx.ports import IndexEntry, ObjectStore, Vector
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter, Round
+
+log = logging.getLogger(__name__)
 
 _SPOOL_BYTES = 1024 * 1024
 
@@ -108,7 +111,7 @@ class Chunks:
         prepared = Prepared(claim, document, fingerprint, lines, suspected=read.suspected)
         if self._extract and read.category.embed:
             opened = partial(self._store.open, claim.event.document_key)
-            prepared.add_statements(self._extract(document, read.facts, prepared.chunks, opened))
+            prepared.add_statements(_statements(self._extract, document, read.facts, prepared.chunks, opened))
         return prepared
 
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
@@ -138,6 +141,18 @@ class Chunks:
                 data.write(line.encode("utf-8", "surrogatepass"))
             data.seek(0)
             self._store.put(chunk_file(document.key, document.document_id), data)  # type: ignore[arg-type]
+
+
+def _statements(extract: Extract, document: KnowledgeDocument, *material: Any) -> Statements:
+    """What the document says of things. A mistake in a rule costs its relations, and not the document."""
+    try:
+        return extract(document, *material)
+    except (StoreUnavailableError, ObjectNotFoundError):
+        raise
+    except Exception as exc:
+        log.exception("finding relations in %s failed in a way that nobody foresaw", document.key.source)
+        text = f"its relations are not in the graph, because of a mistake in this program: {exc!r}"
+        return Statements(remarks=(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text),))
 
 
 def _spool() -> tempfile.SpooledTemporaryFile[str]:
