@@ -14,7 +14,7 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.ingest_queue import IngestQueue
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
-from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, IDEMPOTENCY, KEYS
+from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, IDEMPOTENCY, KEYS, PROJECTS
 
 WRITTEN_TABLES = (DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS)
 BATCH_SIZE = 10
@@ -88,6 +88,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.allow(["s3:AbortMultipartUpload", "s3:PutObject"], *(f"{bucket}/{folder}" for folder in _CHUNK_FOLDERS)),
         rights.on_tables(names, WRITTEN_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),
+        rights.admit_clients(names),
         rights.use_collection(collection.arn),
         rights.embed(names.deployment.embedding_model),
         *_reading_rights(names),

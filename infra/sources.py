@@ -131,6 +131,7 @@ def _rights(names: Names, pulls: str) -> list[iam.PolicyStatement]:
             *rights.document_objects(names),
         ),
         rights.on_tables(names, (SOURCES,), rights.READ_ITEMS + rights.WRITE_ITEMS),
+        rights.look_clients_up(names),
         rights.allow(["sqs:SendMessage"], pulls),
         rights.read_secrets(names),
     ]

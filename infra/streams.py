@@ -128,6 +128,7 @@ def _rights(names: Names, failed: str) -> list[iam.PolicyStatement]:
         ),
         rights.on_tables(names, (SOURCES,), ("dynamodb:Query",)),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
+        rights.look_clients_up(names),
         rights.allow(["sqs:SendMessage"], failed),
     ]
 

@@ -136,6 +136,7 @@ def _rights(names: Names, secrets: list[str]) -> list[iam.PolicyStatement]:
         rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _SIDECARS)),
         rights.on_tables(names, (DELIVERIES,), ("dynamodb:GetItem", "dynamodb:PutItem")),
         rights.on_tables(names, (BASELINES,), ("dynamodb:PutItem",)),
+        rights.look_clients_up(names),
     ]
     if secrets:
         arns = [names.secret_arn(name) for name in secrets]

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
-from opx.tables import TableSpec
+from opx.tables import PROJECTS, TableSpec
 
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:PutItem")
@@ -35,6 +35,16 @@ def on_tables(names: Names, specs: Sequence[TableSpec], actions: Iterable[str]) 
     tables = [names.table_arn(spec) for spec in specs]
     indexes = [f"{names.table_arn(spec)}/index/{index.name}" for spec in specs for index in spec.indexes]
     return allow(actions, *tables, *indexes)
+
+
+def admit_clients(names: Names) -> iam.PolicyStatement:
+    """See whether a client was removed, and note one that is new with its project."""
+    return allow(["dynamodb:BatchGetItem", "dynamodb:PutItem"], names.table_arn(PROJECTS))
+
+
+def look_clients_up(names: Names) -> iam.PolicyStatement:
+    """See whether a client was removed, before something of it is put."""
+    return allow(["dynamodb:GetItem"], names.table_arn(PROJECTS))
 
 
 def document_objects(names: Names) -> list[str]:

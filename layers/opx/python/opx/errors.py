@@ -15,6 +15,22 @@ class InvalidScopeError(InvalidInputError):
     """A client, group or project identifier is malformed or contradictory."""
 
 
+class InvalidReferenceError(InvalidInputError):
+    """A reference to a thing is not `namespace:value`, or a type of a relation has no name."""
+
+
+class ClientRemovedError(InvalidScopeError):
+    """The client was removed: nothing is taken in or answered for it until it is added again."""
+
+
+class AliasTakenError(InvalidInputError):
+    """The name is an alias of something else already."""
+
+
+class AliasLoopError(InvalidInputError):
+    """The alias would make a name stand for itself, by way of others."""
+
+
 class KnowledgeConfigError(InvalidInputError):
     """`knowledge.yaml` is wrong; the message starts with file and line."""
 
@@ -23,8 +39,16 @@ class UnknownCategoryError(InvalidInputError):
     """A category that `knowledge.yaml` does not list."""
 
 
+class MergeNotFoundError(OpxError):
+    """No merge with this id is on record for the scope."""
+
+
 class DocumentNotFoundError(OpxError):
     """No document with this id is visible to the reader."""
+
+
+class NodeNotFoundError(OpxError):
+    """No document that the reader may see says anything of this thing."""
 
 
 class AccessDeniedError(OpxError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
@@ -43,13 +43,15 @@ from opx.retrieval.readers import ProjectRegistry
 from opx.retrieval.reranking import RerankStage
 from opx.retrieval.searching import SearchRules
 from opx.settings import Settings
-from opx.tables import BASELINES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS, SOURCES, TableSpec
+from opx.tables import ALIASES, BASELINES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS, SOURCES, TableSpec
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.domain.documents import DocumentChunk
     from opx.domain.sources import KnowledgeSource, SourceDefinition
     from opx.domain.streams import StreamDefinition
+    from opx.graph.aliases import AliasRegistry
+    from opx.graph.merging import Merging
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.contexts import ContextWriter
     from opx.ingestion.embedding_cache import CachedEmbedder
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.worker import IngestionWorker, QueueDrain
+    from opx.knowledge_base import RelatedKnowledge
     from opx.models.budgets import CallBudget
     from opx.operations.baselines.rolling_up import RollUp
     from opx.operations.baselines.store import BaselineStore
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from opx.operations.records import QuestionRecords
     from opx.operations.telemetry.rules import TelemetryRules
     from opx.ports.corpus_version import CorpusVersion
+    from opx.ports.object_history import ObjectHistory
     from opx.ports.reading import ParsingTools
     from opx.ports.telemetry import TelemetryStores
     from opx.retrieval.research.planning import Planner
@@ -74,6 +78,7 @@ if TYPE_CHECKING:
     from opx.sources.pulling import SourcePuller
     from opx.sources.repository import SourceRepository
     from opx.streams.repository import StreamRepository
+    from opx.tenants.clients import ClientRegistry
     from opx.tools.grants import ToolGrants
     from opx.ways_in import WaysIn
     from opx.websearch.service import InternetSearch
@@ -132,6 +137,23 @@ class Services:
 
     upload_signer: UploadSigner | None = None
     """For uploads past this process; None where there are none."""
+
+    object_history: ObjectHistory
+    """What the corpus store holds beside its objects, for the removal of a client."""
+
+    settling_seconds = 0.0
+    """After which all that was written is found everywhere."""
+
+    def exclusive_work(self) -> AbstractContextManager[Any]:
+        """Held while nobody else may take documents in; nothing where many do, who hold claims."""
+        return nullcontext()
+
+    def discard_messages(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int | None:  # noqa: ARG002
+        """Remove waiting messages of these bodies, or with `dry` count them; None where messages can't be looked at."""
+        return None
+
+    def scrub(self) -> None:
+        """Overwrite what removed items left in files of this process's own."""
 
     @property
     def search_engine(self) -> SearchEngine:
@@ -205,6 +227,13 @@ class Services:
         return load_knowledge(Path(path) if path else None)
 
     @cached_property
+    def clients(self) -> ClientRegistry:
+        """Which clients there are, and which were removed."""
+        from opx.tenants.clients import ClientRegistry
+
+        return ClientRegistry(self.table(PROJECTS), self.clock)
+
+    @cached_property
     def projects(self) -> ProjectRegistry:
         return ProjectRegistry(self.table(PROJECTS))
 
@@ -213,7 +242,22 @@ class Services:
         from opx.ingestion.catalog import Catalog
 
         tables = (self.table(DOCUMENTS), self.table(KEYS), self.table(ENTRIES))
-        return Catalog(*tables, clock=self.clock, lease_seconds=self.settings.lease_seconds)
+        lease = self.settings.lease_seconds
+        return Catalog(*tables, clock=self.clock, lease_seconds=lease, admits=self.clients.admit)
+
+    @cached_property
+    def aliases(self) -> AliasRegistry:
+        """Other names of things."""
+        from opx.graph.aliases import AliasRegistry
+
+        return AliasRegistry(self.table(ALIASES), clock=self.clock)
+
+    @cached_property
+    def merging(self) -> Merging:
+        """Makes two things one."""
+        from opx.graph.merging import Merging
+
+        return Merging(self.table(ALIASES), self.aliases, self.graph_store, clock=self.clock)
 
     @cached_property
     def failures(self) -> FailureLog:
@@ -495,6 +539,13 @@ class Services:
 
     def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
         return self.baselines.get(reader, node, metric, time_window)
+
+    def related(self, identity: Identity | None = None) -> RelatedKnowledge:
+        """Things and relations with the text that proves them, for this identity, or for the one that the installation is
+        configured for."""
+        from opx.local_knowledge_base import LocalKnowledgeBase
+
+        return LocalKnowledgeBase(self, identity or Identity(self.settings.client_id, self.settings.project_id))
 
     def research_service(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
         """Research for this identity, or for the one that the installation is configured for. Its searches are reported

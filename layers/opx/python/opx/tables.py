@@ -49,7 +49,11 @@ DOCUMENTS = TableSpec(
 )
 """One item a version (`entry` = `document#<key id>#<version>`) and one a tag of it (`tag#<tag>#<key id>`)."""
 
-KEYS = TableSpec(name="opx-knowledge-keys", partition="documentKey")
+KEYS = TableSpec(
+    name="opx-knowledge-keys",
+    partition="documentKey",
+    indexes=(IndexSpec("scope-index", "scope", "documentKey"),),
+)
 """One item a document key: its current version, the last event applied, and who is working on it."""
 
 ENTRIES = TableSpec(name="opx-knowledge-entries", partition="documentKey", sort="page")
@@ -58,7 +62,10 @@ ENTRIES = TableSpec(name="opx-knowledge-entries", partition="documentKey", sort=
 FAILURES = TableSpec(
     name="opx-knowledge-failures",
     partition="failureId",
-    indexes=(IndexSpec("status-failedAt-index", "status", "failedAt"),),
+    indexes=(
+        IndexSpec("status-failedAt-index", "status", "failedAt"),
+        IndexSpec("scope-index", "scope", "failedAt"),
+    ),
 )
 
 EMBEDDINGS = TableSpec(name="opx-knowledge-embeddings", partition="cacheKey", ttl="expiresAt")
@@ -70,6 +77,7 @@ PROJECTS = TableSpec(
     sort="projectId",
     indexes=(IndexSpec("group-index", "groupKey", "projectId"),),
 )
+"""One item a project, and in the partition `#clients` one a client: whether it is served, or was removed."""
 
 IDEMPOTENCY = TableSpec(name="opx-knowledge-idempotency", partition="id", ttl="expiration")
 """Used by the ingestion function to skip events that were handled already."""

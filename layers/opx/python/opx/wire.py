@@ -13,6 +13,7 @@ from dataclasses import asdict, fields
 from typing import Any, ParamSpec, TypeVar
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.evidence_pack import EvidencePack
 from opx.domain.knowledge import Category, KnowledgeModel, Retention, Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.remarks import Remark
@@ -51,8 +52,11 @@ def _reader(read: Callable[P, R]) -> Callable[P, R]:
 
 
 def config_to_json(config: QueryConfig) -> Json:
-    """The fields that aren't empty: an empty one means the same as one that is left out."""
+    """The fields that aren't empty: an empty one means the same as one that is left out. So does `expandGraph` of false,
+    which older systems don't know."""
     found = {camel(name): list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}
+    if not config.expand_graph:
+        del found["expandGraph"]
     return {name: value for name, value in found.items() if value not in (None, "", [])}
 
 
@@ -87,6 +91,7 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer:
         understood=dict(data.get("understood", {})),
         receipt_id=data.get("receiptId", ""),
         receipt=data.get("receipt"),
+        evidence=EvidencePack.from_json(data["evidencePack"]) if data.get("evidencePack") else None,
     )
 
 

@@ -69,6 +69,7 @@ PATH_FIELDS = {
         text_field("category", "A category: its path, slashes included.", required=True),
         text_field("clientId", "A client.", required=True),
         text_field("projectId", "A project of the client's.", required=True),
+        text_field("mergeId", "The id of a merge.", required=True),
         text_field("sourceId", "The id of a source.", 48, required=True),
     )
 }

@@ -10,6 +10,7 @@ from opx import wire
 from opx.api.baselines import BaselineReading
 from opx.api.calls import Call
 from opx.api.fields import Json
+from opx.api.graph import GraphReading
 from opx.api.http_events import Caller
 from opx.api.pages import fitting_page, taken
 from opx.api.research import ResearchReading
@@ -29,11 +30,12 @@ KEYS_A_PAGE = 5000
 _CHUNKS_A_PAGE = 10_000
 
 
-class ReadingApi(BaselineReading, ResearchReading):
+class ReadingApi(BaselineReading, ResearchReading, GraphReading):
     """Answers, documents and what became of them, as far as the caller may see them. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:
         self._base = LocalKnowledgeBase(services, caller.identity)
+        self._clock = services.clock
         self._is_operator = not caller.identity.client_id
         self._ask = partial(services.query_service, caller.identity, report)
         self._researcher = partial(services.research_service, caller.identity, report)
@@ -53,6 +55,7 @@ class ReadingApi(BaselineReading, ResearchReading):
             updated_before=asked.get("updatedBefore", ""),
             expand=Expand(asked["expand"]),
             plain=asked["plain"],
+            expand_graph=asked["graph"],
         )
         answer = self._ask().answer(asked["q"], config)
         results = [{**result.to_json(), **_flat(result)} for result in answer.results]

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from opx.api.fields import Json
+from opx.api.graph_replies import GRAPH_REPLIES, GRAPH_SCHEMAS
+from opx.api.schema_parts import COUNT as _COUNT
+from opx.api.schema_parts import FLAG as _FLAG
+from opx.api.schema_parts import NUMBER as _NUMBER
+from opx.api.schema_parts import OPEN as _OPEN
+from opx.api.schema_parts import TEXT as _TEXT
+from opx.api.schema_parts import list_of as _list
+from opx.api.schema_parts import named as _named
+from opx.api.schema_parts import object_of as _object
 from opx.tools.answer_schemas import DOCUMENT as DOCUMENT_FOR_AGENTS
-
-_TEXT: Json = {"type": "string"}
-_COUNT: Json = {"type": "integer", "minimum": 0}
-_NUMBER: Json = {"type": "number"}
-_FLAG: Json = {"type": "boolean"}
-_OPEN: Json = {"type": "object"}
-
-
-def _object(properties: Json, optional: Sequence[str] = ()) -> Json:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required}
-
-
-def _list(items: Json) -> Json:
-    return {"type": "array", "items": items}
-
-
-def _named(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
-
 
 _RESULT = _object(
     {
@@ -287,6 +274,7 @@ SCHEMAS: Json = {
             "trace": _list(_STEP),
         }
     ),
+    **GRAPH_SCHEMAS,
     "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT})}),
 }
 
@@ -376,6 +364,7 @@ REPLIES: dict[str, Json] = {
     ),
     "crawl": _object({"sourceId": _TEXT}),
     "research": _named("Research"),
+    **GRAPH_REPLIES,
     "project": _named("Project"),
     "assign_project": _named("Project"),
 }

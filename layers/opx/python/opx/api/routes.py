@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from opx.api.baseline_routes import BASELINES
 from opx.api.declarations import Function, Route, TokenScope
+from opx.api.graph_routes import GRAPH_READING, GRAPH_WRITING
 from opx.api.reading_routes import READING
 from opx.api.research_routes import RESEARCH
 from opx.api.source_routes import SOURCES
@@ -13,5 +14,5 @@ from opx.api.writing_routes import WRITING
 
 __all__ = ["READING", "ROUTES", "WRITING", "Function", "Route", "TokenScope"]
 
-ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH)}
+ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH, *GRAPH_READING, *GRAPH_WRITING)}
 """By their keys, as API Gateway names them."""

@@ -8,6 +8,7 @@ from opx import wire
 from opx.api.baselines import BaselineWriting
 from opx.api.calls import Call
 from opx.api.fields import Json, RequestError
+from opx.api.graph import GraphWriting
 from opx.api.http_events import Caller
 from opx.api.pushing import put_files
 from opx.api.sources import SourceOperations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class WritingApi(SourceOperations, BaselineWriting):
+class WritingApi(SourceOperations, BaselineWriting, GraphWriting):
     """Documents in and out of the caller's scope, and projects into groups. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:  # noqa: ARG002 - as all operations

@@ -40,6 +40,7 @@ _COMMANDS = {
     "source": ("source_command", "Where documents are pulled from: add, list, pull, check."),
     "stream": ("stream_command", "Streams whose records become documents."),
     "baseline": ("baseline_command", "What is normal for metrics of nodes: add values, ask, judge."),
+    "graph": ("graph_command", "Things and how they are related, with the text that says so."),
     "ops": ("ops_command", "Ask for logs, metrics and traces, as agents do."),
     "secret": ("secret_command", "Keep credentials of sources on this machine."),
     "mcp": ("mcp_command", "Serve the tools to agents over the Model Context Protocol."),

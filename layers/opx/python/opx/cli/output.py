@@ -53,3 +53,8 @@ def readable_size(size: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} GB"
+
+
+def printable(text: str) -> str:
+    """One line of the text with nothing in it that a terminal would act on."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

@@ -61,6 +61,7 @@ refused, and 4 % of those that have an answer (docs/confidence.md)."""
     show_default=True,
     help="What of its document comes with a passage.",
 )
+@click.option("--graph", "expand_graph", is_flag=True, help="Go on along the graph from what was found.")
 @click.option("--explain", is_flag=True, help="Show all parts of each score.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.option("--receipt", "receipt", type=click.Path(dir_okay=False, path_type=Path), help="Write a receipt there.")

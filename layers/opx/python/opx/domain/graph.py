@@ -79,12 +79,14 @@ class EdgeStatement:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """All that one version of a document says. `own` is the reference of what the document is about itself."""
+    """All that one version of a document says. `own` is the reference of what the document is about itself; `aliases` are
+    other names of things, each with the reference that is meant."""
 
     own: str = ""
     nodes: tuple[NodeStatement, ...] = ()
     edges: tuple[EdgeStatement, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ class QueryConfig:
     Raises `InvalidInputError` for an unknown tier or mode, a `min_confidence` outside [0, 1], or `max_results`
     below 1; `max_results` above `MAX_RESULTS` is lowered to it. Lists are taken for tuples, a text for a list of one.
     `updated_from` (included) and `updated_before` (excluded) are days, `2026-03-31`. `plain`: the question is words and
-    nothing else; without it, it may hold what `opx.retrieval.query_language` reads.
+    nothing else; without it, it may hold what `opx.retrieval.query_language` reads. `expand_graph`: the answer has an
+    evidence pack, with what is related to what was found.
     """
 
     tiers: tuple[str, ...] = ("internal", "specialized")
@@ -70,6 +71,7 @@ class QueryConfig:
     updated_before: str = ""
     expand: Expand = Expand.NONE
     plain: bool = False
+    expand_graph: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_confidence <= 1:

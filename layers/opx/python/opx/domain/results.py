@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.documents import DocumentChunk
+from opx.domain.evidence_pack import EvidencePack
 from opx.domain.knowledge import Tier
 
 
@@ -161,7 +162,8 @@ class Answer:
     step for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or
     the name of a reranker. `understood` is how the question was read: what was searched for, and within what.
     `receipt_id` names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it;
-    that is in JSON only where it was asked for (`opx.retrieval.receipts`).
+    that is in JSON only where it was asked for (`opx.retrieval.receipts`). `evidence` is there where it was asked to go on
+    along the graph.
     """
 
     query: str
@@ -175,6 +177,7 @@ class Answer:
     understood: dict[str, Any] = field(default_factory=dict)
     receipt_id: str = ""
     receipt: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    evidence: EvidencePack | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The camelCase form; `nearest` is there only when there is no result."""
@@ -188,6 +191,7 @@ class Answer:
             "routing": [step.to_json() for step in self.routing],
             "rankedBy": self.ranked_by,
             "understood": self.understood,
+            **({"evidencePack": self.evidence.to_json()} if self.evidence else {}),
             **({"receiptId": self.receipt_id} if self.receipt_id else {}),
             "timingsMs": {name: round(value, 3) for name, value in self.timings_ms.items()},
         }

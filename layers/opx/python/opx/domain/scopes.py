@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from opx.errors import InvalidScopeError
 
 GLOBAL_KEY = "global"
+_KEY = re.compile(r"client:(?P<client>[^/:]+)(?:/group:(?P<group>[^/:]+)|/project:(?P<project>[^/:]+))?\Z")
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
@@ -20,7 +21,8 @@ class Scope:
     """The owner of a document. Empty strings mean "none"; all empty is global.
 
     Raises `InvalidScopeError` for a group or project without its client, for both a group and a project, and for
-    an identifier that is not 1-64 letters, digits, `.`, `_` or `-`.
+    an identifier that is not 1-64 letters, digits, `.`, `_` or `-`. These mean themselves in every store: no pattern is
+    ever made of an identifier.
     """
 
     client_id: str = ""
@@ -29,8 +31,13 @@ class Scope:
 
     def __post_init__(self) -> None:
         for name, value in (("client", self.client_id), ("group", self.group_id), ("project", self.project_id)):
-            if value and not _SEGMENT.match(value):
-                raise InvalidScopeError(f"{name} id {value!r} is not 1-64 letters, digits, '.', '_' or '-'")
+            if value and (".." in value or not _SEGMENT.match(value)):
+                raise InvalidScopeError(
+                    f"{name} id {value[:100]!r} is not 1-64 letters, digits, '.', '_' or '-' (the first a letter or digit, "
+                    "no '..')"
+                )
+        if self.client_id == GLOBAL_KEY:
+            raise InvalidScopeError(f"no client may be called {GLOBAL_KEY!r}: that is what belongs to everybody")
         if (self.group_id or self.project_id) and not self.client_id:
             raise InvalidScopeError("a group or project needs its client id")
         if self.group_id and self.project_id:
@@ -99,6 +106,17 @@ def reader_of(identity: Identity, group_id: str = "", group_projects: tuple[str,
     projects = {identity.project_id, *group_projects} - {""}
     scopes.extend(Scope(client, project_id=project) for project in sorted(projects))
     return Reader(identity, tuple(scope.key for scope in scopes))
+
+
+def scope_of_key(scope_key: str) -> Scope:
+    """The scope whose `key` this is. Raises `InvalidScopeError` for any other text."""
+    if scope_key == GLOBAL_KEY:
+        return Scope()
+    found = _KEY.match(scope_key)
+    scope = Scope(found["client"], found["group"] or "", found["project"] or "") if found else Scope()
+    if scope.key != scope_key:
+        raise InvalidScopeError(f"{scope_key[:100]!r} is not the key of a scope")
+    return scope
 
 
 def scope_of_object(object_key: str) -> tuple[Scope, str]:

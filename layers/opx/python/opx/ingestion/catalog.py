@@ -7,10 +7,11 @@ the key is written last, so that whatever was interrupted is simply done again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.ingestion.catalog_items import document_from_item, document_item, tag_items, version_prefix
 from opx.ingestion.claims import BusyError, Claim, Claims, StaleEventError
@@ -24,9 +25,22 @@ _PAGE = 1000
 
 
 class Catalog:
-    """The only writer of the documents, keys and entries tables."""
+    """The only writer of the documents, keys and entries tables, but for the removal of a whole client.
 
-    def __init__(self, documents: Table, keys: Table, entries: Table, *, clock: Clock, lease_seconds: int) -> None:
+    `admits` says whether documents of a scope may be taken in at all.
+    """
+
+    def __init__(
+        self,
+        documents: Table,
+        keys: Table,
+        entries: Table,
+        *,
+        clock: Clock,
+        lease_seconds: int,
+        admits: Callable[[Scope], bool] = lambda _: True,
+    ) -> None:
+        self._admits = admits
         self._documents = documents
         self._entries = entries
         self._clock = clock
@@ -35,8 +49,15 @@ class Catalog:
     # -- changing
 
     def claim(self, key: DocumentKey, event: ObjectEvent) -> Claim:
-        """Begin to apply an event. Raises `StaleEventError` or `BusyError`."""
-        return self._claims.claim(key, event)
+        """Begin to apply an event. Raises `StaleEventError` or `BusyError`; for an owner that was removed, no event is
+        news, and nothing is left of it."""
+        if not self._admits(key.scope):
+            raise StaleEventError(event.key)
+        claim = self._claims.claim(key, event)
+        if not self._admits(key.scope):  # who removes it notes that first, and then looks for claims: one of both sees
+            self._claims.forget(claim)
+            raise StaleEventError(event.key)
+        return claim
 
     def start_writing(self, claim: Claim, document_id: str) -> None:
         """Note that the index is about to change to `document_id` ("": to nothing), so that a crash from here on is

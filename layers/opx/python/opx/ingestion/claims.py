@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from opx.domain.documents import DocumentKey, DocumentState
@@ -128,13 +129,18 @@ class Claims:
             return False
         return True
 
+    def forget(self, claim: Claim) -> None:
+        """Remove the item of a key that this claim made; nothing if another worker has it by now."""
+        with suppress(ConditionFailedError):
+            self._keys.delete({"documentKey": claim.key.id}, condition=Equals("leaseToken", claim.token))
+
     def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
         """Let the next event of the document, old or new, tidy up: a worker without a claim wrote to the index."""
         for _ in range(_WRITES):
             head = self.head(key) or {}
             begun = {**(head.get("writing") or {}), document_id or _REMOVAL: secrets.token_hex(8)}
             try:
-                return self._write(key, head, {"writing": begun})
+                return self._write(key, head, {"scope": key.scope.key, "source": key.source, "writing": begun})
             except ConditionFailedError:
                 continue
         raise StoreUnavailableError(f"{key.source} is being changed again and again")

@@ -32,6 +32,11 @@ class ContextCache:
             return {}
         return {item["cacheKey"]: item["context"] for item in items if item.get("context")}
 
+    def forget(self, keys: Sequence[str]) -> None:
+        """Remove texts. Raises `StoreUnavailableError`."""
+        for key in dict.fromkeys(keys):
+            self._table.delete({"cacheKey": key})
+
     def put(self, texts: Mapping[str, str]) -> None:
         expires = int(self._clock() + self._seconds)
         items = [{"cacheKey": key, "context": text, "expiresAt": expires} for key, text in texts.items()]

@@ -87,6 +87,16 @@ class ContextWriter:
         """Who writes, and how it is asked."""
         return f"{self._chat.name} {_VERSION}"
 
+    def kept(self, document: KnowledgeDocument, chunks: Sequence[DocumentChunk]) -> dict[str, str]:
+        """What the cache has written for chunks of a version, by chunk id."""
+        keys = {chunk.chunk_id: self._key(document, chunk) for chunk in chunks}
+        texts = self._cache.get(list(dict.fromkeys(keys.values())))
+        return {chunk_id: texts[key] for chunk_id, key in keys.items() if key in texts}
+
+    def forget(self, document: KnowledgeDocument, chunks: Sequence[DocumentChunk]) -> None:
+        """Remove from the cache what was written for chunks of a version. Raises `StoreUnavailableError`."""
+        self._cache.forget([self._key(document, chunk) for chunk in chunks])
+
     def new_round(self) -> Round:
         return Round(self._clock() + ROUND_SECONDS)
 

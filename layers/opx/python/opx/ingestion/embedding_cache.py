@@ -55,6 +55,15 @@ class CachedEmbedder:
         vectors |= self._embedded(missing)
         return [vectors[key] for key in keys]
 
+    def known(self, texts: Sequence[str]) -> int:
+        """How many different texts have a vector in the table. Raises `StoreUnavailableError`."""
+        return len(self._table.get_many([{"cacheKey": self._key(text)} for text in texts])) if texts else 0
+
+    def forget(self, texts: Sequence[str]) -> None:
+        """Remove the vectors of these texts; who needs one again has it made again. Raises `StoreUnavailableError`."""
+        for text in dict.fromkeys(texts):
+            self._table.delete({"cacheKey": self._key(text)})
+
     def _key(self, text: str) -> str:
         return f"{self.model_id}#{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 

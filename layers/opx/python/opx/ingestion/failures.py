@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from opx.domain.ids import stable_hash
+from opx.domain.scopes import scope_of_object
 from opx.domain.times import iso_time
+from opx.errors import InvalidScopeError
 from opx.hygiene.secrets import mask
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Item, KeyRange, Table
@@ -63,7 +65,8 @@ class FailureLog:
             event=event.to_json(),
             mark=secrets.token_hex(8),
         )
-        self._table.put({**item.to_json(), "event": item.event, "mark": item.mark, "status": _STATUS})
+        owner = _owner(item.object_key)
+        self._table.put({**item.to_json(), **owner, "event": item.event, "mark": item.mark, "status": _STATUS})
         return item
 
     def resolve(self, document_key: str) -> None:
@@ -81,6 +84,14 @@ class FailureLog:
         where = KeyRange(low=since) if since else None
         for item in self._table.query(_STATUS, index="status-failedAt-index", where=where):
             yield _from_item(item)
+
+
+def _owner(object_key: str) -> dict[str, str]:
+    """The scope that an object belongs to, by which what failed of it is found; none for a key that nobody can own."""
+    try:
+        return {"scope": scope_of_object(object_key)[0].key}
+    except InvalidScopeError:
+        return {}
 
 
 def _shortened(reason: str) -> str:

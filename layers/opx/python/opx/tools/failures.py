@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from opx.errors import DocumentNotFoundError, InvalidScopeError, StoreUnavailableError, TelemetryUnavailableError
+from opx.errors import (
+    DocumentNotFoundError,
+    InvalidScopeError,
+    NodeNotFoundError,
+    StoreUnavailableError,
+    TelemetryUnavailableError,
+)
 from opx.operations.metrics import Metric
 from opx.tools.declarations import ArgumentError, UnknownToolError
 
@@ -31,6 +37,7 @@ FAILURES: dict[type[Exception], Failure] = {
     ArgumentError: Failure("invalid_argument", 400, "REPROMPT", Metric.INVALID_CALLS),
     UnknownToolError: Failure("unknown_tool", 404, "FAILURE", Metric.INVALID_CALLS),
     DocumentNotFoundError: Failure("not_found", 404, "REPROMPT", Metric.INVALID_CALLS),
+    NodeNotFoundError: Failure("not_found", 404, "REPROMPT", Metric.INVALID_CALLS),
     InvalidScopeError: Failure(
         "invalid_scope", 400, "FAILURE", Metric.INVALID_CALLS, "the session's client or project id is malformed"
     ),

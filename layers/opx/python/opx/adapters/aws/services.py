@@ -28,6 +28,7 @@ from opx.tables import DOCUMENTS, TableSpec
 
 if TYPE_CHECKING:
     from opx.ports.corpus_version import CorpusVersion
+    from opx.ports.object_history import ObjectHistory
     from opx.retrieval.corpus_count import CorpusCount
 
 
@@ -70,7 +71,17 @@ class AwsServices(Services):
     def store(self) -> ObjectStore:  # type: ignore[override]
         from opx.adapters.aws.object_store import S3ObjectStore
 
-        return S3ObjectStore(self.settings.corpus_bucket, self._client("s3"))
+        from opx.tenants.guarded_store import GuardedObjectStore
+
+        return GuardedObjectStore(S3ObjectStore(self.settings.corpus_bucket, self._client("s3")), self.clients.check)
+
+    @cached_property
+    def object_history(self) -> ObjectHistory:  # type: ignore[override]
+        from opx.adapters.aws.object_history import S3ObjectHistory
+
+        return S3ObjectHistory(self.settings.corpus_bucket, self._client("s3"))
+
+    settling_seconds = 20.0  # an index of DynamoDB lags for a moment, OpenSearch Serverless for up to 15 seconds
 
     def foreign_bucket(self, name: str) -> ObjectStore:
         """Raises `ForbiddenAddressError` for the corpus: a source that copied it would copy what is another client's,
@@ -84,8 +95,10 @@ class AwsServices(Services):
     @cached_property
     def upload_signer(self) -> UploadSigner | None:  # type: ignore[override]
         from opx.adapters.aws.upload_signer import S3UploadSigner
+        from opx.tenants.guarded_store import GuardedUploadSigner
 
-        return S3UploadSigner(self.settings.corpus_bucket, self._client("s3", addressing="virtual"))
+        signer = S3UploadSigner(self.settings.corpus_bucket, self._client("s3", addressing="virtual"))
+        return GuardedUploadSigner(signer, self.clients.check)
 
     @cached_property
     def queue(self) -> Queue:  # type: ignore[override]

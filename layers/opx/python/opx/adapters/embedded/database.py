@@ -80,6 +80,13 @@ class Database:
                 self._connections[thread] = connection
         return connection
 
+    def scrub(self) -> None:
+        """Write the file anew without what was deleted from it, and empty its journal. Raises `StoreUnavailableError`
+        while others use it."""
+        with self._turn(), self.translated_errors():
+            self.connection().execute("VACUUM")
+            self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close the connections of all threads, which must have ended their work."""
         with self._lock:

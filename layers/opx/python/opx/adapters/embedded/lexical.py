@@ -9,6 +9,7 @@ from typing import Any
 
 import tantivy
 
+from opx.adapters.embedded.rarity import Rarity
 from opx.domain.results import IndexedChunk
 from opx.domain.times import day_number
 from opx.errors import IndexUnavailableError
@@ -20,6 +21,9 @@ MAX_QUERY_TERMS = 256
 """Distinct terms that are searched, the first ones of a longer query: more cost time and no longer change the best hits."""
 
 _FACETS = ("scope", "category", "tier", "tag", "service", "document_id", "language")
+_SCOPES_KEPT = 256
+"""Readers whose counts of terms are kept, as long as nothing is written."""
+
 _TANTIVY_FACTOR = 2.2
 """tantivy multiplies by k1 + 1, which Lucene dropped in version 8; without it scores of both engines compare."""
 
@@ -74,13 +78,27 @@ class LexicalSearcher:
         self._folder = folder
         self._schema = _schema()
         self._searcher = searcher
+        self._rarities: dict[tuple[str, ...], Rarity] = {}
 
-    def search(self, words: Words, where: SearchFilter | None, limit: int) -> list[tuple[Place, float]]:
+    def rarity(self, scopes: tuple[str, ...]) -> Rarity:
+        """How rare terms are among the entries of these scopes."""
+        found = self._rarities.get(scopes)
+        if found is None:
+            if len(self._rarities) >= _SCOPES_KEPT:
+                self._rarities.clear()
+            with _tantivy_errors(self._folder):
+                found = self._rarities[scopes] = Rarity(self._searcher, self._schema, scopes)
+        return found
+
+    def search(
+        self, words: Words, where: SearchFilter | None, limit: int, rarity: Rarity
+    ) -> list[tuple[Place, float]]:
         """The best `limit` entries with any of the words, with their scores; those that pass the filter, if there is one.
 
         Without a filter tantivy passes over most entries of frequent terms: several times as fast.
         """
-        query = self._scored(words)
+        with _tantivy_errors(self._folder):
+            query = self._scored(words, rarity)
         if where is not None:
             query = tantivy.Query.boolean_query([(tantivy.Occur.Must, query), *self._filters(where)])
         with _tantivy_errors(self._folder):
@@ -111,26 +129,31 @@ class LexicalSearcher:
         positions: Any = self._searcher.fast_field_values("position", addresses)
         return list(zip(segments, positions, strict=True))
 
-    def frequencies(self, words: Words) -> dict[str, int]:
+    def frequencies(self, words: Words, rarity: Rarity) -> dict[str, int]:
         """How many entries contain each word, by its most frequent term, in one of the fields that hold all of a chunk's
         text."""
-        return {
-            first: max(self._searcher.doc_freq(name, term) for name in LEXICAL_FIELDS for term in terms)
-            for first, terms in words.items()
-        }
+        with _tantivy_errors(self._folder):
+            return {
+                first: max(rarity.frequency(name, term) for name in LEXICAL_FIELDS for term in terms)
+                for first, terms in words.items()
+            }
 
-    def _scored(self, words: Words) -> tantivy.Query:
+    def _scored(self, words: Words, rarity: Rarity) -> tantivy.Query:
         parts = []
         for name, boost in LEXICAL_FIELDS.items():
             for terms in words.values():
-                query = self._best_of(name, terms)
+                query = self._best_of(name, terms, rarity)
                 parts.append((tantivy.Occur.Should, tantivy.Query.boost_query(query, boost / _TANTIVY_FACTOR)))
         return tantivy.Query.boolean_query(parts)
 
-    def _best_of(self, name: str, terms: Sequence[str]) -> tantivy.Query:
+    def _best_of(self, name: str, terms: Sequence[str], rarity: Rarity) -> tantivy.Query:
         """The score of the best of a word's terms: stems of two languages must not make it count twice."""
-        queries = [tantivy.Query.term_query(self._schema, name, term, index_option="freq") for term in terms]
+        queries = [self._term(name, term, rarity.correction(name, term)) for term in terms]
         return queries[0] if len(queries) == 1 else tantivy.Query.disjunction_max_query(queries)
+
+    def _term(self, name: str, term: str, correction: float) -> tantivy.Query:
+        query = tantivy.Query.term_query(self._schema, name, term, index_option="freq")
+        return query if correction == 1 else tantivy.Query.boost_query(query, correction)
 
     def _filters(self, where: SearchFilter) -> list[tuple[Any, tantivy.Query]]:
         wanted = {

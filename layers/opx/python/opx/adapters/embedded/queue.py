@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from opx.adapters.embedded.database import Database
 from opx.adapters.limits import MAX_HIDE_SECONDS, MAX_RECEIVED, check_message, check_whole
@@ -70,6 +71,15 @@ class SqliteQueue:
                 "UPDATE queue_messages SET visible_at = ?, in_flight = 0 WHERE queue = ? AND id = ? AND receives = ?",
                 (self._clock() + delay_seconds, *self._delivery(receipt)),
             )
+
+    def discard(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int:
+        """Remove the messages of these bodies, also hidden ones, or with `dry` count them; how many there are."""
+        with self._database.transaction() as connection:
+            rows = connection.execute("SELECT id, body FROM queue_messages WHERE queue = ?", (self._name,)).fetchall()
+            found = [(identifier,) for identifier, body in rows if unwanted(body)]
+            if not dry:
+                connection.executemany("DELETE FROM queue_messages WHERE id = ?", found)
+        return len(found)
 
     def waiting(self) -> int:
         with self._database.translated_errors():

@@ -38,6 +38,9 @@ _SPARE_HITS = 16
 _SCORE_DIGITS = 6
 """Scores are rounded, so that equal texts tie on every processor and ties are broken by id."""
 
+_SAME_SCORE = 1e-5
+"""Share of a score that single precision may cost: a few of its last bits, of which it has 24."""
+
 _GATHER_BELOW = 0.1
 """Share of rows below which copying the wanted ones costs less than scoring all."""
 
@@ -145,8 +148,8 @@ class EmbeddedIndex:
             lexical=legs[0],
             vector=legs[1],
             chunks={indexed.entry_id: indexed for indexed in found.values() if indexed.entry_id in named},
-            term_frequencies=view.lexical.frequencies(words),
-            entry_count=view.segments.live,
+            term_frequencies=view.lexical.frequencies(words, view.lexical.rarity(request.filter.scopes)),
+            entry_count=view.segments.live_in(request.filter.scopes),
         )
 
     def count(self, where: SearchFilter) -> int:
@@ -203,12 +206,25 @@ def _lexical_leg(view: _View, words: Words, request: SearchRequest, allowed: Mas
     if not words:
         return []
     wanted = request.depth + _SPARE_HITS
+    rarity = view.lexical.rarity(request.filter.scopes)
     for where, limit in _attempts(wanted, request.filter, view.segments.share(allowed)):
-        found = view.lexical.search(words, where, limit)
+        found = view.lexical.search(words, where, limit, rarity)
         kept = [hit for hit in found if view.segments.is_among(hit[0][0], allowed)]
         if len(kept) >= wanted or len(found) < limit:
-            return kept
+            return _levelled(kept) if rarity.corrects else kept
     return []
+
+
+def _levelled(scored: Sequence[Scored]) -> list[Scored]:
+    """Scores that a correction may have set apart, made equal again: which of two equal hits comes first would else depend
+    on entries that the reader may not see."""
+    levelled: list[Scored] = []
+    level = float("inf")
+    for place, score in scored:
+        if score < level * (1 - _SAME_SCORE) or level == float("inf"):
+            level = score
+        levelled.append((place, level))
+    return levelled
 
 
 def _attempts(wanted: int, where: SearchFilter, share: float) -> Iterator[tuple[SearchFilter | None, int]]:

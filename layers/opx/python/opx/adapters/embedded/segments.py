@@ -110,6 +110,10 @@ class SegmentMap:
             mask[index.get(value, [])] = True
         return mask
 
+    def live_in(self, scopes: Sequence[str]) -> int:
+        """How many live entries the scopes have."""
+        return int(self.counts[self._columns["scopes"].any_of(scopes)].sum())
+
     def share(self, allowed: Mask) -> float:
         """Share of the live entries that are in allowed segments."""
         return float(self.counts[allowed].sum()) / self.live if self.live else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.worker import QueueDrain
     from opx.ports.corpus_version import CorpusVersion
+    from opx.ports.object_history import ObjectHistory
     from opx.ports.reading import ParsingTools
     from opx.running import Feed
     from opx.streams.taking import RecordTaker
@@ -55,10 +56,27 @@ class EmbeddedServices(Services):
         from opx.adapters.embedded.object_store import FolderObjectStore
         from opx.adapters.embedded.sequence import SqliteSequence
         from opx.ingestion.announcing import AnnouncingObjectStore
+        from opx.tenants.guarded_store import GuardedObjectStore
 
-        folder = FolderObjectStore(self.settings.home_path / "corpus")
+        folder = GuardedObjectStore(FolderObjectStore(self.settings.home_path / "corpus"), self.clients.check)
         sequence = SqliteSequence(self._database, "events")
         return AnnouncingObjectStore(folder, self.queue, sequence, unit_of_work=self.unit_of_work)
+
+    @cached_property
+    def object_history(self) -> ObjectHistory:  # type: ignore[override]
+        from opx.adapters.embedded.object_history import FolderObjectHistory
+
+        return FolderObjectHistory(self.settings.home_path / "corpus")
+
+    def exclusive_work(self) -> AbstractContextManager[Any]:
+        return self._only_worker()
+
+    def discard_messages(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int | None:
+        return self.queue.discard(unwanted, dry=dry)  # type: ignore[attr-defined,no-any-return]
+
+    def scrub(self) -> None:
+        for database in (self._database, self._records_database):
+            database.scrub()
 
     @cached_property
     def queue(self) -> Queue:  # type: ignore[override]
@@ -91,7 +109,7 @@ class EmbeddedServices(Services):
         from opx.ingestion.catalog import Catalog
 
         tables = (self.table(DOCUMENTS), self.table(KEYS), self.table(ENTRIES))
-        return Catalog(*tables, clock=self.clock, lease_seconds=0)
+        return Catalog(*tables, clock=self.clock, lease_seconds=0, admits=self.clients.admit)
 
     @cached_property
     def corpus_version(self) -> CorpusVersion | None:  # type: ignore[override]

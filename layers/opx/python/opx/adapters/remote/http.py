@@ -25,7 +25,7 @@ LONGEST_PAUSE_SECONDS = 20.0
 AGAIN = (429, 502, 503, 504)
 _USER_AGENT = f"opx-knowledge/{opx.__version__}"
 
-Query = Mapping[str, str | int]
+Query = Mapping[str, str | int | Sequence[str]]
 Pause = Callable[[float], None]
 
 
@@ -70,7 +70,7 @@ class ApiClient:
         Raises `InvalidInputError` (400, 413), `UnknownCategoryError`, `DocumentNotFoundError` (404),
         `ConditionFailedError` (409), `AccessDeniedError` (401, 403), and `StoreUnavailableError` for what may pass.
         """
-        url = self._url(path) + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+        url = self._url(path) + (f"?{urlencode(query, doseq=True, quote_via=quote)}" if query else "")
         data = None if body is None else json.dumps(body).encode()
         return self._json(self._repeated(method, url, data)[0], method, url)
 

@@ -29,10 +29,14 @@ class Material:
 
 @dataclass(slots=True)
 class Findings:
-    """What the rules have found so far; a rule adds to it."""
+    """What the rules have found since it was last looked at; a rule adds to it."""
 
     statements: list[Statement] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
+    aliases: list[tuple[str, str]] = field(default_factory=list)
+    """Other names of things, each before the reference of the thing; all are references."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What a rule that reads passages wants to know when it reads the next one."""
 
     def add(self, *statements: Statement) -> None:
         self.statements.extend(statements)
@@ -40,10 +44,14 @@ class Findings:
 
 DocumentRule = Callable[[Material, Findings], None]
 """Reads the metadata, or the object as a whole. Where its statements have no passages, those that name the thing (of an
-edge: its far end) are looked for, and the first passage stands for the document if there are none."""
+edge: both ends, or else its far end) are looked for, and the first passage stands for the document if there are none."""
 
 ChunkRule = Callable[[Material, DocumentChunk, Findings], None]
-"""Reads one passage, and gives it as evidence of each of its statements."""
+"""Reads one passage, and gives it as evidence of each of its statements. Where windows were cut within a line, the passage
+that the line begins in has all of it."""
 
 Passages = Callable[[], Iterable[DocumentChunk]]
 """The passages of a document, from the first one, each time it is called."""
+
+PassagesRule = Callable[[Material, Passages, Findings], None]
+"""Reads all passages together, and gives the evidence of its statements itself."""

@@ -9,6 +9,7 @@ from opx.domain.baselines import BaselineStats
 from opx.domain.times import iso_time
 from opx.operations.baselines.items import Series, expiry_of
 from opx.operations.baselines.readings import record_of
+from opx.operations.baselines.series import scope_note
 from opx.operations.baselines.windows import day_of
 from opx.ports import Clock, Table
 
@@ -35,7 +36,9 @@ class RecordStore:
             "lastSeen": now,
             "expiresAt": expiry_of(now),
         }
-        self._table.put(item)
+        note = {"seriesKey": recorded_partition(scope_key), "day": series.key, "expiresAt": item["expiresAt"]}
+        for each in (scope_note(scope_key), note, item):  # one by one: some who put records may do nothing else
+            self._table.put(each)
         return series
 
     def newest(self, series: Sequence[Series], time_window: str) -> BaselineStats | None:
@@ -55,6 +58,11 @@ class RecordStore:
             unit=item["unit"],
             notes=(f"as it was recorded on {day_of(item['lastSeen'])}: there are no values to take percentiles from",),
         )
+
+
+def recorded_partition(scope_key: str) -> str:
+    """Where the scope's series that have records are noted, so that all of a scope can be found."""
+    return f"{scope_key}#records"
 
 
 def _key(series: Series, time_window: str) -> dict[str, Any]:

@@ -13,6 +13,11 @@ from opx.ports import Item, Table
 MAX_SERIES = 10_000
 """Of a scope. A metric that has a request's id in its name would make a series a request."""
 
+SCOPES = "#scopes"
+"""The partition with an item a scope. No scope has this key."""
+
+_SERIES = "#series"
+
 
 class SeriesRegistry:
     """A note for each series that has values, which goes when its last day does."""
@@ -23,13 +28,13 @@ class SeriesRegistry:
 
     def known(self, wanted: Iterable[Series]) -> dict[Series, Item]:
         """The notes that there are."""
-        by_key = {(_partition(one.scope_key), _sort(one)): one for one in wanted}
+        by_key = {(series_partition(one.scope_key), _sort(one)): one for one in wanted}
         found = self._table.get_many([_key(one) for one in by_key.values()])
         return {by_key[item["seriesKey"], item["day"]]: item for item in found}
 
     def room(self, scope_key: str) -> int:
         """How many more series the scope may have. Reads all of its notes."""
-        return self.most - sum(1 for _ in self._table.query(_partition(scope_key), limit=self.most))
+        return self.most - sum(1 for _ in self._table.query(series_partition(scope_key), limit=self.most))
 
     def note(self, series: Series, unit: str, day_start: float, before: Item | None) -> Item:
         """The note of a series that has values of a day."""
@@ -44,14 +49,22 @@ class SeriesRegistry:
         }
 
     def put(self, notes: Sequence[Item]) -> None:
-        self._table.put_many(notes)
+        """Keep notes, and that their scopes have some."""
+        scopes = dict.fromkeys(str(note["seriesKey"]).removesuffix(_SERIES) for note in notes)
+        self._table.put_many([*map(scope_note, scopes), *notes])
 
     def of(self, scope_key: str) -> Iterator[Item]:
-        return self._table.query(_partition(scope_key))
+        return self._table.query(series_partition(scope_key))
 
 
-def _partition(scope_key: str) -> str:
-    return f"{scope_key}#series"
+def scope_note(scope_key: str) -> Item:
+    """Says that a scope has or had baselines, so that all of a client's can be found."""
+    return {"seriesKey": SCOPES, "day": scope_key}
+
+
+def series_partition(scope_key: str) -> str:
+    """Where the notes of a scope are."""
+    return f"{scope_key}{_SERIES}"
 
 
 def _sort(series: Series) -> str:
@@ -59,4 +72,4 @@ def _sort(series: Series) -> str:
 
 
 def _key(series: Series) -> dict[str, Any]:
-    return {"seriesKey": _partition(series.scope_key), "day": _sort(series)}
+    return {"seriesKey": series_partition(series.scope_key), "day": _sort(series)}

@@ -30,13 +30,14 @@ _PUNCTUATION = b" \t\r\n{}();:,"
 def outline(text: str, language: Language) -> Iterable[str] | None:
     """Blocks of Markdown with all of the text's words; None if the syntax takes too long to make out."""
     code = text.encode()
-    tree = _tree(code, language)
-    if tree is None or tree.root_node.child_count > MAX_CHILDREN:
+    tree = syntax_tree(code, language)
+    if tree is None:
         return None
     return _Writer(code, language).members(tree.root_node, 2)
 
 
-def _tree(code: bytes, language: Language) -> Tree | None:
+def syntax_tree(code: bytes, language: Language) -> Tree | None:
+    """The tree of a text; None if it takes too long to make out, or is too broad."""
     steps = 0
     allowed = min(MAX_STEPS, 1_000 + len(code) // 32)
 
@@ -48,9 +49,10 @@ def _tree(code: bytes, language: Language) -> Tree | None:
     module = importlib.import_module(language.grammar)
     parser = Parser(Grammar(getattr(module, language.function)()))
     try:
-        return parser.parse(lambda at, _point: code[at : at + _BLOCK], progress_callback=stop)
+        tree = parser.parse(lambda at, _point: code[at : at + _BLOCK], progress_callback=stop)
     except ValueError:  # stopped
         return None
+    return tree if tree.root_node.child_count <= MAX_CHILDREN else None
 
 
 @dataclass(slots=True)

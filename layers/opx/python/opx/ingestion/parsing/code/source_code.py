@@ -53,6 +53,18 @@ def _blocks(lines: Iterator[str], language: Language, name: str, remarks: list[R
     yield from found
 
 
+def readable_code(lines: Iterable[str], language: Language) -> str:
+    """The text of a file that gets sections for its functions, if its syntax allows it; "" for another one."""
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size > MAX_CHARACTERS:
+            return ""
+    return "" if _problem(held, size, language) else "".join(held)
+
+
 def _outlined(text: str, language: Language) -> Iterable[str] | None:
     from opx.ingestion.parsing.code.outline import outline  # only here: tree-sitter is native code
 

@@ -1,0 +1,145 @@
+"""What the graph answers, for people: relations in words, each with where it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from opx.cli.excerpts import excerpt
+from opx.cli.output import SHORT_ID, aligned, plural, printable
+from opx.graph.views import said
+
+if TYPE_CHECKING:
+    from opx.domain.graph import Edge, Evidence, Node
+    from opx.graph.answered import AnswerView
+    from opx.graph.coverage import GraphCoverage, Uncovered
+    from opx.graph.views import Connection, Neighbourhood, NodeView, Passage
+
+_INDENT = "   "
+_SOURCES = 3
+"""Documents that are named of one relation; the rest is counted."""
+
+Passages = Mapping[str, "Passage"]
+
+
+def by_id(passages: Sequence[Passage]) -> Passages:
+    return {passage.chunk_id: passage for passage in passages}
+
+
+def node_lines(view: NodeView) -> Iterator[str]:
+    """The thing, its properties, where it is named, and its relations."""
+    node, passages = view.node, by_id(view.passages)
+    seen = "" if node.declared else ", only mentioned"
+    yield click.style(f"{node.key}  ({printable(node.type)}{seen})", bold=True)
+    facts = [(printable(name), printable(str(value))) for name, value in sorted(node.properties.items())]
+    yield from (f"  {line}" for line in aligned(facts))
+    yield from evidence_lines(node.evidence, passages, "  named in ")
+    for edge in sorted(
+        view.edges, key=lambda edge: (edge.edge_type, edge.source != node.key, edge.source, edge.target)
+    ):
+        yield ""
+        yield from edge_lines(edge, passages)
+    if view.more:
+        yield ""
+        yield "and more relations: see `opx graph neighbours`, or give --limit"
+
+
+def edge_lines(edge: Edge, passages: Passages, lead: str = "") -> Iterator[str]:
+    """A relation in words, then the documents that say so."""
+    values = ", ".join(f"{printable(name)} {printable(str(value))}" for name, value in edge.properties.items() if value)
+    yield click.style(lead + said(edge), bold=True) + (f"  ({values})" if values else "")
+    yield from evidence_lines(edge.evidence, passages, _INDENT)
+
+
+def evidence_lines(evidence: Sequence[Evidence], passages: Passages, indent: str) -> Iterator[str]:
+    """`Title > Section  2026-03-31  sure 0.90  [Document ID: 3f9a..., chunk 81ab...]`."""
+    for one in evidence[:_SOURCES]:
+        yield indent + click.style(_source(one, passages), dim=True)
+    if len(evidence) > _SOURCES:
+        yield indent + click.style(f"and in {plural(len(evidence) - _SOURCES, 'document')} more", dim=True)
+
+
+def _source(one: Evidence, passages: Passages) -> str:
+    passage = next((passages[chunk] for chunk in one.chunk_ids if chunk in passages), None)
+    where = [_heading(passage)] if passage else []
+    outside = [f"untrusted: from outside ({one.tier.value})"] if passage and passage.untrusted else []
+    sure = [f"sure {one.confidence:.2f}"] if one.confidence < 1 else []
+    chunk = passage.chunk_id if passage else next(iter(one.chunk_ids), "-")
+    ids = f"[Document ID: {one.document_id[:SHORT_ID]}, chunk {chunk[:SHORT_ID]}]"
+    return "  ".join((*where, printable(one.at), *sure, *outside, ids))
+
+
+def _heading(passage: Passage) -> str:
+    return printable(" > ".join(part for part in (passage.title, passage.section) if part))
+
+
+def neighbour_rows(found: Neighbourhood) -> list[tuple[str, ...]]:
+    """Steps, thing, last relation on the way to it, when, and the document that says so."""
+    rows = []
+    for one in found.reached:
+        if one.path:
+            edge = one.path[-1]
+            best = edge.evidence[0]
+            rows.append((str(one.distance), one.key, said(edge), printable(edge.at), best.document_id[:SHORT_ID]))
+    return rows
+
+
+def path_lines(found: Connection) -> Iterator[str]:
+    """Each step with the passage that proves it."""
+    passages = by_id(found.passages)
+    yield f"{found.source} to {found.target}: {plural(len(found.steps), 'step')}"
+    for number, edge in enumerate(found.steps, 1):
+        yield ""
+        yield from edge_lines(edge, passages, f"{number}. ")
+        passage = next((passages[chunk] for chunk in edge.evidence_chunk_ids if chunk in passages), None)
+        if passage:
+            names = f"{edge.source.partition(':')[2]} {edge.target.partition(':')[2]}"
+            yield from (f"{_INDENT}| {printable(line)}" for line in excerpt(passage.content, names))
+
+
+def contradiction_lines(found: Neighbourhood) -> Iterator[str]:
+    for first, second in found.contradicting:
+        yield f"these contradict each other: {said(first)}; {said(second)}"
+
+
+def answer_lines(found: AnswerView) -> Iterator[str]:
+    """What was looked for, then each thing, and how it is known."""
+    passages = by_id(found.passages)
+    yield printable(found.answer.explanation)
+    for row in found.answer.rows:
+        values = ", ".join(f"{printable(name)} {printable(str(value))}" for name, value in row.values.items())
+        yield ""
+        yield "  ".join(filter(None, (click.style(row.key, bold=True), printable(row.at), values)))
+        for edge in row.path:
+            yield _INDENT + said(edge)
+            yield from evidence_lines(edge.evidence[:1], passages, _INDENT * 2)
+
+
+def coverage_lines(found: GraphCoverage) -> Iterator[str]:
+    """Each list of what is missing, under a heading."""
+    when = f" since {found.since}" if found.since else ""
+    looked = ", ".join(plural(count, kind) for kind, count in (found.looked_at or {}).items())
+    yield f"looked at {looked or 'nothing'}"
+    for title, things in (
+        ("alerts without a runbook", found.alerts_without_runbook),
+        (f"runbooks whose alerts never fired{when}", found.runbooks_never_fired),
+        ("runbooks that are for no alert", found.runbooks_without_alert),
+        ("services without a runbook", found.services_without_runbook),
+    ):
+        yield ""
+        yield click.style(f"{title}: {len(things) or 'none'}", bold=True)
+        yield from (f"  {_uncovered(one)}" for one in things)
+
+
+def _uncovered(one: Uncovered) -> str:
+    fired = f"  fired {one.firings}x, last {printable(one.last_fired)}" if one.firings else ""
+    return one.key + fired
+
+
+def find_rows(found: Sequence[Node]) -> list[tuple[str, ...]]:
+    return [
+        (node.key, printable(node.type), printable(str(node.properties.get("title", node.properties.get("name", "")))))
+        for node in found
+    ]

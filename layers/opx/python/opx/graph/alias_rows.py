@@ -1,0 +1,163 @@
+"""How aliases lie in their table: a partition a client, and in it the aliases of each scope side by side.
+
+The entry (`aliasArea`) says what an item is:
+
+    <scope>|<alias>                 an alias; `canonicalPlace` is <scope>|<canonical>
+    ~document|<scope>|<key id>      the aliases that a document may have stated: what is to go when it goes
+    ~merge|<scope>|<merge id>       a merge on record
+
+Neither a scope's key nor a normalised reference has a `|` in it, so that no entry can be taken for another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from opx.domain.aliases import Alias
+from opx.domain.scopes import GLOBAL_KEY, Scope
+from opx.errors import AliasTakenError, InvalidScopeError
+from opx.ports import Item, KeyRange
+
+MAX_DOCUMENTS = 200
+"""Documents that are kept of an alias. More may state it; it goes with the last of these."""
+
+_AREA = re.compile(r"client:([^/|]+)(?:/(group|project):([^/|]+))?\Z")
+_WIDTH = {"project": 0, "group": 1, None: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class AliasRow:
+    """What is known of an alias in one scope: what a person has set it to, and what documents say, the first first.
+
+    `revision` is another one after each change, also if the row was deleted meanwhile; "" is for a row that isn't there.
+    """
+
+    area: str
+    alias: str
+    set_to: str = ""
+    set_by: str = ""
+    stated: tuple[tuple[str, str], ...] = ()
+    seen: int = 0
+    last_seen: str = ""
+    revision: str = ""
+
+    @property
+    def canonical(self) -> str:
+        """What holds: a person's word, else that of the first document. "" if nobody says anything any more."""
+        return self.set_to or (self.stated[0][1] if self.stated else "")
+
+    def with_set(self, canonical: str, by: str, at: str) -> AliasRow:
+        """Raises `AliasTakenError`."""
+        if self.canonical not in ("", canonical):
+            raise AliasTakenError(
+                f"{self.alias} is another name of {self.canonical} already: remove that alias first, or merge "
+                f"{self.canonical} into {canonical}"
+            )
+        return self._seen(replace(self, set_to=canonical, set_by=by), at)
+
+    def with_stated(self, key_id: str, canonical: str, at: str) -> AliasRow:
+        known = dict(self.stated)
+        if key_id not in known and len(known) >= MAX_DOCUMENTS:
+            return self._seen(self, at)
+        return self._seen(replace(self, stated=tuple({**known, key_id: canonical}.items())), at)
+
+    def without_set(self) -> AliasRow:
+        return replace(self, set_to="", set_by="")
+
+    def without_stated(self, key_id: str) -> AliasRow:
+        return replace(self, stated=tuple(one for one in self.stated if one[0] != key_id))
+
+    def _seen(self, changed: AliasRow, at: str) -> AliasRow:
+        return replace(changed, seen=self.seen + 1, last_seen=max(at, self.last_seen))
+
+    def shown(self) -> Alias:
+        return Alias(
+            alias=self.alias,
+            canonical=self.canonical,
+            area=self.area,
+            seen_count=self.seen,
+            last_seen_at=self.last_seen,
+            is_set=bool(self.set_to),
+            set_by=self.set_by,
+            documents=len(self.stated),
+        )
+
+    def to_item(self) -> Item:
+        return {
+            **alias_key(self.area, self.alias),
+            "aliasKey": self.alias,
+            "canonicalKey": self.canonical,
+            "canonicalPlace": f"{self.area}|{self.canonical}",
+            "area": self.area,
+            "seenCount": self.seen,
+            "lastSeenAt": self.last_seen,
+            "setTo": self.set_to,
+            "setBy": self.set_by,
+            "stated": [list(one) for one in self.stated],
+            "revision": self.revision,
+        }
+
+
+def row_of(item: Mapping[str, object]) -> AliasRow:
+    stated: Iterable[list[str]] = item["stated"]  # type: ignore[assignment]
+    return AliasRow(
+        area=str(item["area"]),
+        alias=str(item["aliasKey"]),
+        set_to=str(item["setTo"]),
+        set_by=str(item["setBy"]),
+        stated=tuple((key_id, canonical) for key_id, canonical in stated),
+        seen=int(str(item["seenCount"])),
+        last_seen=str(item["lastSeenAt"]),
+        revision=str(item["revision"]),
+    )
+
+
+def partition_of(area: str) -> str:
+    """The partition with the aliases of this scope key. Raises `InvalidScopeError` for what is no key of a scope."""
+    if area == GLOBAL_KEY:
+        return GLOBAL_KEY
+    match = _AREA.match(area)
+    if not match:
+        raise InvalidScopeError(f"{area[:100]!r} is no key of a scope, such as client:acme or client:acme/project:shop")
+    client, kind, name = match.groups()
+    Scope(client, **({f"{kind}_id": name} if kind else {}))
+    return client
+
+
+def alias_key(area: str, alias: str) -> dict[str, str]:
+    return {"clientId": partition_of(area), "aliasArea": f"{area}|{alias}"}
+
+
+def statement_key(area: str, key_id: str) -> dict[str, str]:
+    return {"clientId": partition_of(area), "aliasArea": f"~document|{area}|{key_id}"}
+
+
+def merge_key(area: str, merge_id: str) -> dict[str, str]:
+    return {"clientId": partition_of(area), "aliasArea": f"~merge|{area}|{merge_id}"}
+
+
+def aliases_in(area: str) -> KeyRange:
+    """All aliases of the scope, within its partition."""
+    return KeyRange(begins_with=f"{area}|")
+
+
+def narrowest_first(scopes: Iterable[str]) -> tuple[str, ...]:
+    """Scopes in the order in which their aliases count: projects, the group, the client, all. Raises
+    `InvalidScopeError`, also for scopes of two clients: nobody may see both."""
+    areas = tuple(dict.fromkeys(scopes))
+    clients = {partition_of(area) for area in areas if area != GLOBAL_KEY}
+    if len(clients) > 1:
+        raise InvalidScopeError("aliases of two clients can't be used together: ask for each client by itself")
+    return tuple(sorted(areas, key=_width))
+
+
+def owner_areas(scope: Scope) -> tuple[str, ...]:
+    """The scopes whose aliases whoever owns a document in this scope surely sees."""
+    return narrowest_first((scope.key, Scope(scope.client_id).key, GLOBAL_KEY))
+
+
+def _width(area: str) -> int:
+    match = _AREA.match(area)
+    return _WIDTH[match.group(2)] if match else len(_WIDTH)

@@ -1,0 +1,142 @@
+"""The graph as it is filed, read by the names that a reader's scopes give to things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from opx.domain.graph import Edge, Evidence, Node, Value, Walk
+from opx.domain.graph import node_type as type_of
+from opx.graph.alias_view import AliasView
+from opx.graph.aliases import AliasRegistry
+from opx.graph.reads import Adjacent, GraphReads
+
+
+class AliasedReads:
+    """`GraphReads` of things that may have several names: what is said under any of them is said of the thing, and
+    comes back under its canonical reference. A relation of a thing to itself under another name is left out.
+
+    Where there are no aliases, nothing more is read than without.
+    """
+
+    def __init__(self, reads: GraphReads, aliases: AliasRegistry) -> None:
+        self._reads = reads
+        self._aliases = aliases
+
+    def nodes(self, scopes: Sequence[str], keys: Sequence[str]) -> list[Node]:
+        view = self._aliases.view(scopes)
+        names = _names(view, keys)
+        found = {node.key: node for node in self._reads.nodes(scopes, _flat(names))}
+        return [
+            _one_node(key, known)
+            for key, members in names.items()
+            if (known := [found[one] for one in members if one in found])
+        ]
+
+    def edges(self, scopes: Sequence[str], key: str, walk: Walk) -> Adjacent:
+        return self.edges_of(scopes, [key], walk).get(key, ([], False))
+
+    def edges_of(self, scopes: Sequence[str], keys: Sequence[str], walk: Walk) -> dict[str, Adjacent]:
+        view = self._aliases.view(scopes)
+        if view.is_empty:
+            return self._reads.edges_of(scopes, keys, walk)
+        asked = tuple(dict.fromkeys(keys))
+        meant = view.canonical(asked)
+        names = view.members(meant.get(key, key) for key in asked)
+        found = self._reads.edges_of(scopes, _flat(names), walk)
+        canonical = view.canonical({end for edges, _ in found.values() for edge in edges for end in _ends(edge)})
+        answer: dict[str, Adjacent] = {}
+        for key in asked:
+            parts = [found[one] for one in names[meant.get(key, key)] if one in found]
+            if parts:
+                merged = _one_each((edge for edges, _ in parts for edge in edges), canonical)
+                answer[key] = merged[: walk.fan_out], len(merged) > walk.fan_out or any(cut for _, cut in parts)
+        return answer
+
+    def between(self, scopes: Sequence[str], one: str, other: str) -> list[Edge]:
+        view = self._aliases.view(scopes)
+        names = _names(view, [one, other])
+        if len(names) < 2:
+            return []
+        pairs = product(*names.values())
+        edges = [edge for pair in pairs for edge in self._reads.between(scopes, *pair)]
+        return _one_each(edges, view.canonical({end for edge in edges for end in _ends(edge)}))
+
+    def references(self, scopes: Sequence[str], chunks: Sequence[tuple[str, str]]) -> Mapping[str, tuple[str, ...]]:
+        found = self._reads.references(scopes, chunks)
+        canonical = self._aliases.view(scopes).canonical({key for keys in found.values() for key in keys})
+        return {chunk: tuple(dict.fromkeys(canonical.get(key, key) for key in keys)) for chunk, keys in found.items()}
+
+    def of_type(
+        self, scopes: Sequence[str], node_type: str, *, begins_with: str = "", limit: int = 1_000
+    ) -> list[Node]:
+        found = self._reads.of_type(scopes, node_type, begins_with=begins_with, limit=limit)
+        canonical = self._aliases.view(scopes).canonical(node.key for node in found)
+        things: dict[str, Node] = {}
+        for node in found:
+            key = canonical.get(node.key, node.key)
+            if type_of(key) == node_type:
+                things[key] = _one_node(key, [things[key], node] if key in things else [node])
+        return [things[key] for key in sorted(things)]
+
+
+def _names(view: AliasView, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The canonical references that are meant, each with all its names."""
+    asked = tuple(dict.fromkeys(keys))
+    meant = view.canonical(asked)
+    return view.members(meant.get(key, key) for key in asked)
+
+
+def _flat(names: Mapping[str, Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(one for members in names.values() for one in members))
+
+
+def _ends(edge: Edge) -> tuple[str, str]:
+    return edge.source, edge.target
+
+
+def _one_node(key: str, nodes: Sequence[Node]) -> Node:
+    """One of several nodes: what the most trusted, then the newest says of a property holds."""
+    if len(nodes) == 1:
+        return nodes[0] if nodes[0].key == key else replace(nodes[0], key=key, type=type_of(key))
+    properties: dict[str, Value] = {}
+    for node in sorted(nodes, key=_standing):
+        properties.update(node.properties)
+    return Node(
+        key=key,
+        type=type_of(key),
+        properties=properties,
+        evidence=_together(one for node in nodes for one in node.evidence),
+        declared=any(node.declared for node in nodes),
+    )
+
+
+def _standing(node: Node) -> tuple[float, str]:
+    return max(((one.trust, one.at) for one in node.evidence), default=(0.0, ""))
+
+
+def _one_each(edges: Iterable[Edge], canonical: Mapping[str, str]) -> list[Edge]:
+    """Edges under canonical references, one for each relation, the newest first."""
+    found: dict[tuple[str, str, str], list[Edge]] = {}
+    for edge in edges:
+        source, target = (canonical.get(end, end) for end in _ends(edge))
+        if source != target or edge.source == edge.target:
+            found.setdefault((source, edge.edge_type, target), []).append(edge)
+    merged = [_one_edge(name, alike) for name, alike in found.items()]
+    return sorted(merged, key=lambda edge: (edge.at, edge.edge_type, edge.source, edge.target), reverse=True)
+
+
+def _one_edge(name: tuple[str, str, str], edges: Sequence[Edge]) -> Edge:
+    source, edge_type, target = name
+    if len(edges) == 1:
+        return edges[0] if _ends(edges[0]) == (source, target) else replace(edges[0], source=source, target=target)
+    properties: dict[str, Value] = {}
+    for edge in sorted(edges, key=lambda edge: (edge.confidence, edge.at)):
+        properties.update(edge.properties)
+    return Edge(source, edge_type, target, _together(one for edge in edges for one in edge.evidence), properties)
+
+
+def _together(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Without what came twice, the newest first."""
+    return tuple(sorted(dict.fromkeys(evidence), key=lambda one: (one.at, one.document_id), reverse=True))

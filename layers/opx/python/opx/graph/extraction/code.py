@@ -1,0 +1,102 @@
+"""What is defined in a source file, what it is derived from, and what it calls: by its syntax tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from opx.domain.graph import EdgeStatement, NodeStatement
+from opx.domain.knowledge import Category, Retention
+from opx.domain.remarks import Remark, RemarkKind
+from opx.errors import UnparsableDocumentError
+from opx.graph.extraction.material import Findings, Material, Passages, Statement
+from opx.graph.extraction.references import made
+from opx.ingestion.parsing.code.languages import LANGUAGES, Language
+from opx.ingestion.parsing.decoding import text_lines
+from opx.ingestion.parsing.source import HEAD_BYTES, Source
+
+if TYPE_CHECKING:
+    from opx.graph.extraction.code_places import Places
+    from opx.graph.extraction.code_reading import CodeFile, Definition
+
+RULE = "code"
+
+
+def code_structure(material: Material, passages: Passages, findings: Findings) -> None:
+    """file -contains-> class or function, class -contains-> method, class -extends-> class, and what methods and
+    functions call. A file that is kept without sections (too large, minified, too tangled) says nothing here."""
+    source = material.document.key.source
+    language = LANGUAGES.get(PurePosixPath(source).suffix.lower())
+    if language is None or not language.grammar or not material.own.startswith("file:"):
+        return
+    text = _text(material, language)
+    found = _read(text, language) if text else None
+    if found is None or not (found.definitions or found.bases):
+        return
+    from opx.graph.extraction.code_places import Places
+
+    findings.add(*_statements(found, material.own, Places(passages())))
+    if found.cut:
+        text = f"{source}: it has more code than is read for the graph; what is beyond is found as text alone"
+        findings.remarks.append(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text))
+
+
+def _text(material: Material, language: Language) -> str:
+    """The code as the parser read it, or "" where that kept it without sections."""
+    from opx.ingestion.parsing.code.source_code import readable_code
+
+    document = material.document
+    category = Category(document.category, document.tier, document.trust, Retention("permanent", None))
+    with material.open() as stream:
+        head = stream.read(HEAD_BYTES)
+        try:
+            return readable_code(text_lines(Source(document.key.source, head, stream, category)), language)
+        except UnparsableDocumentError:  # the object was replaced since it was read; its own event is on its way
+            return ""
+
+
+def _read(text: str, language: Language) -> CodeFile | None:
+    from opx.graph.extraction.code_reading import read_code
+    from opx.ingestion.parsing.code.outline import syntax_tree  # only here: tree-sitter is native code
+
+    code = text.encode(errors="replace")
+    tree = syntax_tree(code, language)
+    return None if tree is None else read_code(tree.root_node, code, language.name)
+
+
+def _statements(found: CodeFile, own: str, places: Places) -> Iterator[Statement]:
+    from opx.graph.extraction.code_resolving import Resolver
+
+    resolver = Resolver(found)
+    for one in dict.fromkeys(found.definitions):
+        yield from _defined(one, own, places)
+    owners = {one.name: one for one in found.definitions if one.kind == "class"}
+    for name, base in resolver.bases():
+        if name in owners:
+            chunk_ids = places.of_definition(owners[name])
+            yield from _edge(owners[name], "extends", ("class", base), chunk_ids, 1.0)
+    for call in resolver.calls():
+        chunk_ids = places.of_use(call.caller, call.name)
+        yield from _edge(call.caller, "calls", call.target, chunk_ids, call.confidence)
+
+
+def _defined(one: Definition, own: str, places: Places) -> Iterator[Statement]:
+    key = made(one.kind, one.value)
+    if not key:
+        return
+    chunk_ids = places.of_definition(one)
+    yield NodeStatement(key, one.kind, {"name": one.value}, chunk_ids, declared=True)
+    outer = made("class", one.owner) if one.owner else own
+    if outer and outer != key:
+        yield EdgeStatement(outer, "contains", key, chunk_ids, rule=RULE)
+
+
+def _edge(
+    source: Definition, kind: str, target: tuple[str, str], chunk_ids: tuple[str, ...], sure: float
+) -> Iterator[Statement]:
+    """With the far end under the name that it has in the code."""
+    start, end = made(source.kind, source.value), made(*target)
+    if start and end and start != end:
+        yield NodeStatement(end, target[0], {"name": target[1]}, chunk_ids)
+        yield EdgeStatement(start, kind, end, chunk_ids, rule=RULE, confidence=sure)

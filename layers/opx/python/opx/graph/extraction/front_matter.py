@@ -1,0 +1,254 @@
+"""Relations from the fields of a document's metadata: front matter, a sidecar, the fields of a record.
+
+A field's value is a reference (`team:payments`) or the bare name of a thing of the kind that the field is about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from opx.domain.graph import EdgeStatement, NodeStatement, Value, node_type
+from opx.domain.remarks import Remark, RemarkKind
+from opx.graph.extraction.material import Findings, Material
+from opx.graph.extraction.own_node import reference_of_source
+from opx.graph.extraction.references import has_namespace, made, of_shape, read, value_of
+
+RULE = "metadata"
+
+HAPPENED = ("incident", "change", "alert_event")
+"""Namespaces of what happened, and is not there for good."""
+
+_FIELDS = {
+    "alert": ("alert", "alerts", "alertname"),
+    "depends": ("depends_on", "depends-on", "dependencies"),
+    "owner": ("owner", "owners", "owned_by", "team"),
+    "host": ("host", "hosts", "hosted_on"),
+    "incident": ("incident", "incidents", "incident_id"),
+    "change": ("change", "changes", "change_id"),
+    "runbook": ("runbook", "runbooks"),
+    "affects": ("affects", "affected_systems", "affected_services"),
+    "fixes": ("fixes",),
+    "caused_by": ("caused_by", "caused-by"),
+    "resolved_by": ("resolved_by", "resolved-by"),
+    "product": ("product", "products", "runs"),
+    "tested": ("tested-with", "tested_with"),
+    "supersedes": ("supersedes", "replaces"),
+    "service": ("service",),
+}
+"""The names that each field goes by."""
+
+_VERSIONED = re.compile(r"(?P<name>.*\S)[ @]+v?(?P<version>\d\S*(?: (?:sp|p|r|u|rev|update)[ _]?\d\S*)?)", re.IGNORECASE)
+
+
+def named(name: str, key: str, chunk_ids: tuple[str, ...] = (), *, declared: bool = False) -> NodeStatement:
+    """A thing with its name as it is written."""
+    return NodeStatement(key, node_type(key), {"name": name}, chunk_ids, declared)
+
+
+def product_of(text: str) -> tuple[str, str]:
+    """The reference and the version of a product: `nginx 1.24.0`, `fortinet/fortios@7.0.13`; without a version ""."""
+    text = " ".join(text.split())
+    match = _VERSIONED.fullmatch(text)
+    name, version = (match["name"].rstrip(" @"), match["version"]) if match else (text, "")
+    return read(name, "product"), version
+
+
+def runbook_of(text: str) -> str:
+    """The reference of a runbook by its name or its path; "" for an address."""
+    text = text.strip()
+    if "://" in text:
+        return ""
+    if has_namespace(text):
+        return read(text, "runbook")
+    path = "/".join(part for part in PurePosixPath(text).parts if part not in ("..", "."))
+    return reference_of_source(path) if path else ""
+
+
+def stated_fields(material: Material, findings: Findings) -> None:
+    """A document rule: all relations of the metadata but those of `relationships`."""
+    if material.own:
+        _Fields(material, findings).state_all()
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    material: Material
+    findings: Findings
+
+    def state_all(self) -> None:
+        self._entity()
+        self._services()
+        for field in _RULES:
+            for text in self._values(field):
+                _RULES[field](self, text)
+        for alias in self._texts(("aliases",)):
+            self._alias(alias)
+
+    # -- what is there
+
+    def _values(self, field: str) -> Iterable[str]:
+        return self._texts(_FIELDS[field])
+
+    def _texts(self, names: Sequence[str]) -> list[str]:
+        found = (text.strip() for name in names for text in self.material.facts.get(name, ()))
+        return [text for text in dict.fromkeys(found) if text]
+
+    @property
+    def _own(self) -> str:
+        return self.material.own
+
+    @property
+    def _kind(self) -> str:
+        return self._own.partition(":")[0]
+
+    def _service_names(self) -> list[str]:
+        return list(dict.fromkeys((*self.material.document.services, *self._values("service"))))
+
+    def _service(self, field: str) -> str:
+        """The service that a field tells something about: the own one, or the only one that the document names."""
+        if self._kind == "service":
+            return self._own
+        services = self._service_names()
+        if len(services) == 1:
+            return read(services[0], "service")
+        self._refuse(field, "says nothing about which service: give one in `services`, or `entity: service:NAME`")
+        return ""
+
+    # -- what is stated
+
+    def _state(self, source: str, edge: str, target: str, *, at: str = "", **properties: Value) -> None:
+        if source and target and source != target:
+            self.findings.add(EdgeStatement(source, edge, target, at=at, rule=RULE, properties=properties))
+
+    def _thing(self, text: str, key: str) -> str:
+        """The reference, with its name noted if it is written in another way."""
+        name = text.partition(":")[2].strip() if has_namespace(text) else text
+        if key and name != value_of(key):
+            self.findings.add(named(name, key))
+        return key
+
+    def _refuse(self, field: str, why: str) -> None:
+        self.findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, f"metadata field {field!r} {why}"))
+
+    def _read(self, text: str, namespace: str) -> str:
+        key = read(text, namespace)
+        if not key:
+            self._refuse(namespace, f"has {text[:60]!r}, which is no name; write a name or namespace:value")
+        return self._thing(text, key)
+
+    def _entity(self) -> None:
+        for text in self.material.facts.get("entity", ()):
+            if not (has_namespace(text.strip()) and read(text, "")):
+                self._refuse("entity", f"has {text[:60]!r}, which is no reference; write one such as service:checkout")
+
+    def _services(self) -> None:
+        edge = "affects" if self._kind in HAPPENED else "documents"
+        for name in self._service_names():
+            key = self._read(name, "service")
+            if self._kind == "alert_event":
+                for alert in self._values("alert"):
+                    self._state(read(alert, "alert"), "fires_on", key)
+            self._state(self._own, edge, key)
+
+    def _alert(self, text: str) -> None:
+        key = self._read(text, "alert")
+        if self._kind == "service":
+            self._state(key, "fires_on", self._own)
+        elif self._kind == "alert_event":
+            self._state(self._own, "instance_of", key, at=self.material.document.created_at)
+        else:
+            self._state(self._own, "handles" if self._kind == "runbook" else "mentions", key)
+
+    def _depends(self, text: str) -> None:
+        self._state(self._service("depends_on"), "depends_on", self._read(text, "service"))
+
+    def _owner(self, text: str) -> None:
+        self._state(self._own, "owned_by", self._read(text, "email" if "@" in text else "team"))
+
+    def _host(self, text: str) -> None:
+        key = self._read(text, "host")
+        if self._kind in HAPPENED:
+            self._state(self._own, "affects", key)
+        else:
+            self._state(self._service("hosts"), "hosted_on", key)
+
+    def _product(self, text: str) -> None:
+        key, version = product_of(text)
+        about = {"version": version} if version else {}
+        if self._kind in (*HAPPENED, "document"):
+            self._state(self._own, "mentions", self._thing(_product_name(text), key), **about)
+        else:
+            self._state(self._service("runs"), "runs", self._thing(_product_name(text), key), **about)
+
+    def _tested(self, text: str) -> None:
+        key, version = product_of(text)
+        about = {"version": version} if version else {}
+        self._state(self._own, "tested_with", self._thing(_product_name(text), key), **about)
+
+    def _incident(self, text: str) -> None:
+        self._state(self._own, "mentions", self._read(text, "incident"))
+
+    def _change(self, text: str) -> None:
+        self._state(self._own, "mentions", self._read(text, "change"))
+
+    def _runbook(self, text: str) -> None:
+        key = runbook_of(text)
+        if self._kind == "service":
+            self._state(key, "documents", self._own)
+            return
+        self._state(self._own, "references", key)
+        if self._kind == "alert_event":
+            for alert in self._values("alert"):
+                self._state(key, "handles", read(alert, "alert"))
+
+    def _affects(self, text: str) -> None:
+        self._state(self._own, "affects", self._read(text, "service"))
+
+    def _fixes(self, text: str) -> None:
+        key = of_shape(text) or self._read(text, "jira")
+        if key.startswith("incident:"):
+            self._state(key, "resolved_by", self._own)
+        else:
+            self._state(self._own, "fixes", self._thing(text, key))
+
+    def _caused_by(self, text: str) -> None:
+        self._state(self._thing(text, of_shape(text) or read(text, "change")), "caused", self._own)
+
+    def _resolved_by(self, text: str) -> None:
+        self._state(self._own, "resolved_by", self._thing(text, of_shape(text)) or runbook_of(text))
+
+    def _supersedes(self, text: str) -> None:
+        category = "" if self._kind == "runbook" else self.material.document.category
+        key = read(text, "") if has_namespace(text) else reference_of_source(text, category)
+        self._state(self._own, "supersedes", key)
+
+    def _alias(self, text: str) -> None:
+        alias = read(text, self._kind) if has_namespace(text) else made(self._kind, text)
+        if alias and alias != self._own:
+            self.findings.aliases.append((alias, self._own))
+
+
+def _product_name(text: str) -> str:
+    match = _VERSIONED.fullmatch(" ".join(text.split()))
+    return match["name"].rstrip(" @") if match else text
+
+
+_RULES: dict[str, Callable[[_Fields, str], None]] = {
+    "alert": _Fields._alert,
+    "depends": _Fields._depends,
+    "owner": _Fields._owner,
+    "host": _Fields._host,
+    "product": _Fields._product,
+    "tested": _Fields._tested,
+    "incident": _Fields._incident,
+    "change": _Fields._change,
+    "runbook": _Fields._runbook,
+    "affects": _Fields._affects,
+    "fixes": _Fields._fixes,
+    "caused_by": _Fields._caused_by,
+    "resolved_by": _Fields._resolved_by,
+    "supersedes": _Fields._supersedes,
+}

@@ -1,0 +1,161 @@
+"""Things that a passage names: identifiers that show by themselves what they are, and names that documents declared."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Protocol
+
+from opx.domain.documents import DocumentChunk
+from opx.domain.graph import EdgeStatement, Node, node_type
+from opx.domain.scopes import Scope
+from opx.graph.extraction.dictionary import Dictionary
+from opx.graph.extraction.material import Findings, Material
+from opx.graph.extraction.references import made
+from opx.ports import Clock
+
+NAMED_TYPES = ("service", "host", "alert", "product", "team", "class")
+"""Types of things that are looked for by name, once a document declared them."""
+
+MAX_NAMES = 10_000
+"""Of a type, that the documents of one scope may name; the first by key."""
+
+SECONDS = 60.0
+"""How late a name may be known that another process declared."""
+
+PATTERN_RULE, NAME_RULE = "pattern", "name"
+BY_PATTERN, BY_NAME = 0.9, 0.8
+
+_PATTERNS = re.compile(
+    r"(?<![\w./-])(?:(?P<cve>CVE-\d{4}-\d{4,9})|(?P<technique>T1\d{3}(?:\.\d{3})?)|(?P<jira>[A-Z][A-Z0-9]{1,9}-[1-9]\d{0,6}))"
+    r"(?![\w-]|\.\d)"
+)
+_NO_PROJECTS = frozenset(
+    "AES ANSI AZ BS CIS COVID CPE CRC CVE CVSS CWE DB DIN EC EN FIPS GHSA GMT GPT HTTP IEC IEEE INC IP ISO JDK JEP JSR KB "
+    "LC LTS MD MS NIST OWASP PEP PG PR RC RFC RPO RTO SHA SLA SLO SOC SP SSE SSL TCP TLS UDP UTC UTF WPA CHG CHANGE CRQ "
+    "CAPEC INCIDENT ORA AMD ARM CM CP FY GP HA IPV LTO MTTR PCI PHP RAID RHEL SAE SEV SQL USB USD WCAG WP XP ZONE".split()
+)
+"""What stands before a number without being a project of Jira."""
+
+_DOCUMENTING = frozenset(("document", "runbook", "confluence_page"))
+
+
+def patterned(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
+    """own -mentions-> the CVEs, ATT&CK techniques and Jira issues that the passage names."""
+    if not material.own:
+        return
+    for match in _PATTERNS.finditer(chunk.content):
+        namespace, text = str(match.lastgroup), match[0]
+        if namespace == "jira" and text.partition("-")[0] in _NO_PROJECTS:
+            continue
+        _add(findings, material.own, made(namespace, text), chunk, PATTERN_RULE, BY_PATTERN)
+
+
+class NodesOfType(Protocol):
+    """What is asked of the graph's store."""
+
+    def of_type(self, scopes: Sequence[str], type: str, *, begins_with: str = "", limit: int = 1_000) -> list[Node]:  # noqa: A002
+        """Nodes of a type that these scopes have."""
+
+
+Aliases = Callable[[Sequence[str]], Iterable[str]]
+"""Other names of things, as references, that these scopes have."""
+
+
+def scopes_that_name(scope: Scope) -> tuple[str, ...]:
+    """The scopes whose things a document of this scope may name: everybody's, its client's and its own. Those of its
+    group come and go with the project's place in it, and are left to questions."""
+    return tuple(dict.fromkeys((Scope().key, Scope(scope.client_id).key, scope.key)))
+
+
+@dataclass(slots=True)
+class _Known:
+    dictionary: Dictionary
+    until: float
+
+
+class KnownNames:
+    """Finds declared names in passages. What there is to find is read once for `seconds` and scopes."""
+
+    def __init__(
+        self,
+        nodes: NodesOfType,
+        aliases: Aliases = lambda _: (),
+        *,
+        clock: Clock = time.monotonic,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._nodes = nodes
+        self._aliases = aliases
+        self._clock = clock
+        self._seconds = seconds
+        self._known: dict[tuple[str, ...], _Known] = {}
+        self._lock = Lock()
+
+    def mentions(self, material: Material, chunk: DocumentChunk, findings: Findings) -> None:
+        """own -mentions-> what the passage names; a page -documents-> the classes. Raises `StoreUnavailableError`."""
+        if not material.own:
+            return
+        dictionary = self.dictionary(material.document.key.scope)
+        findings.add(*mentioned(material.own, chunk, dictionary))
+
+    def dictionary(self, scope: Scope) -> Dictionary:
+        """The names that documents of this scope may give."""
+        scopes = scopes_that_name(scope)
+        with self._lock:
+            known = self._known.get(scopes)
+            if known is None or known.until <= self._clock():
+                self._forget_old()
+                known = _Known(self._read(scopes), self._clock() + self._seconds)
+                self._known[scopes] = known
+            return known.dictionary
+
+    def declare(self, scope: Scope, keys: Iterable[str]) -> list[str]:
+        """Know these names of a scope from now on. Returns those that its documents could not name before."""
+        dictionary = self.dictionary(scope)
+        fresh = [key for key in keys if node_type(key) in NAMED_TYPES and key not in dictionary]
+        with self._lock:
+            for scopes, known in self._known.items():
+                if fresh and scope.key in scopes:
+                    known.dictionary.add(fresh)
+        return fresh
+
+    def forget(self) -> None:
+        """Read the names again when they are needed next."""
+        with self._lock:
+            self._known.clear()
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        self._known = {scopes: known for scopes, known in self._known.items() if known.until > now}
+
+    def _read(self, scopes: tuple[str, ...]) -> Dictionary:
+        dictionary = Dictionary()
+        for kind in NAMED_TYPES:
+            nodes = self._nodes.of_type(scopes, kind, limit=MAX_NAMES)
+            dictionary.add(node.key for node in nodes if node.declared)
+        dictionary.add(key for key in self._aliases(scopes) if node_type(key) in NAMED_TYPES)
+        return dictionary
+
+
+def mentioned(own: str, chunk: DocumentChunk, dictionary: Dictionary) -> list[EdgeStatement]:
+    """What a passage says by the names in it, the document's own left out. Pages document classes, all else is a mention;
+    code and commits tell of classes by their syntax."""
+    found = []
+    for key in dictionary.found_in(chunk.content):
+        is_class = node_type(key) == "class"
+        if key != own and (not is_class or node_type(own) in _DOCUMENTING):
+            found.append(_edge(own, "documents" if is_class else "mentions", key, chunk, NAME_RULE, BY_NAME))
+    return found
+
+
+def _add(findings: Findings, own: str, key: str, chunk: DocumentChunk, rule: str, confidence: float) -> None:
+    if key and key != own:
+        findings.add(_edge(own, "mentions", key, chunk, rule, confidence))
+
+
+def _edge(own: str, kind: str, key: str, chunk: DocumentChunk, rule: str, confidence: float) -> EdgeStatement:
+    return EdgeStatement(own, kind, key, (chunk.chunk_id,), rule=rule, confidence=confidence)

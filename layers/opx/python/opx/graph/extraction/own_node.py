@@ -1,0 +1,128 @@
+"""What a document is about itself: the node that its statements begin at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from opx.domain.documents import KnowledgeDocument
+from opx.graph.extraction.references import has_namespace, made, read
+from opx.ingestion.events import DOCUMENTS_FOLDER
+from opx.ingestion.parsing.code.languages import LANGUAGES
+
+_NAMESPACES = {
+    "runbooks": "runbook",
+    "procedures": "runbook",
+    "architecture": "document",
+    "postmortems": "incident",
+    "incidents": "incident",
+    "changes": "change",
+    "alerts": "alert_event",
+}
+"""By a part of the category's path, the last that is here. Documents of other categories are just documents."""
+
+_IDS = {
+    "incident": ("incident", "incidents", "incident_id", "id"),
+    "change": ("change", "change_id", "id"),
+    "alert_event": ("id",),
+}
+"""Fields with the id of the thing, if they have one only."""
+
+_PAGES = (".md", ".markdown")
+"""Extensions that are left out: they say nothing about a page."""
+
+_RECORD = re.compile(r"[A-Za-z]{2,12}[-_]?\d{1,12}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_CVE = re.compile(r"CVE-\d{4}-\d{4,9}", re.IGNORECASE)
+_RFC = re.compile(r"rfc(\d{1,5})", re.IGNORECASE)
+_JIRA = re.compile(r"https?://.*/browse/([A-Z][A-Z0-9_]+-\d+)")
+_CONFLUENCE = re.compile(r"https?://.*/(?:wiki|pages|display|spaces)/.*")
+_GITHUB = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull|discussions)/(\d+)")
+_ATTACK = re.compile(r"(T|M|G|S|C|TA|DET)\d{4}(?:\.\d{3})?")
+_ATTACK_KINDS = {
+    "T": "technique",
+    "M": "mitigation",
+    "G": "group",
+    "S": "software",
+    "C": "campaign",
+    "TA": "tactic",
+    "DET": "detection",
+}
+
+
+def own_reference(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> str:
+    """The normalised reference of what the document is about; the same for the same key and metadata.
+
+    A field `entity` says it; else what a connector's address, an id of the kind of document, or its place tells. Two
+    documents can be about one thing.
+    """
+    said = facts.get("entity", ())
+    if len(said) == 1 and has_namespace(said[0].strip()) and (named := read(said[0], "")):
+        return named
+    return _by_identity(document) or _by_id(document, facts) or _placed(document)
+
+
+def reference_of_source(source: str, category: str = "") -> str:
+    """What the document in this place (`documents/runbooks/ingress-502.md`) is about, as far as its place tells. Without a
+    category its folders tell it, and a page in none is a runbook."""
+    path = PurePosixPath(source.removeprefix(DOCUMENTS_FOLDER))
+    folders = path.parts[:-1]
+    if path.suffix.lower() in LANGUAGES:
+        return made("file", "/".join((*_below(folders, category), path.name)))
+    namespace = _namespace(category.split("/") if category else folders) or ("document" if category else "runbook")
+    name = path.stem if path.suffix.lower() in _PAGES or namespace not in ("runbook", "document") else path.name
+    if namespace in _IDS and _RECORD.fullmatch(name):
+        return made(namespace, name)
+    return made(namespace, "/".join((*_below(folders, category), name)))
+
+
+def _placed(document: KnowledgeDocument) -> str:
+    return reference_of_source(document.key.source, document.category)
+
+
+def _namespace(names: Sequence[str]) -> str:
+    return next((_NAMESPACES[name] for name in reversed(names) if name in _NAMESPACES), "")
+
+
+def _below(folders: Sequence[str], category: str) -> Sequence[str]:
+    """Without the first folders, as far as they only say the category."""
+    implied = {*category.split("/")} if category else set(_NAMESPACES) | {"operations"}
+    at = next((at for at, folder in enumerate(folders) if folder not in implied), len(folders))
+    return folders[at:]
+
+
+def _by_id(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> str:
+    namespace = _namespace(document.category.split("/"))
+    for field in _IDS.get(namespace, ()):
+        if len(found := facts.get(field, ())) == 1:
+            return read(found[0], namespace)
+    return ""
+
+
+def _by_identity(document: KnowledgeDocument) -> str:
+    """Things that have names outside of the corpus."""
+    path = PurePosixPath(document.key.source)
+    address = document.source_uri
+    if document.category == "security/cve" and (match := _CVE.match(path.stem) or _CVE.match(document.title)):
+        return made("cve", match[0])
+    if document.category == "security/mitre":
+        return _of_attack(document)
+    if document.category == "standards/rfc" and (match := _RFC.fullmatch(path.stem)):
+        return made("rfc", match[1])
+    if "commit" in document.tags and _COMMIT.fullmatch(path.stem):
+        return made("commit", path.stem)
+    if (match := _JIRA.fullmatch(address)) and match[1] == path.stem:
+        return made("jira", match[1])
+    if path.stem.isdecimal() and _CONFLUENCE.fullmatch(address):
+        return made("confluence", path.stem)
+    if match := _GITHUB.fullmatch(address):
+        return made("github", f"{match[1]}#{match[2]}")
+    return ""
+
+
+def _of_attack(document: KnowledgeDocument) -> str:
+    for tag in document.tags:
+        if match := _ATTACK.fullmatch(tag):
+            return made(_ATTACK_KINDS[match[1]], tag)
+    return ""

@@ -1,0 +1,225 @@
+"""Relations that a document writes down: `jira:TASK-123|BLOCKS|jira:TASK-9`, `file:a.py->CALLS->file:b.py`,
+`class:A -[EXTENDS]-> class:B`, one a line or in a block `relationships:`.
+
+Outside of a block a line counts only if both ends and the edge are written as those are: pipes and arrows are in tables,
+diagrams, queries and code, too. What is in a block and can't be understood stays text, and a remark says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from opx.domain.documents import DocumentChunk
+from opx.domain.graph import EdgeStatement, NodeStatement, node_type
+from opx.domain.remarks import Remark, RemarkKind
+from opx.errors import InvalidReferenceError
+from opx.graph.extraction.material import Findings, Material
+from opx.graph.extraction.references import has_namespace, of_shape, value_of
+from opx.graph.names import edge_type, normalised
+
+MAX_LINE = 1_000
+"""Characters of a relation; references are cut at fewer bytes."""
+
+INVERSES = {
+    "mitigated_by": "mitigates",
+    "detected_by": "detects",
+    "used_by": "uses",
+    "has_subtechnique": "subtechnique_of",
+    "has_campaign": "attributed_to",
+}
+"""Edges that the pages of both ends state, each from its side (ATT&CK's): they are one."""
+
+_KNOWN_EDGES = frozenset((
+    "contains", "extends", "calls", "modifies", "modified_by", "creates", "parent", "blocks", "assigned_to", "mentions",
+    "mentions_file", "affects", "fixes", "documents", "references", "related_to", "handles", "fires_on", "instance_of",
+    "caused", "resolved_by", "depends_on", "runs", "hosted_on", "owned_by", "mitigates",
+))  # fmt: skip
+"""Those that count in small letters, too, outside of a block."""
+
+_CAPITALS = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
+_ARROW = re.compile(r"(?P<source>.*?\S)[ \t]*-\[[ \t]*(?P<edge>[^\[\]]*?)[ \t]*\]->[ \t]*(?P<target>\S.*)")
+_ITEM = re.compile(r"[ \t]*(?:>[ \t]*)?(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(.*?)[ \t]*")
+_HEADER = re.compile(r"[ \t]*(?:[-*][ \t]+)?(\"?)relationships\1[ \t]*:[ \t]*(?:(\[)(.*))?")
+_BULLET = re.compile(r"[ \t]*[-*+][ \t]+\S")
+_ELEMENT = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|(\])|([^\s,\[\]\"'][^,\]\"']*)")
+_PORT = re.compile(r":\d{1,5}\Z")
+_NOTE = "relationships"
+_LIST, _ARRAY = "list", "array"
+_HOW = "write from|edge|to, from->edge->to or from -[edge]-> to"
+
+
+class MalformedRelationError(ValueError):
+    """Why a text is no relation."""
+
+
+def stated_relations(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
+    """A chunk rule: the relations of a passage, and remarks on those of a block that are none."""
+    content = chunk.content
+    if not findings.notes.get(_NOTE) and "|" not in content and "->" not in content and _NOTE not in content:
+        return
+    block = _Block(material.own, chunk.chunk_id, findings)
+    for line in content.splitlines():
+        block.read(line)
+    block.leave()
+
+
+def relationships_field(material: Material, findings: Findings) -> None:
+    """A document rule: the field `relationships` of the metadata."""
+    for text in material.facts.get(_NOTE, ()):
+        _state(text, material.own, (), findings)
+
+
+class _Block:
+    """Reads lines in their order; knows whether it is within a block, also from one passage to the next."""
+
+    def __init__(self, own: str, chunk_id: str, findings: Findings) -> None:
+        self._own = own
+        self._chunk_ids = (chunk_id,)
+        self._findings = findings
+        self._within = findings.notes.pop(_NOTE, "")
+        self._items: list[str] = []
+
+    def read(self, line: str) -> None:
+        if self._within == _ARRAY and line.strip() and not line.startswith(("```", "#")):
+            self._elements(line)
+        elif header := _HEADER.fullmatch(line) if _NOTE in line else None:
+            self._end()
+            self._within = _ARRAY if header[2] else _LIST
+            self._elements(header[3] or "")
+        elif self._within and _is_item(line):
+            self._items.append(_bare(line))
+        else:
+            self._end()
+            self._alone(line)
+
+    def leave(self) -> None:
+        """At the end of the passage; the block may go on in the next."""
+        within = self._within
+        self._end()
+        if within:
+            self._findings.notes[_NOTE] = within
+
+    def _elements(self, line: str) -> None:
+        """Of a list in brackets; one that is never closed ends where its paragraph does."""
+        for match in _ELEMENT.finditer(line):
+            if match[3]:
+                self._end()
+                return
+            self._items.append((match[1] or match[2] or match[4] or "").strip())
+
+    def _end(self) -> None:
+        """Of a block without any sign of relations, nothing was meant for us: `relationships:` is a word of others, too."""
+        if any("|" in item or "->" in item for item in self._items):
+            for item in self._items:
+                _state(item, self._own, self._chunk_ids, self._findings)
+        self._items.clear()
+        self._within = ""
+
+    def _alone(self, line: str) -> None:
+        if ("|" in line or "->" in line) and len(line) <= MAX_LINE:
+            parts = _strict_parts(_bare(line), self._own)
+            if parts:
+                _add(parts, self._own, self._chunk_ids, self._findings)
+
+
+def _is_item(line: str) -> bool:
+    """Whether a list goes on: a bullet, or a line that is a relation and no row of a table."""
+    if _BULLET.match(line):
+        return True
+    bare = line.strip()
+    return ("|" in bare or "->" in bare) and not bare.startswith("|")
+
+
+def _bare(line: str) -> str:
+    """Without what Markdown, YAML and JSON put around it."""
+    match = _ITEM.fullmatch(line)
+    text = (match[1] if match else line).rstrip(",").rstrip()
+    for quote in ('"', "'", "`"):
+        if len(text) > 1 and text[0] == text[-1] == quote:
+            return text[1:-1].strip()
+    return text
+
+
+# -- a relation's parts
+
+_Parts = tuple[str, str, str]
+
+
+def _state(text: str, own: str, chunk_ids: tuple[str, ...], findings: Findings) -> None:
+    """A text that is meant to be a relation."""
+    try:
+        _add(_parts(text), own, chunk_ids, findings)
+    except (MalformedRelationError, InvalidReferenceError) as exc:
+        shown = text if len(text) <= 120 else text[:117] + "..."
+        findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, f"no relation: {shown!r}: {exc}"))
+
+
+def _parts(text: str) -> _Parts:
+    """From, edge and to. Raises `MalformedRelationError`."""
+    if len(text) > MAX_LINE:
+        raise MalformedRelationError(f"it has {len(text):,} characters, at most {MAX_LINE:,} are read")
+    if text.endswith("…"):
+        raise MalformedRelationError("it was cut, as metadata are short; write it into the text")
+    if arrow := _ARROW.fullmatch(text):
+        found = [arrow["source"], arrow["edge"], arrow["target"]]
+    else:
+        found = [part.strip() for part in text.split("|" if "|" in text else "->")]
+    if len(found) != 3:
+        raise MalformedRelationError(f"it has {len(found)} part{'s' * (len(found) != 1)} and not 3; {_HOW}")
+    names = ("from", "edge", "to")
+    missing = [name for name, part in zip(names, found, strict=True) if not part]
+    if missing:
+        raise MalformedRelationError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} empty; {_HOW}")
+    return found[0], found[1], found[2]
+
+
+def _strict_parts(text: str, own: str) -> _Parts | None:
+    """The parts of a text that can't be anything else than a relation."""
+    if arrow := _ARROW.fullmatch(text):
+        found = [arrow["source"], arrow["edge"], arrow["target"]]
+    else:
+        found = text.split("|" if "|" in text else "->")
+        if len(found) != 3 or any(part != part.strip() for part in found):
+            return None
+    source, edge, target = found
+    if not (_CAPITALS.fullmatch(edge) and len(edge) > 1) and edge not in _KNOWN_EDGES:
+        return None
+    if "|" not in text and not arrow and (_PORT.search(source) or _PORT.search(target)):  # of a diagram
+        return None
+    return (source, edge, target) if _is_end(source, own) and _is_end(target, own) else None
+
+
+def _is_end(text: str, own: str) -> bool:
+    if "|" in text or "->" in text:
+        return False
+    return has_namespace(text) or bool(of_shape(text)) or _is_own(text, own)
+
+
+def _is_own(text: str, own: str) -> bool:
+    return bool(own) and text.casefold() == value_of(own)
+
+
+def _end(text: str, own: str) -> tuple[str, str]:
+    """The reference of an end, and the name as it is written if that differs. Raises `MalformedRelationError` and
+    `InvalidReferenceError`."""
+    if "://" in text:
+        raise MalformedRelationError(f"{text[:60]!r} is an address and no reference; write namespace:value")
+    key = normalised(text) if ":" in text else own if _is_own(text, own) else of_shape(text)
+    if not key:
+        raise MalformedRelationError(
+            f"{text[:60]!r} has no namespace, and is neither the page's own name nor an id; write namespace:value"
+        )
+    name = " ".join(text.partition(":")[2].split()) or text
+    return key, "" if name == value_of(key) else name
+
+
+def _add(parts: _Parts, own: str, chunk_ids: tuple[str, ...], findings: Findings) -> None:
+    edge = edge_type(parts[1])
+    ends = [_end(parts[0], own), _end(parts[2], own)]
+    for key, name in ends:
+        if name:
+            findings.add(NodeStatement(key, node_type(key), {"name": name}, chunk_ids))
+    if edge in INVERSES:
+        edge, ends = INVERSES[edge], ends[::-1]
+    findings.add(EdgeStatement(ends[0][0], edge, ends[1][0], chunk_ids, rule="relationship"))

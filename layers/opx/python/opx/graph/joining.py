@@ -1,0 +1,50 @@
+"""Statements of several documents and scopes to the nodes and edges that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from opx.domain.graph import Edge, Node, Value
+from opx.graph.rows import evidence_in
+from opx.ports import Item
+
+MOST_EVIDENCE = 50
+
+
+def node_of(key: str, rows: Sequence[Item]) -> Node | None:
+    """What these rows say of a thing, the best first; None if there are none."""
+    if not rows:
+        return None
+    best = sorted(rows, key=lambda row: str(row["entry"]), reverse=True)[:MOST_EVIDENCE]
+    return Node(
+        key=key,
+        type=str(best[0]["type"]),
+        properties=_properties(best),
+        evidence=tuple(map(evidence_in, best)),
+        declared=any(row["declared"] for row in best),
+    )
+
+
+def edges_of(rows: Iterable[Item]) -> list[Edge]:
+    """The relations of these rows, the newest first."""
+    found: dict[tuple[str, str, str], dict[tuple[str, str], Item]] = {}
+    for row in rows:
+        statements = found.setdefault((row["from"], row["edgeType"], row["to"]), {})
+        statements[row["place"], row["entry"]] = row  # in both directions, an edge to itself comes twice
+    edges = [_edge(*name, list(statements.values())) for name, statements in sorted(found.items())]
+    return sorted(edges, key=lambda edge: edge.at, reverse=True)
+
+
+def _edge(source: str, edge_type: str, target: str, rows: list[Item]) -> Edge:
+    rows.sort(key=lambda row: str(row["keyId"]))
+    newest = sorted(rows, key=lambda row: str(row["at"]), reverse=True)[:MOST_EVIDENCE]
+    return Edge(source, edge_type, target, tuple(map(evidence_in, newest)), _properties(newest))
+
+
+def _properties(rows: Sequence[Item]) -> Mapping[str, Value]:
+    """Of the most trusted, then the newest statement that has them."""
+    found: dict[str, Value] = {}
+    for row in sorted(rows, key=lambda row: (row["trust"], str(row["at"])), reverse=True):
+        for name, value in row["properties"].items():
+            found.setdefault(name, value)
+    return found

@@ -1,0 +1,96 @@
+"""The text behind nodes and edges, as far as a reader may see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from opx.domain.graph import Evidence
+from opx.domain.remarks import RemarkKind
+from opx.domain.scopes import Reader
+from opx.errors import ObjectNotFoundError
+from opx.graph.views import Passage
+
+if TYPE_CHECKING:
+    from opx.domain.documents import KnowledgeDocument
+    from opx.ingestion.catalog import Catalog
+    from opx.ports import ObjectStore
+
+MOST_PASSAGES = 100
+MOST_DOCUMENTS = 25
+"""Whose chunks are read for one answer, each an object. Evidence beyond has its ids alone."""
+
+A_STATEMENT = 2
+"""Passages that are read of one document for one statement; the others say it again."""
+
+
+SUSPECTED = RemarkKind.SUSPECTED_INSTRUCTION.value
+
+
+class PassageReader:
+    """Reads chunks by what statements say of them. What the reader may not see, or is gone, is left out."""
+
+    def __init__(self, catalog: Catalog, store: ObjectStore, reader: Reader, *, threads: int = 1) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._reader = reader
+        self._threads = threads
+
+    def of(self, evidence: Iterable[Evidence], *, most: int = MOST_PASSAGES) -> tuple[Passage, ...]:
+        """Up to `most` passages in the order of the evidence, each once."""
+        wanted: dict[tuple[str, str], dict[str, None]] = {}
+        order: dict[str, None] = {}
+        for one in evidence:
+            document = (one.document_id, one.key_id)
+            if len(order) >= most:
+                break
+            if document in wanted or len(wanted) < MOST_DOCUMENTS:
+                ids = dict.fromkeys(one.chunk_ids[:A_STATEMENT])
+                wanted.setdefault(document, {}).update(ids)
+                order.update(ids)
+        found = {passage.chunk_id: passage for some in self._read(list(wanted.items())) for passage in some}
+        return tuple(found[chunk_id] for chunk_id in order if chunk_id in found)[:most]
+
+    def _read(self, wanted: Sequence[tuple[tuple[str, str], dict[str, None]]]) -> list[list[Passage]]:
+        if self._threads == 1 or len(wanted) < 2:
+            return [self._of_document(*document, ids) for document, ids in wanted]
+        with ThreadPoolExecutor(min(self._threads, len(wanted))) as pool:
+            return list(pool.map(lambda one: self._of_document(*one[0], one[1]), wanted))
+
+    def _of_document(self, document_id: str, key_id: str, chunk_ids: dict[str, None]) -> list[Passage]:
+        from opx.ingestion.chunk_files import read_chunks
+
+        document = self._visible(document_id, key_id)
+        if document is None:
+            return []
+        found: list[Passage] = []
+        try:
+            for chunk in read_chunks(self._store, document.key, document_id):
+                if chunk.chunk_id in chunk_ids:
+                    found.append(_passage(document, chunk.chunk_id, " > ".join(chunk.section), chunk.content))
+                if len(found) == len(chunk_ids):
+                    break
+        except ObjectNotFoundError:  # withdrawn since; its statements go, too
+            return found
+        return found
+
+    def _visible(self, document_id: str, key_id: str) -> KnowledgeDocument | None:
+        for document in self._catalog.find(document_id):
+            if document.key.id == key_id and self._reader.may_see(document.key.scope):
+                return document
+        return None
+
+
+def _passage(document: KnowledgeDocument, chunk_id: str, section: str, content: str) -> Passage:
+    return Passage(
+        chunk_id=chunk_id,
+        document_id=document.document_id,
+        title=document.title,
+        section=section,
+        source=document.source_uri,
+        category=document.category,
+        tier=document.tier,
+        content=content,
+        flags=(SUSPECTED,) if any(remark.kind == SUSPECTED for remark in document.remarks) else (),
+    )

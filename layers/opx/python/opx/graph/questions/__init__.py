@@ -1,0 +1,1 @@
+"""Questions that only the graph answers."""

@@ -1,0 +1,60 @@
+"""What changed upstream of a service, in what it depends on, or downstream, in what depends on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opx.domain.graph import MAX_HOPS, Direction
+from opx.graph.questions.answers import GraphAnswer, Row, counted, name_of
+from opx.graph.questions.walking import along, is_a, paths_of, walked
+
+if TYPE_CHECKING:
+    from opx.graph.knowledge_graph import KnowledgeGraph
+
+MAKERS = ("change", "commit")
+"""What makes a change, by namespace."""
+
+
+def changes(
+    graph: KnowledgeGraph,
+    reference: str,
+    *,
+    since: str = "",
+    until: str = "",
+    hops: int = MAX_HOPS,
+    upstream: bool = True,
+) -> GraphAnswer:
+    """Changes and commits that affect or modify what the thing depends on, in up to `hops` steps, or what depends on it;
+    the newest first. `since` and `until` bound when they were made, ISO 8601, both included.
+
+    Each is there once, by the shortest path. Raises `NodeNotFoundError`, `InvalidReferenceError` and
+    `StoreUnavailableError`.
+    """
+    start = graph.show(reference).key
+    around = walked(graph, [start], along(hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
+    paths = {key: path for key, path in paths_of(around).items() if key != start}
+    made = walked(graph, paths, along(1, Direction.IN, "affects", "modifies", since=since, until=until))
+    rows: dict[str, Row] = {}
+    for edge in made.edges:
+        if not is_a(edge.source, *MAKERS) or edge.target not in paths:
+            continue
+        row = Row(edge.source, (*paths[edge.target], edge), edge.at, {"affects": edge.target})
+        known = rows.get(edge.source)
+        if known is None or len(row.path) < len(known.path):
+            rows[edge.source] = row
+    found = sorted(rows.values(), key=lambda row: (row.at, row.key), reverse=True)
+    side = "upstream" if upstream else "downstream"
+    explanation = (
+        f"{counted(len(found), 'change')}{_span(since, until)} among the "
+        f"{counted(len(paths), 'thing')} {side} of {name_of(start)}"
+    )
+    return GraphAnswer(f"what changed {side} of {start}", explanation, tuple(found), bool(around.cut or made.cut))
+
+
+def changes_upstream(graph: KnowledgeGraph, reference: str, since: str = "", hops: int = MAX_HOPS) -> GraphAnswer:
+    """`changes` in what the thing depends on."""
+    return changes(graph, reference, since=since, hops=hops)
+
+
+def _span(since: str, until: str) -> str:
+    return (f" since {since}" if since else "") + (f" until {until}" if until else "")

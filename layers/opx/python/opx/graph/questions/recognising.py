@@ -1,0 +1,154 @@
+"""Questions in plain words that the graph has an answer to, by fixed rules.
+
+What doesn't fit a rule, or names nothing that the reader's graph knows, is not recognised: then it is a question to the text
+alone, as any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opx.domain.times import iso_time
+from opx.graph.coverage import GraphCoverage, Uncovered, coverage
+from opx.graph.questions.answers import GraphAnswer, Row, counted
+from opx.graph.questions.changes import changes
+from opx.graph.questions.naming import named
+from opx.graph.questions.surroundings import blast_radius, what_handles
+from opx.graph.questions.times import since_when
+from opx.graph.questions.vulnerabilities import affected, runbooks_for_cve
+from opx.graph.questions.walking import is_a
+
+if TYPE_CHECKING:
+    from opx.graph.knowledge_graph import KnowledgeGraph
+
+MAX_CHARACTERS = 400
+"""Of a question that is recognised; what is longer has been pasted."""
+
+_CHANGED = r"(?:chang\w*|deploy\w*|releas\w*|roll(?:ed|ing)?[ -]?outs?|shipped|merged|modif\w+|commit\w*)"
+_UP = r"(?:upstream|dependenc(?:y|ies)\s+of|(?:that|which|what|anything|everything|things?)\s+\S+(?:\s+\S+)?\s+(?:depends?|relies)\s+(?:up)?on)"
+_DOWN = r"(?:downstream|depend(?:s|ing|ents?)?\s+(?:on|of)|relies\s+on|need\w*)"
+_LACK = r"(?:without|(?:has|have|with|lack\w*)\s+no|don't\s+have|do\s+not\s+have|miss\w*|lack\w*)"
+
+_CVE = re.compile(r"\bCVE-\d{4}-\d{4,9}\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that may be one of the graph's. `now` is in seconds since the epoch."""
+
+    graph: KnowledgeGraph
+    text: str
+    identifiers: Sequence[str]
+    now: float
+
+    def reference(self, *namespaces: str) -> str:
+        """The first thing of one of these kinds that the question names, "" for none; kinds in their order."""
+        found = list(named(self.graph, self.text, self.identifiers).values())
+        return next((key for namespace in namespaces for key in found if is_a(key, namespace)), "")
+
+
+Rule = Callable[[Asked], GraphAnswer | None]
+
+
+def recognised(
+    graph: KnowledgeGraph, text: str, *, now: float, identifiers: Sequence[str] = ()
+) -> GraphAnswer | None:
+    """What the graph answers to the question; None if it is none of those that it knows. Raises
+    `StoreUnavailableError`."""
+    if len(text) > MAX_CHARACTERS:
+        return None
+    for pattern, rule in _RULES:
+        if pattern.search(text):
+            return rule(Asked(graph, text, identifiers, now))
+    return None
+
+
+def _changes(asked: Asked, *, upstream: bool) -> GraphAnswer | None:
+    key = asked.reference("service", "host", "product", "file")
+    if not key:
+        return None
+    return changes(asked.graph, key, since=since_when(asked.text, asked.now), upstream=upstream)
+
+
+def _runbooks_for_cve(asked: Asked) -> GraphAnswer | None:
+    key = asked.reference("cve")
+    return runbooks_for_cve(asked.graph, key) if key else None
+
+
+def _affected(asked: Asked) -> GraphAnswer | None:
+    key = asked.reference("cve")
+    return affected(asked.graph, key) if key else None
+
+
+def _handles(asked: Asked) -> GraphAnswer | None:
+    key = asked.reference("alert", "alert_event")
+    return what_handles(asked.graph, key) if key else None
+
+
+def _radius(asked: Asked) -> GraphAnswer | None:
+    key = asked.reference("service", "host", "product")
+    return blast_radius(asked.graph, key) if key else None
+
+
+def _lacking(asked: Asked, field: str, what: str) -> GraphAnswer:
+    since = since_when(asked.text, asked.now) or iso_time(asked.now - 90 * 86_400)
+    found = coverage(asked.graph, since=since)
+    listed: tuple[Uncovered, ...] = getattr(found, field)
+    rows = tuple(Row(one.key, at=one.last_fired, values={"firings": one.firings}) for one in listed)
+    return GraphAnswer(what, f"{counted(len(rows), what.split()[0][:-1])} {what.partition(' ')[2]}{_since(found)}", rows, bool(found.cut))
+
+
+def _since(found: GraphCoverage) -> str:
+    return f" (firings since {found.since[:10]})"
+
+
+def _rule(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
+    (
+        _rule(rf"\balerts?\b[^.?!]*\b{_LACK}\b[^.?!]*\brunbooks?\b|\balerts?\s+(?:are\s+)?(?:not\s+covered|uncovered)\b"),
+        lambda asked: _lacking(asked, "alerts_without_runbook", "alerts without a runbook"),
+    ),
+    (
+        _rule(r"\brunbooks?\b[^.?!]*\b(?:(?:never|not?|n't)\s+(?:\w+\s+)?(?:fires?|fired|used|needed|trigger\w*)|unused)|\bunused\s+runbooks?\b"),
+        lambda asked: _lacking(asked, "runbooks_never_fired", "runbooks whose alerts never fired"),
+    ),
+    (
+        _rule(rf"\bservices?\b[^.?!]*\b{_LACK}\b[^.?!]*\brunbooks?\b"),
+        lambda asked: _lacking(asked, "services_without_runbook", "services without a runbook"),
+    ),
+    (_rule(rf"(?=.*{_CVE.pattern}).*\brunbooks?\b"), _runbooks_for_cve),
+    (
+        _rule(
+            rf"(?=.*{_CVE.pattern}).*(?:\b(?:which|what)\b.*\b(?:services?|systems?|hosts?)\b|\b(?:are|is)\s+(?:we|anything|any)\b"
+            r".*\b(?:affected|vulnerable|exposed|hit)\b|\b(?:affected|vulnerable|exposed)\s+(?:by|to)\b)"
+        ),
+        _affected,
+    ),
+    (_rule(rf"\b{_CHANGED}\b.*\b{_UP}|\b{_UP}.*\b{_CHANGED}\b"), lambda asked: _changes(asked, upstream=True)),
+    (
+        _rule(rf"\b{_CHANGED}\b.*\b(?:downstream)|\bdownstream\b.*\b{_CHANGED}\b"),
+        lambda asked: _changes(asked, upstream=False),
+    ),
+    (
+        _rule(
+            r"\b(?:what|who|which\s+runbooks?)\s+(?:handles?|covers?|is\s+(?:there\s+)?for|do\s+we\s+have\s+for)\b"
+            r"|\brunbooks?\s+(?:for|of)\b|\bwhat\s+(?:do|should|can|must)\s+(?:i|we)\s+do\b"
+        ),
+        _handles,
+    ),
+    (
+        _rule(
+            rf"\bblast\s+radius\b|\bdownstream\s+(?:of|from)\b|\b(?:what|who|which)\b[^.?!]*\b{_DOWN}\b"
+            r"|\b(?:what|who|which)\b[^.?!]*\b(?:breaks?|fails?|suffers?|affected|notices?|impacted)\b.*\b(?:if|when)\b"
+            r".*\b(?:down|fail(?:s|ed)?|dies|breaks?|unavailable|stops?|away)\b"
+        ),
+        _radius,
+    ),
+)
+"""The first that fits decides: what is more special comes first."""

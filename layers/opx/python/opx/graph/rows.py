@@ -1,0 +1,208 @@
+"""The rows of the graph's table.
+
+A place is a thing as one scope knows it, `<scope>|<reference>`. In it are
+
+- `node`: the thing's head, by which those of a type are listed. It goes with the last statement in its place;
+- `node#<rank>#<key id>#<hash>`: what one document says of the thing. The rank sorts: last comes who declares it with the
+  most trust and most recently, so that the best are read without all others;
+- `edge#<other end>#<type>#<key id>#<hash>`: what one document says of a relation that begins here. Two indexes have them by
+  either end, type and time.
+
+The hash is that of the references as the document states them: two that are merged stay two rows. What a row's key is
+follows from the statement and the canonical references alone. The places `refs#<key id>` are in `opx.graph.manifest`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from opx.domain.graph import EdgeStatement, Evidence, NodeStatement, Origin, Value
+from opx.domain.ids import stable_hash
+from opx.domain.knowledge import Tier
+from opx.errors import InvalidInputError
+from opx.ports import Item
+
+HEAD = "node"
+NODE = "node#"
+EDGE = "edge#"
+MAX_KEY_BYTES = 512
+MAX_EDGE_TYPE_BYTES = 64
+MAX_PROPERTIES = 50
+MAX_VALUE = 2_000
+"""Characters of a property that are kept; longer texts belong into the passages."""
+
+_HASH = 16
+Names = Mapping[str, str]
+"""Canonical references of stated ones, where they differ."""
+
+
+class NodeMark(NamedTuple):
+    """Which row of a document a statement about a thing is."""
+
+    key: str
+    rank: str
+
+
+class EdgeMark(NamedTuple):
+    """Which row of a document a statement of a relation is."""
+
+    source: str
+    edge_type: str
+    target: str
+
+
+Mark = NodeMark | EdgeMark
+Statement = NodeStatement | EdgeStatement
+
+
+def place(scope_key: str, key: str) -> str:
+    return f"{scope_key}|{key}"
+
+
+def ends(mark: Mark) -> tuple[str, ...]:
+    """The stated references in it."""
+    return (mark.key,) if isinstance(mark, NodeMark) else (mark.source, mark.target)
+
+
+def mark_of(statement: Statement, origin: Origin, at: str) -> Mark:
+    """Raises `InvalidInputError` for what no row can be made of."""
+    if isinstance(statement, NodeStatement):
+        check_key(statement.key)
+        trust = round(min(max(origin.trust, 0.0), 1.0) * 100)
+        return NodeMark(statement.key, f"{statement.declared:d}#{trust:03d}#{at}")
+    check_key(statement.source)
+    check_key(statement.target)
+    _check_edge_type(statement.edge_type)
+    return EdgeMark(statement.source, statement.edge_type, statement.target)
+
+
+def row_key(mark: Mark, key_id: str, scope_key: str, names: Names) -> dict[str, str]:
+    """Key of the row in the table, and in its indexes."""
+    stated = stable_hash(*ends(mark))[:_HASH]
+    canonical = [names.get(key, key) for key in ends(mark)]
+    if isinstance(mark, NodeMark):
+        return {"place": place(scope_key, canonical[0]), "entry": f"{NODE}{mark.rank}#{key_id}#{stated}"}
+    source, target = canonical
+    return {
+        "place": place(scope_key, source),
+        "entry": f"{EDGE}{target}#{mark.edge_type}#{key_id}#{stated}",
+        "outPlace": place(scope_key, source),
+        "inPlace": place(scope_key, target),
+    }
+
+
+def row(statement: Statement, mark: Mark, origin: Origin, at: str, names: Names) -> Item:
+    """What the document says, as it is stored. `at` is when it was true."""
+    common: Item = {
+        **row_key(mark, origin.key_id, origin.scope.key, names),
+        "scope": origin.scope.key,
+        "keyId": origin.key_id,
+        "documentId": origin.document_id,
+        "chunkIds": list(statement.chunk_ids),
+        "tier": origin.tier.value,
+        "trust": float(origin.trust),
+        "at": at,
+        "stated": list(ends(mark)),
+        "properties": _kept(statement.properties),
+    }
+    canonical = [names.get(key, key) for key in ends(mark)]
+    if isinstance(statement, NodeStatement):
+        return {**common, "node": canonical[0], "type": statement.type, "declared": statement.declared}
+    return {
+        **common,
+        "from": canonical[0],
+        "to": canonical[1],
+        "edgeType": statement.edge_type,
+        "typeAt": type_at(statement.edge_type, at),
+        "rule": statement.rule,
+        "confidence": float(statement.confidence),
+    }
+
+
+def head_row(scope_key: str, key: str, node_type: str, token: str) -> Item:
+    """The head of a place. `token` is another one each time it is written."""
+    return {
+        "place": place(scope_key, key),
+        "entry": HEAD,
+        "typePlace": place(scope_key, node_type),
+        "nodeKey": key,
+        "type": node_type,
+        "token": token,
+    }
+
+
+def moved(found: Item, names: Names) -> Item:
+    """The same statement where these names say."""
+    canonical = [names.get(key, key) for key in found["stated"]]
+    new = {**found, **row_key(mark_in(found), str(found["keyId"]), str(found["scope"]), names)}
+    renamed = {"node": canonical[0]} if is_node(found) else {"from": canonical[0], "to": canonical[1]}
+    return {**new, **renamed}
+
+
+def mark_in(found: Item) -> Mark:
+    """The mark of a stored row."""
+    stated = found["stated"]
+    if is_node(found):
+        rank = str(found["entry"]).removeprefix(NODE).rsplit("#", 2)[0]
+        return NodeMark(str(stated[0]), rank)
+    return EdgeMark(str(stated[0]), str(found["edgeType"]), str(stated[1]))
+
+
+def is_node(found: Item) -> bool:
+    return str(found["entry"]).startswith(NODE)
+
+
+def key_in_table(found: Mapping[str, Any]) -> dict[str, str]:
+    return {"place": str(found["place"]), "entry": str(found["entry"])}
+
+
+def type_at(edge_type: str, at: str) -> str:
+    return f"{edge_type}#{at}"
+
+
+def evidence_in(found: Item) -> Evidence:
+    stated = tuple(found["stated"])
+    canonical = (found["node"],) if is_node(found) else (found["from"], found["to"])
+    return Evidence(
+        document_id=found["documentId"],
+        chunk_ids=tuple(found["chunkIds"]),
+        key_id=found["keyId"],
+        scope_key=found["scope"],
+        tier=Tier(found["tier"]),
+        trust=found["trust"],
+        at=found["at"],
+        rule=found.get("rule", ""),
+        confidence=found.get("confidence", 1.0),
+        stated=stated if stated != canonical else (),
+    )
+
+
+def check_key(key: str) -> None:
+    """Raise `InvalidInputError` unless `key` can be a reference in the graph."""
+    namespace, colon, value = key.partition(":")
+    if not (namespace and colon and value) or len(key.encode("utf-8", "replace")) > MAX_KEY_BYTES:
+        raise InvalidInputError(
+            f"{key[:100]!r} is no reference: write namespace:value with at most {MAX_KEY_BYTES} bytes, such as service:checkout"
+        )
+
+
+def _check_edge_type(edge_type: str) -> None:
+    if not edge_type or "#" in edge_type or len(edge_type.encode("utf-8", "replace")) > MAX_EDGE_TYPE_BYTES:
+        raise InvalidInputError(
+            f"{edge_type[:100]!r} is no type of a relation: a word such as depends_on, of at most {MAX_EDGE_TYPE_BYTES} bytes"
+        )
+
+
+def _kept(properties: Mapping[str, Value]) -> dict[str, Value]:
+    """As much of them as fits into a row."""
+    found = ((name, _value(value)) for name, value in islice(properties.items(), MAX_PROPERTIES) if name)
+    return {name[:100]: value for name, value in found if value is not None}
+
+
+def _value(value: Value) -> Value | None:
+    if isinstance(value, str):
+        return value[:MAX_VALUE].encode("utf-8", "replace").decode()
+    return value if isinstance(value, bool) or (math.isfinite(value) and abs(value) < 1e30) else None  # noqa: PLR2004

@@ -1,0 +1,107 @@
+"""Versions of products, and ranges of them: `>=7.0.0 <7.0.14, 7.2.0`.
+
+Versions are compared as people number them, in whatever scheme a vendor has (1.24.0, 7.0.13p1, 1.1.1k, 2008 sp1, 15.2(7)e3):
+numbers by their value, words by the alphabet. Python's own rules (PEP 440) read only a part of these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import zip_longest
+
+ALL = ""
+"""The ranges that every version is in."""
+
+MAX_VERSION = 200
+_PART = re.compile(r"\d+|[^\W\d_]+")
+_BOUND = re.compile(r"(>=|<=|>|<|==?)?\s*([^\s,<>=]+(?: (?![<>=])[^\s,<>=]+)*)")
+_BEFORE = frozenset(("alpha", "beta", "rc", "pre", "preview", "dev", "snapshot", "milestone", "ea", "cr"))
+"""Words that come before the number alone: 1.0rc1 < 1.0. All others come after it: 1.0 < 1.0p1, 1.1.1 < 1.1.1k."""
+_BEFORE_IF_COUNTED = frozenset(("a", "b", "m"))
+"""The same, with a number behind them: 1.0b2 < 1.0 < 1.0b."""
+_NUMBERS_LAST = 3
+
+Key = tuple[tuple[int, int, str], ...]
+
+
+def version_in(version: str, ranges: str) -> bool:
+    """Whether a version is in one of these ranges, which commas separate; each is a version, or bounds that all hold.
+
+    Without ranges every version is in them. An unknown version (an empty text) is only in what has all of them.
+    """
+    if not ranges.strip():
+        return True
+    if not version.strip():
+        return False
+    key = _key(version)
+    return any(_holds(key, one) for one in ranges.split(",") if one.strip())
+
+
+def compared(one: str, other: str) -> int:
+    """Below 0 if the first is older, above 0 if it is newer, 0 if they are the same: `1.0` and `v1.0.0` are."""
+    return _compared(_key(one), _key(other))
+
+
+def union(*ranges: str) -> str:
+    """All of these ranges, each once; all versions if one of them has all."""
+    if any(not each.strip() for each in ranges):
+        return ALL
+    found = (one.strip() for each in ranges for one in each.split(","))
+    return ", ".join(dict.fromkeys(one for one in found if one))
+
+
+def between(*, since: str = "", after: str = "", until: str = "", before: str = "") -> str:
+    """A range of its bounds: `since` and `until` belong to it, `after` and `before` don't. "" without any."""
+    bounds: Iterable[tuple[str, str]] = ((">=", since), (">", after), ("<=", until), ("<", before))
+    return " ".join(f"{sign}{plain(version)}" for sign, version in bounds if version.strip())
+
+
+def plain(version: str) -> str:
+    """A version as it may be in a range: without spaces, commas and signs of comparison."""
+    return "-".join(re.sub(r"[,<>=]", " ", version).split())
+
+
+def _holds(key: Key, bounds: str) -> bool:
+    found = _BOUND.findall(bounds)
+    return bool(found) and all(_within(_compared(key, _key(limit)), sign) for sign, limit in found)
+
+
+def _within(order: int, sign: str) -> bool:
+    if sign in (">=", "<=") and order == 0:
+        return True
+    if sign in (">", ">="):
+        return order > 0
+    return order < 0 if sign in ("<", "<=") else order == 0
+
+
+def _key(version: str) -> Key:
+    """Parts that can be compared: words that come before a release, the end, other words, numbers."""
+    text = re.sub(r"^v(?=\d)", "", version.strip().casefold()[:MAX_VERSION])
+    parts = _PART.findall(text.partition("+")[0])
+    return tuple(_comparable(part, following) for part, following in zip_longest(parts, parts[1:], fillvalue=""))
+
+
+def _comparable(part: str, following: str) -> tuple[int, int, str]:
+    if part.isdecimal():
+        return _NUMBERS_LAST, int(part), ""
+    early = part in _BEFORE or (part in _BEFORE_IF_COUNTED and following.isdecimal())
+    return 0 if early else 2, 0, part
+
+
+_END = (1, 0, "")
+
+
+def _compared(one: Key, other: Key) -> int:
+    """Missing numbers are zeros: 7.0 is 7.0.0."""
+    for mine, yours in zip_longest(one, other):
+        mine, yours = _filled(mine, yours), _filled(yours, mine)
+        if mine != yours:
+            return -1 if mine < yours else 1
+    return 0
+
+
+def _filled(part: tuple[int, int, str] | None, against: tuple[int, int, str] | None) -> tuple[int, int, str]:
+    if part is not None:
+        return part
+    return (_NUMBERS_LAST, 0, "") if against is not None and against[0] == _NUMBERS_LAST else _END

@@ -1,0 +1,113 @@
+"""Has the table say what documents say, and no more.
+
+The order of the writes is what makes any interruption harmless: first what is to leave is listed, then what is stated
+now, then come the rows of the statements, then the rows of what has left go, and the list of those at last. References
+are looked up between the list and the rows, and once more after them: who merges two names registers that first, so that
+either the merge finds the rows, or the writer finds the merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from opx.domain.graph import Origin, Statements
+from opx.domain.scopes import Scope
+from opx.domain.times import iso_time
+from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.graph import manifest
+from opx.graph.places import Places
+from opx.graph.rows import Mark, Names, ends, key_in_table, row_key
+from opx.graph.said import Said, said
+from opx.ports import Clock, Table
+from opx.ports.graph import Canonical
+
+MOST_MERGES = 5
+"""That a writer follows while it writes one document."""
+
+
+class StatementWriter:
+    """Writes and removes the statements of documents; see `opx.ports.graph.GraphWriter`."""
+
+    def __init__(self, table: Table, places: Places, canonical: Canonical, clock: Clock) -> None:
+        self._table = table
+        self._places = places
+        self._canonical = canonical
+        self._clock = clock
+
+    def write(self, origin: Origin, statements: Statements) -> None:
+        """Raises `InvalidInputError` too where the document key is known to be of another scope."""
+        new = said(origin, statements, iso_time(self._clock()))
+        held = self._held(origin.key_id, origin.scope)
+        gone = manifest.marks_in(*held.pages, *held.leaving) - new.statements.keys()
+        leaving = manifest.leaving(origin.key_id, origin.scope, gone)
+        self._places.list(leaving)
+        pages = list(manifest.pages(origin, new.statements))
+        self._places.list(pages)
+        listed = {page["entry"] for page in pages}
+        self._places.delete([key_in_table(page) for page in held.pages if page["entry"] not in listed])
+        self._put(new)
+        self._clear(origin.key_id, origin.scope, gone)
+        self._places.delete(list(map(key_in_table, (*held.leaving, *leaving))))
+        if pages and not self._holds(pages[0]):
+            self._clear(origin.key_id, origin.scope, new.statements, [origin.document_id])
+
+    def remove(self, key_id: str, scope: Scope, document_ids: Collection[str] | None = None) -> None:
+        held = self._held(key_id, scope)
+        pages = held.of(document_ids)
+        if document_ids is None:
+            marks = manifest.marks_in(*pages, *held.leaving)
+        else:
+            others = [page for page in held.pages if page not in pages]
+            marks = manifest.marks_in(*pages) - manifest.marks_in(*others)
+        leaving = manifest.leaving(key_id, scope, marks)
+        self._places.list(leaving)
+        self._places.delete(list(map(key_in_table, pages)))
+        self._clear(key_id, scope, marks, document_ids)
+        listed = (*held.leaving, *leaving) if document_ids is None else leaving
+        self._places.delete(list(map(key_in_table, listed)))
+
+    def _held(self, key_id: str, scope: Scope) -> manifest.Held:
+        held = manifest.read(self._table, key_id)
+        if held.scopes - {scope.key}:
+            raise InvalidInputError(
+                f"document key {key_id} belongs to another scope than {scope.key}: relations don't cross scopes, "
+                "put the document into the scope whose things it is about"
+            )
+        return held
+
+    def _holds(self, page: manifest.Item) -> bool:
+        """Whether what was listed still is: else another worker took the document over meanwhile."""
+        found = self._table.get(key_in_table(page))
+        return found is not None and found["documentId"] == page["documentId"]
+
+    def _put(self, new: Said) -> None:
+        """Write the rows where their references belong, until these stay the same over it."""
+        scope, key_id = new.origin.scope, new.origin.key_id
+        names = self._names(scope, new.statements)
+        for _ in range(MOST_MERGES):
+            self._places.put(new.rows(names))
+            before, names = names, self._names(scope, new.statements)
+            if names == before:
+                return
+            old = [row_key(mark, key_id, scope.key, before) for mark in new.statements]
+            kept = [row_key(mark, key_id, scope.key, names) for mark in new.statements]
+            self._take_out([key for key, now in zip(old, kept, strict=True) if key != now])
+        raise StoreUnavailableError("names of things are merged again and again: try again later")
+
+    def _clear(
+        self, key_id: str, scope: Scope, marks: Iterable[Mark], document_ids: Collection[str] | None = None
+    ) -> None:
+        """Take out the rows of these marks, wherever a merge may have left them."""
+        marks = list(marks)
+        names = self._names(scope, marks)
+        keys = [row_key(mark, key_id, scope.key, each) for mark in marks for each in ((names, {}) if names else ({},))]
+        self._take_out(keys, document_ids)
+
+    def _take_out(self, keys: Iterable[dict[str, str]], document_ids: Collection[str] | None = None) -> None:
+        found = list({(key["place"], key["entry"]): key_in_table(key) for key in keys}.values())
+        self._places.delete(found, document_ids)
+        self._places.tidy(key["place"] for key in found)
+
+    def _names(self, scope: Scope, marks: Iterable[Mark]) -> Names:
+        keys = list(dict.fromkeys(key for mark in marks for key in ends(mark)))
+        return self._canonical(scope, keys) if keys else {}

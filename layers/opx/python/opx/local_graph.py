@@ -1,0 +1,119 @@
+"""Things and relations of the services in this process, as far as one identity may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from opx.domain.graph import Edge, Node, Walk
+from opx.graph.views import Connection, Neighbourhood, NodeView, Passage, evidence_of
+
+if TYPE_CHECKING:
+    from opx.domain.aliases import Alias, Merge
+    from opx.domain.scopes import Identity, Reader, Scope
+    from opx.graph.answered import AnswerView
+    from opx.graph.coverage import GraphCoverage
+    from opx.graph.knowledge_graph import KnowledgeGraph
+    from opx.graph.questions.answers import GraphAnswer
+    from opx.services import Services
+
+
+class LocalGraph:
+    """The part of a knowledge base that is about things and relations."""
+
+    _services: Services
+    _identity: Identity
+
+    if TYPE_CHECKING:
+
+        @property
+        def scope(self) -> Scope: ...
+
+        def _reader(self) -> Reader: ...
+
+    def graph_node(self, reference: str, *, limit: int = 50) -> NodeView:
+        graph = self._graph
+        node = graph.show(reference)
+        around = graph.neighbours(node.key, Walk(fan_out=limit))
+        return NodeView(node, around.edges, bool(around.cut), self._passages((node, *around.edges)))
+
+    def graph_neighbours(self, reference: str, walk: Walk) -> Neighbourhood:
+        graph = self._graph
+        start = graph.show(reference).key
+        around = graph.neighbours(start, _normalised(walk))
+        return Neighbourhood(
+            start, around.reached, around.edges, around.cut, around.contradicting, self._passages(around.edges)
+        )
+
+    def graph_path(self, source: str, target: str, walk: Walk) -> Connection:
+        graph = self._graph
+        start, end = graph.show(source).key, graph.show(target).key
+        route = graph.path(start, end, _normalised(walk))
+        steps = route.edges or ()
+        return Connection(start, end, route.edges is not None, steps, route.cut, self._passages(steps))
+
+    def graph_find(self, text: str, *, node_type: str = "", limit: int = 20) -> Sequence[Node]:
+        return self._graph.find(text, node_type, limit)
+
+    def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> AnswerView:
+        from opx.graph.questions.changes import changes
+
+        graph = self._graph
+        start = graph.show(reference).key
+        return self._answered(changes(graph, start, since=since, until=until, upstream=upstream))
+
+    def graph_affected(self, cve: str, *, runbooks: bool = False) -> AnswerView:
+        from opx.graph.questions.vulnerabilities import affected, runbooks_for_cve
+
+        graph = self._graph
+        start = graph.show(cve if ":" in cve else f"cve:{cve}").key
+        return self._answered((runbooks_for_cve if runbooks else affected)(graph, start))
+
+    def graph_coverage(self, *, since: str = "", limit: int = 1000) -> GraphCoverage:
+        from opx.graph.coverage import coverage
+
+        return coverage(self._graph, since=since, limit=limit)
+
+    def aliases(self, *, limit: int = 1000) -> Sequence[Alias]:
+        """Who set one is told to those of its scope alone."""
+        found = self._services.aliases.aliases(self._reader().visible, limit=limit)
+        return [one if one.area == self.scope.key else replace(one, set_by="") for one in found]
+
+    def merges(self) -> Sequence[Merge]:
+        return self._services.merging.merges(self.scope)
+
+    def add_alias(self, alias: str, canonical: str) -> Alias:
+        return self._services.merging.add(self.scope, alias, canonical, by=self._identity.principal)
+
+    def remove_alias(self, alias: str) -> bool:
+        return self._services.merging.remove(self.scope, alias, by=self._identity.principal)
+
+    def merge_things(self, source: str, into: str) -> Merge:
+        return self._services.merging.merge(self.scope, source, into, by=self._identity.principal)
+
+    def undo_merge(self, merge_id: str) -> Merge:
+        return self._services.merging.undo(self.scope, merge_id, by=self._identity.principal)
+
+    def _answered(self, answer: GraphAnswer) -> AnswerView:
+        from opx.graph.answered import AnswerView
+
+        return AnswerView(answer, self._passages(edge for row in answer.rows for edge in row.path))
+
+    @property
+    def _graph(self) -> KnowledgeGraph:
+        return self._services.graph(self._identity)
+
+    def _passages(self, things: Iterable[Node | Edge]) -> tuple[Passage, ...]:
+        from opx.graph.passages import PassageReader
+
+        services = self._services
+        reading = PassageReader(services.catalog, services.store, self._reader(), threads=services.read_threads)
+        return reading.of(evidence_of(things))
+
+
+def _normalised(walk: Walk) -> Walk:
+    """With types of edges as they are kept: `DEPENDS-ON` as `depends_on`."""
+    from opx.graph.names import edge_type
+
+    return replace(walk, edge_types=tuple(map(edge_type, walk.edge_types)))

@@ -1,0 +1,139 @@
+"""What there is of a client, without reading anybody else's: by its scopes, and by its folder in the corpus store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from opx.domain.documents import DocumentChunk, DocumentKey
+from opx.domain.scopes import Scope, scope_of_key, scope_of_object
+from opx.errors import InvalidScopeError, ObjectNotFoundError
+from opx.ingestion.chunk_files import read_chunks
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.operations.baselines.series import SCOPES as BASELINE_SCOPES
+from opx.ports import KeyRange
+from opx.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, KEYS
+from opx.tenants.holdings import ClientDocument, Held, each, is_of
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+MAX_WORDS = 5
+_WORD = re.compile(r"[^\W\d_]{6,30}")
+_CHUNK_FILE = re.compile(r"chunks/([0-9a-f]+)\.jsonl\Z")
+_REMOVAL = "removal"
+
+
+class Finder:
+    """Finds the scopes and documents of clients. Several ways lead to a document, so that none is missed of which only a
+    part is left: its key's item, its object, and the chunk files of its versions."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def find(self, client_id: str, known: Held | None = None) -> Held:
+        """All there is of a client now, with what was `known` of it before. Raises `InvalidScopeError` for a malformed
+        id, and `StoreUnavailableError`."""
+        objects = list(self._objects(client_id))
+        owners = {scope.key for scope, _ in objects}
+        scopes = sorted({Scope(client_id).key, *owners, *self._noted(client_id), *(known.scopes if known else ())})
+        held = Held(client_id, tuple(scopes), tuple(self._documents(client_id, scopes, objects)))
+        held = known.with_more(held) if known else held
+        return held if held.words else Held(client_id, held.scopes, held.documents, self._words(held.documents))
+
+    def document_count(self, client_id: str) -> int:
+        """How many document keys the noted scopes of a client have; quick, and without what was never noted."""
+        scopes = {Scope(client_id).key, *self._noted(client_id)}
+        return sum(1 for scope in scopes for _ in self._services.table(KEYS).query(scope, index="scope-index"))
+
+    def noted_clients(self) -> set[str]:
+        """Clients that something is kept of, although they may never have been registered."""
+        return {key.split("/")[0].removeprefix("client:") for key in self._noted_keys("client:")}
+
+    # -- scopes
+
+    def _noted(self, client_id: str) -> set[str]:
+        own = Scope(client_id).key
+        found = {key for key in self._noted_keys(own) if is_of(client_id, key)}
+        for project in self._services.projects.projects(client_id):
+            found.add(Scope(client_id, project_id=project.project_id).key)
+            if project.group_id:
+                found.add(Scope(client_id, group_id=project.group_id).key)
+        return found
+
+    def _noted_keys(self, begins_with: str) -> Iterator[str]:
+        """Keys of scopes that questions or values were kept of."""
+        where, table = KeyRange(begins_with=begins_with), self._services.table
+        for item in table(AUDIT).query("#scopes", index="who-askedAt-index", where=where):
+            yield item["askedAt"]
+        for partition in ("#scopes", "#dropped"):
+            for item in table(GAPS).query(partition, where=where):
+                yield item["gapId"]
+        for item in table(BASELINES).query(BASELINE_SCOPES, where=where):
+            yield item["day"]
+
+    # -- documents
+
+    def _objects(self, client_id: str) -> Iterator[tuple[Scope, str]]:
+        """Owner and rest of every object key in the client's folder, also of what was removed or replaced."""
+        for key in self._services.object_history.held(Scope(client_id).prefix):
+            try:
+                yield scope_of_object(key)
+            except InvalidScopeError:  # put there by another program: nobody's document, and removed with the folder
+                continue
+
+    def _documents(
+        self, client_id: str, scopes: Iterable[str], objects: Iterable[tuple[Scope, str]]
+    ) -> Iterator[ClientDocument]:
+        found = self._keyed(scopes)
+        versions: set[str] = set()
+        for scope, rest in objects:
+            if rest.startswith(DOCUMENTS_FOLDER):
+                found.setdefault(DocumentKey(scope, rest.removesuffix(SIDECAR_SUFFIX)), set())
+            elif match := _CHUNK_FILE.match(rest):
+                versions.add(match[1])
+        threads = self._services.read_threads
+        for key, ids in zip(found, each(self._versions, found, threads), strict=True):
+            found[key] |= ids
+        missing = versions.difference(*found.values()) if found else versions
+        for keys, document_id in zip(each(self._keys_of, missing, threads), missing, strict=True):
+            for key in keys:
+                if key.scope.client_id == client_id:
+                    found.setdefault(key, set()).add(document_id)
+        return (ClientDocument(key, tuple(sorted(ids))) for key, ids in found.items())
+
+    def _keyed(self, scopes: Iterable[str]) -> dict[DocumentKey, set[str]]:
+        found: dict[DocumentKey, set[str]] = {}
+        for scope_key in scopes:
+            for item in self._services.table(KEYS).query(scope_key, index="scope-index"):
+                ids = {str(item.get("documentId", "")), *(item.get("writing") or {})} - {"", _REMOVAL}
+                found[DocumentKey(scope_of_key(scope_key), item["source"])] = ids
+        return found
+
+    def _versions(self, key: DocumentKey) -> set[str]:
+        items = self._services.table(DOCUMENTS).query(key.id, index="documentKey-version-index")
+        return {str(item["documentId"]) for item in items}
+
+    def _keys_of(self, document_id: str) -> list[DocumentKey]:
+        return [document.key for document in self._services.catalog.find(document_id)]
+
+    def _words(self, documents: Iterable[ClientDocument]) -> tuple[str, ...]:
+        """The longest word of the first chunk of a few documents."""
+        words: dict[str, None] = {}
+        for document in documents:
+            chunk = next(chunks_of(self._services, document), None)
+            found = _WORD.findall(chunk.content) if chunk else []
+            words.update(dict.fromkeys(sorted(found, key=len)[-1:]))
+            if len(words) >= MAX_WORDS:
+                break
+        return tuple(words)
+
+
+def chunks_of(services: Services, document: ClientDocument) -> Iterator[DocumentChunk]:
+    """The chunks of all versions that are still on file."""
+    for document_id in document.document_ids:
+        try:
+            yield from read_chunks(services.store, document.key, document_id)
+        except ObjectNotFoundError:
+            continue

@@ -1,0 +1,154 @@
+"""Systems that hold a world, and tell what was read for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from opx.domain.ids import stable_hash
+from opx.domain.queries import QueryConfig
+from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.audit import AuditLog
+from opx.operations.installation_key import InstallationKey
+from opx.ports import Condition, Item, KeyRange, Table
+from opx.services import Services
+from opx.tables import AUDIT, GAPS, TableSpec
+from tests.e2e.systems import System, a_system
+from tests.fakes import Measured
+from tests.isolation.worlds import World
+
+
+@dataclass(slots=True)
+class Reads:
+    """The rows that were read, each with its table, and how often a table was asked."""
+
+    rows: list[tuple[str, Item]] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+
+    def clear(self) -> None:
+        self.rows.clear()
+        self.calls.clear()
+
+
+class RecordedTable:
+    """A `Table` that notes each row which it gives."""
+
+    def __init__(self, name: str, table: Table, reads: Reads) -> None:
+        self._name = name
+        self._table = table
+        self._reads = reads
+
+    def get(self, key: Mapping[str, Any]) -> Item | None:
+        found = self._table.get(key)
+        self._note("get", [found] if found else [])
+        return found
+
+    def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
+        found = self._table.get_many(keys)
+        self._note("get_many", found)
+        return found
+
+    def query(
+        self,
+        partition: str | int,
+        *,
+        index: str = "",
+        where: KeyRange | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Item]:
+        self._note("query", [])
+        for item in self._table.query(partition, index=index, where=where, reverse=reverse, limit=limit):
+            self._reads.rows.append((self._name, item))
+            yield item
+
+    def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
+        self._table.put(item, condition=condition)
+
+    def put_many(self, items: Iterable[Mapping[str, Any]]) -> None:
+        self._table.put_many(items)
+
+    def delete(self, key: Mapping[str, Any], *, condition: Condition | None = None) -> None:
+        self._table.delete(key, condition=condition)
+
+    def _note(self, call: str, found: Iterable[Item]) -> None:
+        self._reads.calls.append(f"{self._name} {call}")
+        self._reads.rows.extend((self._name, item) for item in found)
+
+
+@dataclass(slots=True)
+class Names:
+    """Gives records names that depend on what was asked alone, so that two systems give the same ones."""
+
+    asked: str = ""
+    given: int = 0
+
+    def ask(self, text: str) -> None:
+        self.asked, self.given = text, 0
+
+    def __call__(self) -> str:
+        self.given += 1
+        return stable_hash("receipt", self.asked, self.given)
+
+
+@dataclass(slots=True)
+class Observed:
+    """A system with a world in it. `home` is where it is, which is no secret."""
+
+    services: Services
+    home: str
+    reads: Reads = field(default_factory=Reads)
+    names: Names = field(default_factory=Names)
+    told: Measured = field(default_factory=Measured)
+
+
+@contextmanager
+def holding(world: World, backend: str, home: Path, session: boto3.Session) -> Iterator[Observed]:
+    """A system of one of the backends, filled through the ways in that callers have."""
+    with a_system(backend, home, session) as system:
+        observed = Observed(system.services, str(home))
+        _make_comparable(observed)
+        fill(system, world, observed.names)
+        yield observed
+
+
+def _make_comparable(observed: Observed) -> None:
+    """Note what is read, and let keys and names that are random be the same in all systems."""
+    services, table = observed.services, observed.services.table
+
+    def recorded(spec: TableSpec) -> Table:
+        return RecordedTable(spec.name, table(spec), observed.reads)
+
+    services.__dict__["table"] = recorded
+    records = services.records
+    records.__dict__["key"] = InstallationKey(services.table(GAPS), new_key=bytes)
+    records.key.hash("made and read before anything is compared")
+    days = services.settings.audit_days
+    audit = AuditLog(services.table(AUDIT), records.key, days=days, clock=services.clock, new_id=observed.names)
+    records.__dict__["audit"] = audit
+
+
+def fill(system: System, world: World, names: Names) -> None:
+    services = system.services
+    for (client, project), group in world.groups.items():
+        services.projects.assign(client, project, group)
+    waiting: set[tuple[object, str]] = set()
+    for piece in world.pieces:
+        if (piece.scope, piece.source) in waiting:  # the version before has to be taken in first
+            system.work()
+            waiting.clear()
+        waiting.add((piece.scope, piece.source))
+        manager = services.manager_of(piece.scope)
+        manager.put_document(piece.category, piece.content, {**piece.metadata, "source": piece.source})
+    system.work()
+    for one in world.measurements:
+        values = [{"node": one.node, "metric": one.metric, "value": value} for value in one.values]
+        services.baselines.add(values, scope=one.scope)
+    for question in world.questions:
+        names.ask(question.mark)
+        LocalKnowledgeBase(services, question.identity).search(question.text, QueryConfig())
