@@ -1,4 +1,5 @@
-"""What the retrieval function has in addition where it also answers the HTTP API."""
+"""What the retrieval function reads besides the index and tables: passages that prove relations, and where it also
+answers the HTTP API, documents and what became of them."""
 
 from __future__ import annotations
 
@@ -9,25 +10,29 @@ from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
 from opx.tables import FAILURES
 
-_FOLDERS = ("chunks/*", "clients/*/chunks/*", "documents/*", "clients/*/documents/*")
+_CHUNKS = ("chunks/*", "clients/*/chunks/*")
+_DOCUMENTS = ("documents/*", "clients/*/documents/*")
 _FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents and of their chunks"
 
 
 def settings(names: Names) -> dict[str, str]:
-    """The corpus, whose texts it shows, and the queue, whose length is part of the status."""
-    if names.deployment.api_auth == "none":
-        return {}
-    return {"corpus_bucket": names.corpus_bucket, "ingest_queue_url": names.queue_url("ingest")}
+    """The corpus, whose texts it shows, and for the API the queue, whose length is part of the status."""
+    corpus = {"corpus_bucket": names.corpus_bucket}
+    return corpus if _without_api(names) else {**corpus, "ingest_queue_url": names.queue_url("ingest")}
 
 
 def reading_rights(names: Names) -> list[iam.PolicyStatement]:
-    """To read the corpus, what failed of it, and how much work waits; still nothing to change."""
-    if names.deployment.api_auth == "none":
-        return []
+    """To read chunks, and for the API all of the corpus, what failed of it, and how much work waits; still nothing to
+    change. Listing is for telling a missing object (404) from a forbidden one (403)."""
     bucket = names.corpus_arn
-    return [
+    corpus = [
         rights.allow(["s3:ListBucket"], bucket),
-        rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _FOLDERS)),
+        rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _folders(names))),
+    ]
+    if _without_api(names):
+        return corpus
+    return [
+        *corpus,
         rights.on_tables(names, (FAILURES,), rights.READ_ITEMS),
         rights.allow(["sqs:GetQueueAttributes"], names.queue_arn("ingest")),
     ]
@@ -35,6 +40,13 @@ def reading_rights(names: Names) -> list[iam.PolicyStatement]:
 
 def acknowledge(role: iam.Role, names: Names) -> None:
     """Give the reason for the wildcards in these rights."""
-    if names.deployment.api_auth != "none":
-        for folder in _FOLDERS:
-            acknowledge_wildcard(role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+    for folder in _folders(names):
+        acknowledge_wildcard(role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+
+
+def _folders(names: Names) -> tuple[str, ...]:
+    return _CHUNKS if _without_api(names) else (*_CHUNKS, *_DOCUMENTS)
+
+
+def _without_api(names: Names) -> bool:
+    return names.deployment.api_auth == "none"

@@ -45,14 +45,11 @@ class KnowledgeBaseContract:
 
     def test_the_status_of_what_is_empty_is_zero(self, base: KnowledgeBase) -> None:
         status = base.status()
-        assert (status.documents, status.chunks, status.waiting, status.failed, dict(status.categories)) == (
-            0,
-            0,
-            0,
-            0,
-            {},
-        )
+        assert (status.documents, status.chunks, status.failed, dict(status.categories)) == (0, 0, 0, {})
         assert (status.index, status.scope) == ("ok", "client:acme/project:shop")
+
+    def test_the_status_tells_one_client_nothing_of_what_waits_for_all(self, base: KnowledgeBase) -> None:
+        assert base.status().waiting is None
 
     # -- files in
 

@@ -9,12 +9,13 @@ import pytest
 
 from opx.api.routes import ROUTES, Function
 from opx.settings import Settings
-from opx.tables import AUDIT, BASELINES, DOCUMENTS, FAILURES, GAPS, KEYS, PROJECTS, SOURCES
+from opx.tables import ALIASES, AUDIT, BASELINES, DOCUMENTS, FAILURES, GAPS, GRAPH, KEYS, PROJECTS, SOURCES
 from tests.infra.templates import STACKS, Assembly, Resource, lint_findings
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
 
 ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
+WRITTEN = (ALIASES, GRAPH, SOURCES)
 PULLS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-pulls"
 SCHEDULES = "arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/dev-opx-knowledge/source-*"
 SCHEDULES_ROLE = "arn:<AWS::Partition>:iam::<AWS::AccountId>:role/dev-opx-source-schedules-<AWS::Region>"
@@ -155,7 +156,7 @@ class TestManageKnowledge:
             | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
             | pairs("dynamodb:BatchGetItem DeleteItem GetItem PutItem Query", table_arns(PROJECTS))
             | pairs("sqs:SendMessage", {queue, PULLS})
-            | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(SOURCES))
+            | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(*WRITTEN))
             | pairs("scheduler:CreateSchedule DeleteSchedule UpdateSchedule", {SCHEDULES})
             | pairs("iam:PassRole", {SCHEDULES_ROLE})
             | pairs("secretsmanager:GetSecretValue", {SECRETS})
@@ -206,9 +207,11 @@ def test_without_authorisation_there_is_no_api_at_all(without: Assembly) -> None
 
 def test_without_the_api_the_function_that_reads_may_read_what_agents_ask_for_alone(without: Assembly) -> None:
     found = rights(without, "retrieval")
-    assert {action.split(":")[0] for action, _ in found} == {"logs", "dynamodb", "aoss", "bedrock", "xray"}
+    assert {action.split(":")[0] for action, _ in found} == {"logs", "dynamodb", "aoss", "bedrock", "s3", "xray"}
+    objects = {resource for action, resource in found if action == "s3:GetObject"}
+    assert objects == {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"}
     tables = {resource for action, resource in found if action.startswith("dynamodb:")}
-    assert tables == table_arns(AUDIT, BASELINES, DOCUMENTS, GAPS, PROJECTS)
+    assert tables == table_arns(ALIASES, AUDIT, BASELINES, DOCUMENTS, GAPS, GRAPH, PROJECTS)
 
 
 def test_cdk_nag_and_cfn_lint_find_nothing_with_tokens(tokens: Assembly) -> None:

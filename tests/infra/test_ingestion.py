@@ -6,13 +6,13 @@ import pytest
 
 from opx.ingestion.worker import RetryRules
 from opx.settings import Settings
-from opx.tables import DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, IDEMPOTENCY, KEYS, TableSpec
+from opx.tables import ALIASES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, GRAPH, IDEMPOTENCY, KEYS, TableSpec
 from tests.infra.templates import Assembly, Resource, listed
 from tests.infra.test_storage import CORPUS
 
 QUEUE = "dev-opx-knowledge-ingest"
 BUCKET = "arn:<AWS::Partition>:s3:::dev-opx-knowledge-corpus-<AWS::AccountId>-<AWS::Region>"
-WRITTEN = (DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS)
+WRITTEN = (ALIASES, DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH)
 
 
 def queue(assembly: Assembly, name: str) -> tuple[str, Resource]:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from opx.tables import AUDIT, BASELINES, DOCUMENTS, FAILURES, GAPS, PROJECTS
+from opx.tables import ALIASES, AUDIT, BASELINES, DOCUMENTS, FAILURES, GAPS, GRAPH, PROJECTS
 from tests.infra.templates import Assembly
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
 
+READ = (ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, PROJECTS)
 FOLDERS = ("documents", "clients/*/documents", "chunks", "clients/*/chunks")
 QUEUE_ARN = f"arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:{QUEUE}"
 
@@ -20,7 +21,7 @@ def test_the_function_may_read_and_write_down_what_was_asked_and_do_nothing_else
     model = "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model/amazon.titan-embed-text-v2:0"
     assert rights(default, "retrieval") == (
         pairs("logs:CreateLogStream PutLogEvents", {logs})
-        | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(BASELINES, DOCUMENTS, PROJECTS, FAILURES))
+        | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(*READ))
         | pairs("dynamodb:PutItem Query", table_arns(AUDIT))
         | pairs("dynamodb:DeleteItem GetItem PutItem Query", table_arns(GAPS))
         | pairs("aoss:APIAccessAll", {collection})

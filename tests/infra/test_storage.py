@@ -27,6 +27,8 @@ STATEFUL_IDS = {
     "AuditTable6B25623D",
     "BaselinesTable42FC0B7C",
     "GapsTableE7273B44",
+    "GraphTable4251D9A0",
+    "AliasesTableD1144E1A",
 }
 """A new id makes CloudFormation replace the resource, and leave the data behind."""
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
-from opx.errors import OpxError
 from opx.knowledge_base import every_document
 from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.retrieval.query import KnowledgeQuery
 from tests.isolation.systems import Observed
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 
@@ -20,7 +20,27 @@ VOLATILE = frozenset({"tookMs", "took_ms", "milliseconds", "corpusVersion", "cor
 """How long something took, which state of the whole corpus an answer is of, what is computed from that, and names that
 are made up, or that searches at the same time get in any order."""
 
-Ask = Callable[[LocalKnowledgeBase], Any]
+PROMISED = ("timings_ms", "timingsMs")
+"""Of times, only which there are is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A reader's place at a system."""
+
+    observed: Observed
+    identity: Identity
+
+    @property
+    def base(self) -> LocalKnowledgeBase:
+        return base_of(self.observed, self.identity)
+
+    @property
+    def query(self) -> KnowledgeQuery:
+        return self.observed.services.query_service(self.identity, self.observed.told)
+
+
+Ask = Callable[[Seat], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +97,12 @@ def operations(world: World, known: Known, chance: random.Random) -> Iterator[Op
         yield chance.choice(makers)(world, known, chance)
 
 
-def observe(observed: Observed, identity: Identity, operation: Operation) -> Any:
-    """What the reader gets, errors included."""
-    base = base_of(observed, identity)
-    observed.names.ask(str(operation))
-    try:
-        found = plain(operation.ask(base))
-    except OpxError as exc:
-        found = {"error": type(exc).__name__, "text": str(exc)}
-    return _without(found, observed.home)
-
-
-def _without(value: Any, home: str) -> Any:
+def without(value: Any, home: str) -> Any:
     """Where the system is, which is no secret, is the same everywhere."""
     if isinstance(value, dict):
-        return {name: _without(each, home) for name, each in value.items()}
+        return {name: without(each, home) for name, each in value.items()}
     if isinstance(value, list):
-        return [_without(each, home) for each in value]
+        return [without(each, home) for each in value]
     return value.replace(home, "HOME") if isinstance(value, str) else value
 
 
@@ -115,7 +124,7 @@ def plain(value: Any) -> Any:
 def _named(name: str, value: Any) -> Any:
     if name in VOLATILE:
         return None
-    return sorted(value) if name in ("timings_ms", "timingsMs") else plain(value)
+    return sorted(value) if name in PROMISED else plain(value)
 
 
 def some_word(world: World, chance: random.Random) -> str:
@@ -142,28 +151,28 @@ def _asked(world: World, known: Known, chance: random.Random) -> Operation:
         if chance.random() < 0.15:
             config[name] = value
     asked = QueryConfig(**config)
-    return Operation("search", f"{text} {config}", lambda base: _answer(base, text, asked))
+    return Operation("search", f"{text} {config}", lambda seat: _answer(seat, text, asked))
 
 
-def _answer(base: LocalKnowledgeBase, text: str, config: QueryConfig) -> Any:
-    answer = base.search(text, config)
+def _answer(seat: Seat, text: str, config: QueryConfig) -> Any:
+    answer = seat.query.answer(text, config)
     return {**answer.to_json(), "receipt": answer.receipt}
 
 
 def _researched(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
     topic = f"{some_word(world, chance)} {some_word(world, chance)}"
-    return Operation("research", topic, lambda base: base.research_topic(topic, 1, QueryConfig(min_confidence=0.0)))
+    return Operation("research", topic, lambda seat: seat.base.research_topic(topic, 1, QueryConfig(min_confidence=0.0)))
 
 
 def _document(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
     wanted = _guessed(known.documents, chance)
     wanted = wanted[: chance.choice((32, 32, 3, 1))]
-    return Operation("show", wanted, lambda base: base.document(wanted))
+    return Operation("show", wanted, lambda seat: seat.base.document(wanted))
 
 
 def _chunks(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
     wanted = _guessed((*known.documents, *known.chunks), chance)
-    return Operation("chunks", wanted, lambda base: base.chunks(wanted))
+    return Operation("chunks", wanted, lambda seat: seat.base.chunks(wanted))
 
 
 def _page(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
@@ -173,15 +182,15 @@ def _page(world: World, known: Known, chance: random.Random) -> Operation:  # no
     return Operation(
         "page",
         f"{category} {limit} {token}",
-        lambda base: base.documents(category=category, all_versions=every, limit=limit, after=token),
+        lambda seat: seat.base.documents(category=category, all_versions=every, limit=limit, after=token),
     )
 
 
 def _listed(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
     name = chance.choice(("documents", "status", "failures", "gaps", "dropped_gaps", "audit_records", "baseline_series"))
     if name == "audit_records":
-        return Operation(name, "", lambda base: _in_any_order(base.audit_records()))
-    return Operation(name, "", lambda base: getattr(base, name)())
+        return Operation(name, "", lambda seat: _in_any_order(seat.base.audit_records()))
+    return Operation(name, "", lambda seat: getattr(seat.base, name)())
 
 
 def _in_any_order(found: Iterable[Any]) -> list[Any]:
@@ -191,18 +200,18 @@ def _in_any_order(found: Iterable[Any]) -> list[Any]:
 
 def _measured(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
     one = chance.choice(world.measured)
-    return Operation("baseline", f"{one.node} {one.metric}", lambda base: base.baseline(one.node, one.metric))
+    return Operation("baseline", f"{one.node} {one.metric}", lambda seat: seat.base.baseline(one.node, one.metric))
 
 
 def _record(world: World, known: Known, chance: random.Random) -> Operation:
     if chance.random() < 0.5:
         receipt = _guessed(known.receipts, chance)
-        return Operation("audit_record", receipt, lambda base: base.audit_record(receipt))
+        return Operation("audit_record", receipt, lambda seat: seat.base.audit_record(receipt))
     who, document = some_word(world, chance), chance.choice(known.documents)
     return Operation(
         "audit_records",
         f"{who} {document}",
-        lambda base: [_in_any_order(base.audit_records(**named)) for named in ({"who": who}, {"document": document})],
+        lambda seat: [_in_any_order(seat.base.audit_records(**named)) for named in ({"who": who}, {"document": document})],
     )
 
 
@@ -210,22 +219,22 @@ def _gap(world: World, known: Known, chance: random.Random) -> Operation:  # noq
     wanted = _guessed(known.gaps, chance)[: chance.choice((32, 6))]
     service = some_word(world, chance)
     if chance.random() < 0.3:
-        return Operation("settle_gap", wanted, lambda base: base.settle_gap(wanted, "", ignore=False))
-    return Operation("gaps", service, lambda base: base.gaps(service=service, settled=True))
+        return Operation("settle_gap", wanted, lambda seat: seat.base.settle_gap(wanted, "", ignore=False))
+    return Operation("gaps", service, lambda seat: seat.base.gaps(service=service, settled=True))
 
 
 def _state(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
     key = chance.choice(known.objects)
     failure = _guessed(known.failures, chance)
     if chance.random() < 0.5:
-        return Operation("object_states", key, lambda base: base.object_states([key]))
-    return Operation("retry", failure, lambda base: base.retry([failure]))
+        return Operation("object_states", key, lambda seat: seat.base.object_states([key]))
+    return Operation("retry", failure, lambda seat: seat.base.retry([failure]))
 
 
 def _deleted(world: World, known: Known, chance: random.Random) -> Operation:
     """Of nothing that is the reader's own: then the worlds would no longer be the same."""
     key = chance.choice(known.objects)
-    return Operation("delete_objects", key, lambda base: None if base._is_own(key) else base.delete_objects([key]))
+    return Operation("delete_objects", key, lambda seat: None if seat.base._is_own(key) else seat.base.delete_objects([key]))
 
 
 def _guessed(names: tuple[str, ...], chance: random.Random) -> str:

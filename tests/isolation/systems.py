@@ -20,7 +20,7 @@ from opx.services import Services
 from opx.tables import AUDIT, GAPS, TableSpec
 from tests.e2e.systems import System, a_system
 from tests.fakes import Measured
-from tests.isolation.worlds import World
+from tests.isolation.worlds import ELSEWHERE, World
 
 
 @dataclass(slots=True)
@@ -139,7 +139,8 @@ def fill(system: System, world: World, names: Names) -> None:
         services.projects.assign(client, project, group)
     waiting: set[tuple[object, str]] = set()
     for piece in world.pieces:
-        if (piece.scope, piece.source) in waiting:  # the version before has to be taken in first
+        again = (piece.scope, piece.source) in waiting  # the version before has to be taken in first
+        if again or piece.scope == ELSEWHERE:
             system.work()
             waiting.clear()
         waiting.add((piece.scope, piece.source))

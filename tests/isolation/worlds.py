@@ -18,6 +18,10 @@ CATEGORIES = ("runbooks/procedures", "postmortems", "vendor/linux")
 COMMON = tuple("disk pool restart queue latency node timeout certificate backup replica volume cache".split())
 """Words that everybody uses, so that a question finds documents of everybody."""
 
+ELSEWHERE = Scope("elsewhere")
+"""Has one document in every world, that of each reader included: each index has entries that the reader may not see.
+It comes last, in a batch of its own, so that what was replaced before is cleaned up in all of them."""
+
 WORDS_OF_A_TEXT = 14
 _CONSONANTS, _VOWELS = "bdfgklmnprtvz", "aiou"
 
@@ -99,7 +103,7 @@ class World:
         of_measurements = (name for one in self.measurements for name in (one.node, one.metric))
         of_questions = (question.mark for question in self.questions)
         of_groups = (name for (_, project), group in self.groups.items() for name in (project, group))
-        return frozenset((*of_pieces, *of_measurements, *of_questions, *of_groups))
+        return frozenset((*of_pieces, *of_measurements, *of_questions, *of_groups)) - {""}
 
     @property
     def given_away(self) -> tuple[Piece, ...]:
@@ -122,7 +126,11 @@ class World:
     def secrets_from(self, identity: Identity) -> frozenset[str]:
         """What this identity must never be told."""
         named = {identity.client_id, identity.project_id, *self.guesses}
-        return self.marks() - self.as_known_to(identity).marks() - named
+        known = replace(self.as_known_to(identity), pieces=tuple(one for one in self._seen(identity)))
+        return self.marks() - known.marks() - named
+
+    def _seen(self, identity: Identity) -> Iterator[Piece]:
+        return (one for one in self.as_known_to(identity).pieces if one.scope != ELSEWHERE)
 
 
 def _own(identity: Identity) -> Scope:
@@ -131,7 +139,7 @@ def _own(identity: Identity) -> Scope:
 
 def _is_known(piece: Piece, reader: Reader, own: Scope) -> bool:
     """What failed is shown to its own project alone."""
-    return piece.scope == own if piece.broken else reader.may_see(piece.scope)
+    return piece.scope == own if piece.broken else piece.scope == ELSEWHERE or reader.may_see(piece.scope)
 
 
 def any_world(seed: int, *, pieces: int = 24) -> World:
@@ -152,7 +160,7 @@ class _Maker:
         identities = self._identities(groups)
         return World(
             seed=self._seed,
-            pieces=tuple(made),
+            pieces=(*made, self._piece(ELSEWHERE)),
             groups=groups,
             measurements=tuple(self._measurement(scope) for scope in self._chance.choices(scopes, k=8)),
             questions=tuple(self._question(one) for one in self._chance.choices(identities, k=8)),

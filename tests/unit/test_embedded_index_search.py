@@ -191,13 +191,36 @@ class TestLexicalLeg:
         self, index: EmbeddedIndex, collection: list[IndexEntry], where: SearchFilter, text: str
     ) -> None:
         allowed = {entry.indexed.entry_id for entry in collection if passes(entry, where)}
-        everything = index.search(SearchRequest(EVERY_SCOPE, text=text, depth=SIZE)).lexical.hits
+        of_scopes = SearchFilter(scopes=where.scopes)  # rarity counts within these
+        everything = index.search(SearchRequest(of_scopes, text=text, depth=SIZE)).lexical.hits
         expected = [hit for hit in everything if hit[0] in allowed]
         for depth in (5, 60, SIZE):
             found = index.search(SearchRequest(where, text=text, depth=depth)).lexical.hits
             assert [score for _, score in found] == pytest.approx([score for _, score in expected[:depth]], rel=1e-5)
             assert {entry for entry, _ in found} <= allowed
             assert len(found) == len(expected[:depth])
+
+    def test_all_of_the_scopes_with_any_of_the_words_are_found(
+        self, index: EmbeddedIndex, collection: list[IndexEntry]
+    ) -> None:
+        for where in (EVERYONE, SearchFilter(scopes=("client:acme",))):
+            having = {one.indexed.entry_id for one in collection if passes(one, where) and "disk" in one.indexed.chunk.text}
+            found = index.search(SearchRequest(where, text="disk", depth=SIZE)).lexical.hits
+            assert {entry for entry, _ in found} == having
+
+    def test_entries_of_others_move_no_score_and_no_count(self, tmp_path: Path) -> None:
+        mine = [an_entry(f"disk {word} of node", source=f"{n}") for n, word in enumerate(("full", "slow", "full", "gone"))]
+        theirs = [an_entry("disk full on node", source=f"their {n}", scope=Scope("other")) for n in range(40)]
+        alone, among = (EmbeddedIndex(tmp_path / name, model_id="m", dimension=VECTOR_DIMENSION) for name in ("a", "b"))
+        alone.apply([a_change(one) for one in mine])
+        among.apply([a_change(one) for one in (*mine, *theirs)])
+        request = SearchRequest(EVERYONE, text="full disk slow absent")
+        expected, found = alone.search(request), among.search(request)
+        assert (found.term_frequencies, found.entry_count) == (expected.term_frequencies, expected.entry_count)
+        assert [entry for entry, _ in found.lexical.hits] == [entry for entry, _ in expected.lexical.hits]
+        assert [s for _, s in found.lexical.hits] == pytest.approx([s for _, s in expected.lexical.hits], rel=1e-5)
+        alone.close()
+        among.close()
 
     def test_words_that_mostly_others_use_are_still_found(self, tmp_path: Path) -> None:
         index = EmbeddedIndex(tmp_path, model_id="m", dimension=VECTOR_DIMENSION)

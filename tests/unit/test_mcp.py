@@ -78,6 +78,8 @@ class TestTools:
             "search_postmortems",
             "get_document_details",
             "search_docs",
+            "find_related",
+            "explain_relation",
         }
 
     def test_they_only_read_and_say_what_they_take_and_give(self, services: Services) -> None:

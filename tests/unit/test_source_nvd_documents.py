@@ -55,42 +55,42 @@ def any_of(*matches: dict[str, Any], **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_ranges_of_versions_say_which_end_belongs_to_them(fields: dict[str, str], told: str) -> None:
-    assert lines(any_of(a_match(**fields))) == [f"- acme router: {told}"]
+    assert lines(any_of(a_match(**fields))) == [f"- acme/router: {told}"]
 
 
 def test_version_and_update_of_a_name_are_told() -> None:
     match = {"criteria": "cpe:2.3:o:acme:unix:4.2:sp1:*:*:*:*:*:*", "vulnerable": True}
-    assert lines(any_of(match)) == ["- acme unix (operating system): 4.2 sp1"]
+    assert lines(any_of(match)) == ["- acme/unix (operating system): 4.2 sp1"]
 
 
 def test_version_that_does_not_apply_is_not_taken_for_all() -> None:
-    assert lines(any_of(a_match(version="-"))) == ["- acme router: version not applicable"]
+    assert lines(any_of(a_match(version="-"))) == ["- acme/router: version not applicable"]
 
 
 def test_versions_of_a_product_are_in_one_line() -> None:
     found = lines(
         any_of(a_match(version="1.0"), a_match("acme:switch"), a_match(version="1.1"), a_match(version="1.0"))
     )
-    assert found == ["- acme router: 1.0; 1.1", "- acme switch: all versions"]
+    assert found == ["- acme/router: 1.0; 1.1", "- acme/switch: all versions"]
 
 
 def test_product_with_hundreds_of_versions_is_named_in_each_line() -> None:
     found = lines(any_of(*(a_match(version=f"1.{minor}") for minor in range(130))))
     assert len(found) == 3
-    assert all(line.startswith("- acme router: ") for line in found)
+    assert all(line.startswith("- acme/router: ") for line in found)
 
 
 def test_escaped_characters_and_underscores_become_words() -> None:
     cpe = parse_cpe(r"cpe:2.3:a:theme\:isle:wp_mode_\&_soon:1.0\+b:*:*:*:pro:wordpress:*:*")
-    assert (cpe.name, cpe.version) == ("theme:isle wp mode & soon (pro edition, for wordpress)", "1.0+b")
+    assert (cpe.name, cpe.version) == ("theme:isle/wp mode & soon (pro edition, for wordpress)", "1.0+b")
 
 
 def test_surroundings_that_must_be_present_are_told_as_such() -> None:
     hardware = a_match("h/acme:box", version="-") | {"vulnerable": False}
     assert lines(any_of(a_match("o/acme:firmware")), any_of(hardware), operator="AND") == [
         "- All of these together:",
-        "  - acme firmware (operating system): all versions",
-        "  - running with acme box (hardware) (not vulnerable itself): version not applicable",
+        "  - acme/firmware (operating system): all versions",
+        "  - running with acme/box (hardware) (not vulnerable itself): version not applicable",
     ]
 
 
@@ -99,9 +99,9 @@ def test_alternatives_within_a_condition_stay_alternatives() -> None:
     assert found == [
         "- All of these together:",
         "  - any of:",
-        "    - acme router: all versions",
-        "    - acme switch: all versions",
-        "  - acme os: all versions",
+        "    - acme/router: all versions",
+        "    - acme/switch: all versions",
+        "  - acme/os: all versions",
     ]
 
 
@@ -122,7 +122,7 @@ def test_name_that_is_no_cpe_makes_the_record_odd(criteria: str) -> None:
 
 def test_products_are_in_the_document() -> None:
     nodes = [any_of(a_match("apache:struts", versionEndExcluding="2.3.32"))]
-    assert "## Affected products\n\n- apache struts: before 2.3.32" in content(configurations=[{"nodes": nodes}])
+    assert "## Affected products\n\n- apache/struts: before 2.3.32" in content(configurations=[{"nodes": nodes}])
 
 
 # -- scores

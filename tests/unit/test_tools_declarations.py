@@ -41,6 +41,8 @@ def test_tools_are_those_that_agents_know() -> None:
             "get_document_details": ["document_id"],
             "search_docs": ["query", "thoroughness", "limit"],
             "research_topic": ["topic", "max_iterations"],
+            "find_related": ["reference", "hops", "edge_types", "direction", "since"],
+            "explain_relation": ["from_reference", "to_reference"],
         },
         "query-operations": {
             "query_logs": ["query", "log_group", "minutes", "limit", "show"],

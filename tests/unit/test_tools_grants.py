@@ -48,7 +48,8 @@ class TestReading:
     @pytest.mark.parametrize("text", ["sources: {}\n", "agents: {}\n"])
     def test_without_a_default_it_is_all_but_what_needs_opting_in(self, tmp_path: Path, text: str) -> None:
         assert read(tmp_path, text).allowed("x") == FOR_ALL
-        assert {"search_runbooks", "search_postmortems", "get_document_details", "search_docs"} == FOR_ALL
+        searching = {"search_runbooks", "search_postmortems", "get_document_details", "search_docs"}
+        assert searching | {"find_related", "explain_relation"} == FOR_ALL
 
     def test_shipped_file_gives_nobody_what_needs_opting_in(self) -> None:
         assert read_grants() == ToolGrants()

@@ -119,12 +119,13 @@ class Status:
     """What there is and whether it works. `chunks` is None where the index can't be asked; `index` then says why.
 
     `scope` is where the caller's documents go, `categories` counts the documents that the caller sees. `waiting` is how
-    much work there is to do in the whole system, `failed` how many objects of the caller's could not be taken in.
+    much work there is to do in the whole system, None for callers of one client, whom the others' work tells nothing;
+    `failed` how many objects of the caller's could not be taken in.
     """
 
     scope: str
     documents: int
-    waiting: int
+    waiting: int | None
     failed: int
     index: str
     chunks: int | None = None

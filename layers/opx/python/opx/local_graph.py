@@ -54,7 +54,9 @@ class LocalGraph:
         return Connection(start, end, route.edges is not None, steps, route.cut, self._passages(steps))
 
     def graph_find(self, text: str, *, node_type: str = "", limit: int = 20) -> Sequence[Node]:
-        return self._graph.find(text, node_type, limit)
+        graph = self._graph
+        found = graph.find(text, node_type, limit)
+        return graph.store.nodes(graph.reader.visible, [node.key for node in found])
 
     def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> AnswerView:
         from opx.graph.questions.changes import changes

@@ -44,13 +44,19 @@ class LocalKnowledgeBase(LocalReading, LocalSources, LocalRecords, LocalBaseline
         return Status(
             scope=self.scope.key,
             documents=sum(counts.values()),
-            waiting=self._services.queue.waiting(),
+            waiting=self._waiting(),
             failed=sum(1 for _ in self._own_failures()),
             index=index,
             chunks=chunks,
             embedding_model=model,
             categories=dict(sorted(counts.items())),
         )
+
+    def _waiting(self) -> int | None:
+        """How much there is to do for everybody is a count of others, too."""
+        if self._whole_system or not self._identity.client_id:
+            return self._services.queue.waiting()
+        return None
 
     def _index_facts(self) -> tuple[int | None, str, str]:
         """A broken index or a missing model is what is asked about: it is told, not raised."""

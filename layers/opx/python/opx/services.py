@@ -43,7 +43,19 @@ from opx.retrieval.readers import ProjectRegistry
 from opx.retrieval.reranking import RerankStage
 from opx.retrieval.searching import SearchRules
 from opx.settings import Settings
-from opx.tables import ALIASES, BASELINES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS, SOURCES, TableSpec
+from opx.tables import (
+    ALIASES,
+    BASELINES,
+    DOCUMENTS,
+    EMBEDDINGS,
+    ENTRIES,
+    FAILURES,
+    GRAPH,
+    KEYS,
+    PROJECTS,
+    SOURCES,
+    TableSpec,
+)
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
@@ -51,7 +63,11 @@ if TYPE_CHECKING:
     from opx.domain.sources import KnowledgeSource, SourceDefinition
     from opx.domain.streams import StreamDefinition
     from opx.graph.aliases import AliasRegistry
+    from opx.graph.extraction.extractor import Extractor
+    from opx.graph.found_text import Expanded, FoundText
+    from opx.graph.knowledge_graph import KnowledgeGraph
     from opx.graph.merging import Merging
+    from opx.graph.store import GraphStore
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.contexts import ContextWriter
     from opx.ingestion.embedding_cache import CachedEmbedder
@@ -253,6 +269,32 @@ class Services:
         return AliasRegistry(self.table(ALIASES), clock=self.clock)
 
     @cached_property
+    def graph_store(self) -> GraphStore:
+        """What documents say of things, of all scopes."""
+        from opx.graph.store import GraphStore
+
+        return GraphStore(self.table(GRAPH), self.clock, aliases=self.aliases, threads=self.read_threads)
+
+    def graph(self, identity: Identity | None = None) -> KnowledgeGraph:
+        """Things and relations as this identity may know them, or the one that the installation is configured for."""
+        return self._graph_of(
+            self.projects.reader(identity or Identity(self.settings.client_id, self.settings.project_id))
+        )
+
+    def _graph_of(self, reader: Reader) -> KnowledgeGraph:
+        from opx.graph.aliased import AliasedReads
+        from opx.graph.knowledge_graph import KnowledgeGraph
+
+        return KnowledgeGraph(AliasedReads(self.graph_store, self.aliases), reader, self.aliases)
+
+    @cached_property
+    def extractor(self) -> Extractor:
+        """Finds what documents say of things."""
+        from opx.graph.extraction.extractor import Extractor
+
+        return Extractor()
+
+    @cached_property
     def merging(self) -> Merging:
         """Makes two things one."""
         from opx.graph.merging import Merging
@@ -293,6 +335,8 @@ class Services:
             index_identity=self.index_identity,
             copies=self.copies,
             contexts=self.context_writer,
+            graph=self.graph_store,
+            extract=self.extractor,
         )
 
     @cached_property
@@ -514,9 +558,10 @@ class Services:
             report=report,
             rules=self.search_rules,
             reranker=self._rerank_stage,
-            internet=self._ask_internet,
+            internet=partial(self._ask_internet, asked.client_id),
             expander=Expander(partial(self._chunks_for, asked)),
             baselines=self._baseline_of,
+            graph=partial(self._go_on, reader),
             observers=self.records.observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
 
@@ -536,6 +581,15 @@ class Services:
         from opx.local_reading import LocalReading
 
         return LocalReading(self, identity).chunks(document_id)
+
+    def _go_on(self, reader: Reader, found: FoundText) -> Expanded:
+        """From what was found as text along the graph."""
+        from opx.graph.expansion import GraphExpansion
+        from opx.graph.passages import PassageReader
+
+        passages = PassageReader(self.catalog, self.store, reader, threads=self.read_threads)
+        graph = self._graph_of(reader)
+        return GraphExpansion(graph, passages, clock=self.clock, seconds=self.settings.graph_seconds)(found)
 
     def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
         return self.baselines.get(reader, node, metric, time_window)
@@ -572,7 +626,7 @@ class Services:
 
         return QuestionRecords(self)
 
-    def _ask_internet(self, query: str, max_results: int) -> Answer:
+    def _ask_internet(self, client_id: str, query: str, max_results: int) -> Answer:
         """A mistake in the section `internet` is a note to an agent, not an error."""
         try:
             search = self.web_search
@@ -581,4 +635,4 @@ class Services:
             return Answer(query, (), partial=True, notes=(str(exc),))
         if search is None:
             return Answer(query, (), notes=(NOT_CONFIGURED,))
-        return search.answer(query, max_results)
+        return search.answer(query, max_results, client_id=client_id)

@@ -51,6 +51,8 @@ class Settings:
     addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them;
     `stream_function` is what reads streams there, and `stream_failed_arn` the queue for what it gives up.
 
+    Relations are followed from what a question found for `graph_seconds`, where that was asked for.
+
     `search_legs` is `both`, or `vector` or `lexical` for one leg alone; `fusion` is how both become one list, the
     measured default if it is empty. `reranker` reads thorough searches' candidates again within `rerank_seconds`:
     `local`, `bedrock` (Bedrock Rerank with `rerank_model`), `chat` (the language model below), or `off`. The language
@@ -116,6 +118,7 @@ class Settings:
     reranker: str = "local"
     rerank_model: str = ""
     rerank_seconds: float = 1.5
+    graph_seconds: float = 0.5
     chat_model: str = ""
     chat_url: str = ""
     chat_secret: str = ""

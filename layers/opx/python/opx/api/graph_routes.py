@@ -5,7 +5,7 @@ from __future__ import annotations
 from opx.api.declarations import Function, Route, TokenScope, text_field
 from opx.api.fields import Field, Kind
 from opx.domain.graph import MAX_HOPS, Direction
-from opx.graph.asked import MAX_SHOWN
+from opx.graph.asked import MAX_FOUND, MAX_SHOWN
 
 MAX_REFERENCE = 4000
 """Characters, as of any text that is taken for a reference."""
@@ -37,8 +37,8 @@ def reference_field(name: str, about: str = _REFERENCE) -> Field:
     return text_field(name, about, MAX_REFERENCE, required=True, minimum=1)
 
 
-def _at_most(default: int, about: str) -> Field:
-    return Field("limit", Kind.WHOLE, about, default=default, minimum=1, maximum=MAX_SHOWN)
+def _at_most(default: int, about: str, most: int = MAX_SHOWN) -> Field:
+    return Field("limit", Kind.WHOLE, about, default=default, minimum=1, maximum=most)
 
 
 GRAPH_READING = (
@@ -80,7 +80,7 @@ GRAPH_READING = (
         query=(
             text_field("q", "The beginning of a name, or of a reference.", MAX_REFERENCE, required=True, minimum=1),
             text_field("type", "Only things of this type, such as service.", _MAX_NAME, minimum=1),
-            _at_most(20, "How many at most."),
+            _at_most(20, "How many at most.", MAX_FOUND),
         ),
     ),
     Route(

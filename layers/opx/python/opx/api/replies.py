@@ -303,7 +303,10 @@ REPLIES: dict[str, Json] = {
         {
             "scope": _TEXT,
             "documents": _COUNT,
-            "waiting": _COUNT,
+            "waiting": {
+                "type": ["integer", "null"],
+                "description": "Objects of all clients that wait for a worker; null for callers of one client.",
+            },
             "failed": _COUNT,
             "index": {**_TEXT, "description": "`ok`, or what is wrong with it."},
             "chunks": {"type": ["integer", "null"]},

@@ -22,7 +22,7 @@ from opx.cli.graph_output import (
 from opx.cli.output import print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.graph import MAX_HOPS, Direction
-from opx.graph.asked import MAX_SHOWN, since_when, until_when, walk_of
+from opx.graph.asked import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 
 if TYPE_CHECKING:
     from opx.graph.answered import AnswerView
@@ -39,7 +39,7 @@ type_option = click.option(
 )
 direction_option = click.option(
     "--direction",
-    type=click.Choice(tuple(Direction)),
+    type=click.Choice([direction.value for direction in Direction]),
     default=Direction.BOTH.value,
     show_default=True,
     help="Along relations, against them, or both.",
@@ -176,7 +176,7 @@ def show_path(
 @graph_command.command("find")
 @click.argument("text")
 @click.option("--type", "node_type", default="", metavar="NAME", help="Only things of this type, such as service.")
-@limit_option(20, "How many at most.")
+@limit_option(20, "How many at most.", MAX_FOUND)
 @as_json_option
 @pass_session
 def find_nodes(session: Session, text: str, *, node_type: str, limit: int, as_json: bool) -> None:

@@ -36,6 +36,7 @@ _COMMANDS = {
     "categories": ("categories_command", "List the kinds of knowledge."),
     "webhook": ("webhook_command", "Let other services deliver by themselves."),
     "evidence": ("evidence_command", "Take in what agents found out."),
+    "client": ("client_command", "The clients: what there is of each, and removing one with all of it."),
     "project": ("project_command", "Put a client's projects into groups that share knowledge."),
     "source": ("source_command", "Where documents are pulled from: add, list, pull, check."),
     "stream": ("stream_command", "Streams whose records become documents."),

@@ -12,6 +12,7 @@ from opx.cli.exits import NO_ANSWER, CommandFailed
 from opx.cli.hits import answer_lines, no_answer_lines
 from opx.cli.output import print_json, warn
 from opx.cli.receipts import write_receipt
+from opx.cli.related import related_lines, relations
 from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
@@ -88,7 +89,7 @@ def search_command(
         print_json(answer.to_json())
     else:
         _print(answer, config, limit=options["max_results"], explain=explain)
-    if not answer.results:
+    if not answer.results and not (answer.evidence and relations(answer.evidence)):
         click.get_current_context().exit(NO_ANSWER)
 
 
@@ -131,6 +132,9 @@ def _print(answer: Answer, config: QueryConfig, *, limit: int, explain: bool) ->
         click.echo(line)
     if not answer.results:
         for line in no_answer_lines(answer, config.min_confidence, "--min-confidence"):
+            click.echo(line)
+    if answer.evidence:
+        for line in related_lines(answer.evidence):
             click.echo(line)
     for note in answer.notes:
         warn(note)

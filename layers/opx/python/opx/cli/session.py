@@ -52,8 +52,13 @@ class Session:
         """The knowledge on this machine. Raises `InvalidInputError` where the command works on a deployed system."""
         from opx.local_knowledge_base import LocalKnowledgeBase
 
-        identity = Identity(self.settings.client_id, self.settings.project_id, _user())
+        identity = Identity(self.settings.client_id, self.settings.project_id, self.user)
         return LocalKnowledgeBase(self.services, identity, whole_system=True)
+
+    @property
+    def user(self) -> str:
+        """Who works on this machine; "" where it doesn't say."""
+        return _user()
 
     @property
     def sees_every_scope(self) -> bool:

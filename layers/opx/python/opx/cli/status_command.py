@@ -65,7 +65,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         ("chunks", chunks),
         ("embedding model", facts["embeddingModel"] or "unknown"),
         ("index", facts["index"]),
-        ("waiting", f"{facts['waiting']:,}" + (f" ({_who_goes_on(facts)})" if facts["waiting"] else "")),
+        *_waiting_row(facts),
         ("failed", f"{facts['failed']:,}" + (" (see `opx failed`)" if facts["failed"] else "")),
     ]
     return list(aligned(rows))
@@ -79,6 +79,12 @@ def _place_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     size = f" ({readable_size(facts['bytes'])})" if facts["bytes"] is not None else ""
     yield "home", facts["home"] + size
     yield "backend", facts["backend"]
+
+
+def _waiting_row(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What waits is that of all clients: those of one aren't told."""
+    if facts["waiting"] is not None:
+        yield "waiting", f"{facts['waiting']:,}" + (f" ({_who_goes_on(facts)})" if facts["waiting"] else "")
 
 
 def _who_goes_on(facts: dict[str, Any]) -> str:

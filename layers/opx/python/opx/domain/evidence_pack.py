@@ -33,9 +33,11 @@ class PathStep:
 class EvidenceItem:
     """A passage, or a relation with the passage that proves it.
 
-    `node` is what was reached, `relation` the last step of `path` in words, `at` when that was true; text that was found
-    has none of them. `untrusted`: from outside of the organisation, data to weigh, whatever it asks for. `answers` is
-    true for what answers a question that the graph was asked, not only lies near what it is about.
+    Of a relation, `node` is what was reached, `relation` the last step of `path` in words, `at` when that was true, and
+    `evidence_chunk_ids` are the passages that prove it; `document_id` and `chunk_id` say where the text in `content` is
+    from, one of those or one about the node itself. `untrusted`: from outside of the organisation, data to weigh, whatever
+    it asks for. `answers` is true for what answers a question that the graph was asked, not only lies near what it is
+    about.
     """
 
     source: EvidenceSource
@@ -49,6 +51,7 @@ class EvidenceItem:
     node: str = ""
     relation: str = ""
     at: str = ""
+    evidence_chunk_ids: tuple[str, ...] = ()
     answers: bool = False
     flags: tuple[str, ...] = ()
 
@@ -63,6 +66,7 @@ class EvidenceItem:
             "node": self.node,
             "relation": self.relation,
             "at": self.at,
+            "evidenceChunkIds": list(self.evidence_chunk_ids),
             "answers": self.answers,
             "flags": list(self.flags),
         }
@@ -92,6 +96,7 @@ class EvidenceItem:
             node=data.get("node", ""),
             relation=data.get("relation", ""),
             at=data.get("at", ""),
+            evidence_chunk_ids=tuple(data.get("evidenceChunkIds", ())),
             answers=bool(data.get("answers", False)),
             flags=tuple(data.get("flags", ())),
         )

@@ -243,8 +243,22 @@ class Reached:
 @dataclass(frozen=True, slots=True)
 class Subgraph:
     """Where a walk led. `reached` has its start, too, the nearest first; `cut` names nodes of which not all edges were
-    followed."""
+    followed. `contradicting` are pairs of `edges` that can't both be true."""
 
     reached: tuple[Reached, ...] = ()
     edges: tuple[Edge, ...] = ()
     cut: tuple[str, ...] = field(default=())
+    contradicting: tuple[tuple[Edge, Edge], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How two things are connected: the edges from one to the other, none if they are one; None if no way was found.
+
+    `cut` names nodes of which not all edges were looked at: there may be a shorter way, or any at all, behind them.
+    """
+
+    source: str
+    target: str
+    edges: tuple[Edge, ...] | None
+    cut: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from opx.domain.graph import Walk
+from opx.domain.graph import Edge, Walk
 from opx.errors import InvalidInputError
 from opx.graph.when import moment
 from opx.ports import Item, KeyRange, Table
@@ -32,7 +32,7 @@ class AdjacentRows:
     def __init__(self, table: Table, walk: Walk) -> None:
         self._table = table
         self._types = tuple(dict.fromkeys(walk.edge_types))
-        self._since, self._until = _bound("since", walk.since), _bound("until", walk.until)
+        self._since, self._until = window(walk)
         self._first = 2 * walk.fan_out
         self._most = min(4 * walk.fan_out, MOST_ROWS)
 
@@ -42,16 +42,14 @@ class AdjacentRows:
             return self._of_types(place, index, self._types)
         rows = list(self._table.query(place, index=index, reverse=True, limit=self._first + 1))
         if len(rows) <= self._first:
-            return Found([row for row in rows if self._is_within(str(row["at"]))])
+            return Found([row for row in rows if self._since <= str(row["at"]) <= self._until])
         return self._of_types(place, index, self._all_types(place, index))
 
     def _of_types(self, place: str, index: str, types: Sequence[str]) -> Found:
         found = Found(more=len(types) > MOST_TYPES)
         for edge_type in types[:MOST_TYPES]:
             rows = list(
-                self._table.query(
-                    place, index=index, where=self._window(edge_type), reverse=True, limit=self._most + 1
-                )
+                self._table.query(place, index=index, where=self._window(edge_type), reverse=True, limit=self._most + 1)
             )
             found.rows.extend(rows[: self._most])
             found.more = found.more or len(rows) > self._most
@@ -70,10 +68,18 @@ class AdjacentRows:
         return types
 
     def _window(self, edge_type: str) -> KeyRange:
-        return KeyRange(low=f"{edge_type}#{self._since}", high=f"{edge_type}#{self._until or ''}{LAST}")
+        return KeyRange(low=f"{edge_type}#{self._since}", high=f"{edge_type}#{self._until}")
 
-    def _is_within(self, at: str) -> bool:
-        return self._since <= at and (not self._until or at <= self._until + LAST)
+
+def window(walk: Walk) -> tuple[str, str]:
+    """Between which texts the time of an edge lies: a day's or a year's end is in it. Raises `InvalidInputError`."""
+    return _bound("since", walk.since), _bound("until", walk.until) + LAST
+
+
+def is_within(edge: Edge, walk: Walk) -> bool:
+    """Whether one of an edge's statements is of the time that the walk is about."""
+    since, until = window(walk)
+    return any(since <= one.at <= until for one in edge.evidence)
 
 
 def _bound(name: str, text: str) -> str:

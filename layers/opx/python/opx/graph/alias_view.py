@@ -77,17 +77,20 @@ class AliasView:
     def canonical(self, keys: Iterable[str]) -> dict[str, str]:
         """The references that are meant, of those keys for which it is another one; to the end of chains. Of names that
         stand for each other in a loop, the first by alphabet is meant."""
-        ways = {key: [canonical_form(key)] for key in dict.fromkeys(keys)}
+        forms = {key: canonical_form(key) for key in dict.fromkeys(keys)}
+        meant = {key: form for key, form in forms.items() if form != key}
+        next_names = self._next(set(forms.values()))
+        ways = {key: [form] for key, form in forms.items() if form in next_names}  # most keys have no other name
         going = ways
         for _ in range(MAX_STEPS):
-            next_names = self._next({way[-1] for way in going.values()})
-            going = {key: way for key, way in going.items() if way[-1] in next_names}
             for way in going.values():
                 way.append(canonical_form(next_names[way[-1]]))
             going = {key: way for key, way in going.items() if way[-1] not in way[:-1]}
+            next_names = self._next({way[-1] for way in going.values()})
+            going = {key: way for key, way in going.items() if way[-1] in next_names}
             if not going:
                 break
-        meant = {key: _end(way) for key, way in ways.items()}
+        meant.update({key: _end(way) for key, way in ways.items()})
         return {key: end for key, end in meant.items() if end != key}
 
     def one(self, key: str) -> str:
@@ -129,7 +132,7 @@ class AliasView:
 
     def _next(self, keys: Collection[str]) -> dict[str, str]:
         found: dict[str, str] = {}
-        for area in self._areas:
+        for area in self._areas if keys else ():
             left = [key for key in keys if key not in found]
             found.update(area.canonicals(left))
         return found

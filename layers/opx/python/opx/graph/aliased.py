@@ -50,8 +50,7 @@ class AliasedReads:
         for key in asked:
             parts = [found[one] for one in names[meant.get(key, key)] if one in found]
             if parts:
-                merged = _one_each((edge for edges, _ in parts for edge in edges), canonical)
-                answer[key] = merged[: walk.fan_out], len(merged) > walk.fan_out or any(cut for _, cut in parts)
+                answer[key] = _joined(parts, canonical, walk.fan_out)
         return answer
 
     def between(self, scopes: Sequence[str], one: str, other: str) -> list[Edge]:
@@ -67,6 +66,14 @@ class AliasedReads:
         found = self._reads.references(scopes, chunks)
         canonical = self._aliases.view(scopes).canonical({key for keys in found.values() for key in keys})
         return {chunk: tuple(dict.fromkeys(canonical.get(key, key) for key in keys)) for chunk, keys in found.items()}
+
+    def existing(self, scopes: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
+        view = self._aliases.view(scopes)
+        meant = view.canonical(keys)
+        names = view.members(meant.get(key, key) for key in keys)
+        known = self._reads.existing(scopes, _flat(names))
+        ends = {key: meant.get(key, key) for key in keys}
+        return {key: end for key, end in ends.items() if any(one in known for one in names[end])}
 
     def of_type(
         self, scopes: Sequence[str], node_type: str, *, begins_with: str = "", limit: int = 1_000
@@ -114,6 +121,14 @@ def _one_node(key: str, nodes: Sequence[Node]) -> Node:
 
 def _standing(node: Node) -> tuple[float, str]:
     return max(((one.trust, one.at) for one in node.evidence), default=(0.0, ""))
+
+
+def _joined(parts: Sequence[Adjacent], canonical: Mapping[str, str], fan_out: int) -> Adjacent:
+    """What is said of a thing under all its names."""
+    if len(parts) == 1 and not any(end in canonical for edge in parts[0][0] for end in _ends(edge)):
+        return parts[0]
+    merged = _one_each((edge for edges, _ in parts for edge in edges), canonical)
+    return merged[:fan_out], len(merged) > fan_out or any(more for _, more in parts)
 
 
 def _one_each(edges: Iterable[Edge], canonical: Mapping[str, str]) -> list[Edge]:

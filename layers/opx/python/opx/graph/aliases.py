@@ -120,7 +120,8 @@ class AliasRegistry:
         last document that states it, unless a person has set it.
 
         What would make a loop is left out; where documents disagree, the first one's word holds until it is gone. Both
-        are logged. Writing again does no harm, also after an interruption anywhere. Raises `StoreUnavailableError`.
+        are logged, without the names. Writing again does no harm, also after an interruption anywhere. Raises
+        `StoreUnavailableError`.
         """
         area = scope.key
         wanted = _wanted(key_id, aliases)
@@ -149,14 +150,20 @@ class AliasRegistry:
 
     def _state_one(self, key_id: str, scope: Scope, alias: str, canonical: str) -> None:
         at = iso_time(self._clock())
-        guard = Guard(scope, lambda row: row.without_stated(key_id))
+
+        def withdraw(row: AliasRow) -> AliasRow:
+            return row.without_stated(key_id)
+
         try:
-            row = self._change(scope.key, alias, lambda row: row.with_stated(key_id, canonical, at), guard)
-        except AliasLoopError as exc:
-            log.warning("an alias that a document states is left out: %s", exc)
+            row = self._change(
+                scope.key, alias, lambda row: row.with_stated(key_id, canonical, at), Guard(scope, withdraw)
+            )
+        except AliasLoopError:
+            log.warning("document %s states an alias that would make a loop: it is left out", key_id)
+            self._change(scope.key, alias, withdraw)  # what it stated before
             return
         if row.canonical != canonical:
-            log.warning("documents disagree on what %s is: %s holds, not %s", alias, row.canonical, canonical)
+            log.warning("document %s states an alias that means something else already: that holds", key_id)
 
 
 def _key(reference: str) -> str:

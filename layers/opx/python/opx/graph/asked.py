@@ -13,6 +13,9 @@ from opx.errors import InvalidInputError
 MAX_SHOWN = 500
 """Things or relations in one answer."""
 
+MAX_FOUND = 200
+"""Things whose name begins in the same way."""
+
 _AGO = re.compile(r"([1-9][0-9]{0,4})([mhdw])\Z")
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z")
@@ -26,17 +29,19 @@ def walk_of(
     edge_types: Sequence[str] = (),
     since: str = "",
     until: str = "",
-    limit: int = 100,
+    limit: int | None = None,
 ) -> Walk:
-    """A walk that reaches `limit` things besides its start. Raises `InvalidInputError`."""
+    """A walk that reaches `limit` things besides its start; without one, as many as a walk does by default. Raises
+    `InvalidInputError`."""
     if direction not in tuple(Direction):
         raise InvalidInputError(f"direction must be one of {', '.join(Direction)}, not {direction[:50]!r}")
+    default = Walk()
     return Walk(
         hops=hops,
         direction=Direction(direction),
         edge_types=tuple(edge_types),
-        fan_out=min(MAX_FAN_OUT, max(Walk().fan_out, limit)),
-        most_nodes=min(MAX_NODES, limit + 1),
+        fan_out=min(MAX_FAN_OUT, max(default.fan_out, limit or 0)),
+        most_nodes=default.most_nodes if limit is None else min(MAX_NODES, limit + 1),
         since=since_when(since, now),
         until=until_when(until, now),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 MOST_LOOKED_AT = 1_000
-"""Of each type of things. Each costs a request or two."""
+"""Of each type of things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +70,20 @@ _LISTS = {
 
 def coverage(graph: KnowledgeGraph, *, since: str = "", limit: int = MOST_LOOKED_AT) -> GraphCoverage:
     """Looks at up to `limit` alerts, runbooks and services that the reader may see, by the index of types. Raises
-    `StoreUnavailableError`."""
+    `InvalidInputError` for a `since` that is no time, and `StoreUnavailableError`."""
     looking = _Looking(graph, since, limit)
     alerts, runbooks, services = (looking.things(kind) for kind in ("alert", "runbook", "service"))
-    fired = {alert: looking.firings(alert) for alert in alerts}
-    bare = [alert for alert in alerts if not looking.edges(alert, Direction.IN, "handles", "runbook")]
-    alerts_of = {runbook: [e.target for e in looking.edges(runbook, Direction.OUT, "handles")] for runbook in runbooks}
-    for alert in {alert for some in alerts_of.values() for alert in some} - fired.keys():
-        fired[alert] = looking.firings(alert)
-    silent = [book for book, some in alerts_of.items() if some and not any(fired[alert] for alert in some)]
+    handled = looking.edges(alerts, Direction.IN, "handles", "runbook")
+    handles = looking.edges(runbooks, Direction.OUT, "handles", "alert")
+    documented = looking.edges(services, Direction.IN, "documents", "runbook")
+    fired = looking.firings({*alerts, *(edge.target for some in handles.values() for edge in some)})
+    silent = [book for book, some in handles.items() if some and not any(fired[edge.target] for edge in some)]
     return GraphCoverage(
         since=since,
-        alerts_without_runbook=_by_firings(bare, fired),
+        alerts_without_runbook=_by_firings([alert for alert in alerts if not handled[alert]], fired),
         runbooks_never_fired=tuple(map(Uncovered, silent)),
-        runbooks_without_alert=tuple(Uncovered(book) for book, some in alerts_of.items() if not some),
-        services_without_runbook=tuple(
-            Uncovered(one) for one in services if not looking.edges(one, Direction.IN, "documents", "runbook")
-        ),
+        runbooks_without_alert=tuple(Uncovered(book) for book in runbooks if not handles[book]),
+        services_without_runbook=tuple(Uncovered(service) for service in services if not documented[service]),
         looked_at={"alert": len(alerts), "runbook": len(runbooks), "service": len(services)},
         cut=tuple(looking.cut),
     )
@@ -96,29 +93,31 @@ class _Looking:
     """Reads of one report."""
 
     def __init__(self, graph: KnowledgeGraph, since: str, limit: int) -> None:
-        self._graph = graph
+        self._store = graph.store
+        self._scopes = graph.reader.visible
         self._since = since
         self._limit = limit
         self.cut: list[str] = []
 
     def things(self, node_type: str) -> list[str]:
         """The references of this type, in order. Those that are only mentioned count, too: an alert that fires is one."""
-        scopes = self._graph.reader.visible
-        found = [node.key for node in self._graph.store.of_type(scopes, node_type, limit=self._limit + 1)]
+        found = [node.key for node in self._store.of_type(self._scopes, node_type, limit=self._limit + 1)]
         if len(found) > self._limit:
             self.cut.append(node_type)
-        return sorted(found)[: self._limit]
+        return found[: self._limit]
 
-    def firings(self, alert: str) -> list[Edge]:
-        return self._edges(alert, Walk(1, Direction.IN, ("instance_of",), MAX_FAN_OUT, since=self._since))
+    def firings(self, alerts: Collection[str]) -> dict[str, list[Edge]]:
+        walk = Walk(1, Direction.IN, ("instance_of",), MAX_FAN_OUT, since=self._since)
+        return self._edges(sorted(alerts), walk)
 
-    def edges(self, key: str, direction: Direction, edge_type: str, other: str = "") -> list[Edge]:
-        """Its relations of a type, to things of a namespace."""
-        found = self._edges(key, Walk(1, direction, (edge_type,), MAX_FAN_OUT))
-        return [edge for edge in found if not other or is_a(edge.other(key), other)]
+    def edges(self, keys: Sequence[str], direction: Direction, edge_type: str, other: str) -> dict[str, list[Edge]]:
+        """Relations of a type to things of a namespace, of each of these."""
+        found = self._edges(keys, Walk(1, direction, (edge_type,), MAX_FAN_OUT))
+        return {key: [edge for edge in some if is_a(edge.other(key), other)] for key, some in found.items()}
 
-    def _edges(self, key: str, walk: Walk) -> list[Edge]:
-        return list(self._graph.store.edges(self._graph.reader.visible, key, walk)[0])
+    def _edges(self, keys: Sequence[str], walk: Walk) -> dict[str, list[Edge]]:
+        found = self._store.edges_of(self._scopes, keys, walk)
+        return {key: list(found[key][0]) if key in found else [] for key in keys}
 
 
 def _by_firings(alerts: Iterable[str], fired: Mapping[str, list[Edge]]) -> tuple[Uncovered, ...]:

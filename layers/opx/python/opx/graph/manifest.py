@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from opx.domain.graph import Origin
 from opx.domain.ids import stable_hash
 from opx.domain.scopes import Scope
-from opx.graph.rows import EdgeMark, Mark, NodeMark, Statement
+from opx.graph.rows import EdgeMark, Mark, NodeMark
 from opx.ports import Item, Table
 
 LEAVING = "~"
@@ -35,6 +35,14 @@ class Held:
     @property
     def scopes(self) -> set[str]:
         return {str(item["scope"]) for item in (*self.pages, *self.leaving)}
+
+    def evidence(self) -> dict[Mark, list[str]]:
+        """The chunks by which each thing is stated."""
+        found: dict[Mark, list[str]] = {}
+        for page in self.pages:
+            for mark in marks_in(page):
+                found.setdefault(mark, []).append(str(page["chunk"]))
+        return found
 
     def of(self, document_ids: Collection[str] | None) -> list[Item]:
         """The entries of these versions of the document, or of all."""
@@ -71,11 +79,11 @@ def read_chunks(table: Table, chunks: Sequence[ChunkName]) -> dict[ChunkName, St
     return found
 
 
-def pages(origin: Origin, marks: Mapping[Mark, Statement]) -> Iterator[Item]:
-    """The entries of all chunks that a document version's statements have as evidence."""
+def pages(origin: Origin, evidence: Mapping[Mark, Sequence[str]]) -> Iterator[Item]:
+    """The entries of all chunks that are evidence of what a document version states."""
     by_chunk: dict[str, list[Mark]] = {}
-    for mark, statement in marks.items():
-        for chunk in statement.chunk_ids:
+    for mark, chunk_ids in evidence.items():
+        for chunk in dict.fromkeys(chunk_ids):
             by_chunk.setdefault(chunk, []).append(mark)
     for chunk, stated in by_chunk.items():
         parts = list(_parts(stated))

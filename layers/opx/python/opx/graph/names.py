@@ -70,9 +70,9 @@ def canonical_form(key: str) -> str:
     """The same reference without its namespace's name in front of an identifier: `order:order_530798957` ->
     `order:530798957`. Words stay as they are: `service:service-registry` is no `service:registry`."""
     namespace, _, value = key.partition(":")
-    if namespace in EXACT_NAMESPACES:
+    if not value.startswith(namespace) or namespace in EXACT_NAMESPACES:
         return key
-    rest = re.sub(f"(?:{re.escape(namespace)}[_ -]+)+", "", value, count=1) if value.startswith(namespace) else value
+    rest = re.sub(f"(?:{re.escape(namespace)}[_ -]+)+", "", value, count=1)
     return f"{namespace}:{rest}" if _IDENTIFIER.fullmatch(rest) else key
 
 

@@ -18,7 +18,7 @@ class Each:
 
     def __call__(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         threads = min(self._threads, len(items))
-        if threads < 2:  # noqa: PLR2004
+        if threads < 2:
             return [work(item) for item in items]
         with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(work, items))

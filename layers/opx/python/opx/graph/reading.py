@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import merge
-from itertools import islice, product
+from itertools import groupby, islice, product
 
 from opx.domain.graph import Direction, Edge, Node, Walk
 from opx.domain.scopes import scope_of_key
@@ -13,7 +13,7 @@ from opx.graph.adjacent import AdjacentRows, Found
 from opx.graph.joining import MOST_EVIDENCE, edges_of, node_of
 from opx.graph.parallel import Each
 from opx.graph.reads import Adjacent
-from opx.graph.rows import EDGE, HEAD, NODE, ends, place
+from opx.graph.rows import EDGE, HEAD, NODE, declared_place, ends, place
 from opx.ports import Item, KeyRange, Table
 from opx.ports.graph import Canonical
 
@@ -56,7 +56,9 @@ class TableReads:
         return {key: _newest(found[key], walk.fan_out) for key in dict.fromkeys(keys) if key in found}
 
     def between(self, scopes: Sequence[str], one: str, other: str) -> list[Edge]:
-        jobs = [(scope, *pair) for scope in dict.fromkeys(scopes) for pair in dict.fromkeys([(one, other), (other, one)])]
+        jobs = [
+            (scope, *pair) for scope in dict.fromkeys(scopes) for pair in dict.fromkeys([(one, other), (other, one)])
+        ]
         return edges_of(row for rows in self._each(self._from_to, jobs) for row in rows)
 
     def references(self, scopes: Sequence[str], chunks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
@@ -73,18 +75,29 @@ class TableReads:
                 found[chunk] = tuple(dict.fromkeys(names.get(key, key) for key in keys))
         return {chunk: found[chunk] for _, chunk in chunks if chunk in found}
 
+    def existing(self, scopes: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
+        return {key: key for _, key in self._known(scopes, keys)}
+
     def of_type(
-        self, scopes: Sequence[str], node_type: str, *, begins_with: str = "", limit: int = 1_000
+        self,
+        scopes: Sequence[str],
+        node_type: str,
+        *,
+        begins_with: str = "",
+        limit: int = 1_000,
+        declared: bool = False,
     ) -> list[Node]:
         where = KeyRange(begins_with=begins_with) if begins_with else None
-        lists = self._each(
-            lambda scope: list(
-                self._table.query(place(scope, node_type), index="type-index", where=where, limit=limit)
-            ),
-            list(dict.fromkeys(scopes)),
-        )
-        keys = dict.fromkeys(merge(*([str(item["nodeKey"]) for item in items] for items in lists)))
-        return [Node(key, node_type) for key in islice(keys, limit)]
+
+        def listed(scope: str) -> list[str]:
+            name = declared_place(scope, node_type) if declared else place(scope, node_type)
+            most = None if declared else limit  # of a thing that several declare, there are several rows
+            items = self._table.query(name, index="type-index", where=where, limit=most)
+            keys = (str(item["nodeKey"]) for item in items)
+            return list(islice((key for key, _ in groupby(keys)), limit))
+
+        keys = dict.fromkeys(merge(*self._each(listed, list(dict.fromkeys(scopes)))))
+        return [Node(key, node_type, declared=declared) for key in islice(keys, limit)]
 
     def _known(self, scopes: Sequence[str], keys: Sequence[str]) -> list[tuple[str, str]]:
         """Which scopes have a place for which of these things."""

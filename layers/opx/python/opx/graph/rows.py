@@ -110,7 +110,7 @@ def row(statement: Statement, mark: Mark, origin: Origin, at: str, names: Names)
     }
     canonical = [names.get(key, key) for key in ends(mark)]
     if isinstance(statement, NodeStatement):
-        return {**common, "node": canonical[0], "type": statement.type, "declared": statement.declared}
+        return {**common, **_of_node(canonical[0], statement, origin.scope.key)}
     return {
         **common,
         "from": canonical[0],
@@ -120,6 +120,16 @@ def row(statement: Statement, mark: Mark, origin: Origin, at: str, names: Names)
         "rule": statement.rule,
         "confidence": float(statement.confidence),
     }
+
+
+def _of_node(key: str, statement: NodeStatement, scope_key: str) -> Item:
+    declared = {"typePlace": declared_place(scope_key, statement.type), "nodeKey": key} if statement.declared else {}
+    return {"node": key, "type": statement.type, "declared": statement.declared, **declared}
+
+
+def declared_place(scope_key: str, type_name: str) -> str:
+    """Where those of a type are listed that a document declares."""
+    return place(scope_key, f"{type_name}|declared")
 
 
 def head_row(scope_key: str, key: str, node_type: str, token: str) -> Item:
@@ -138,8 +148,10 @@ def moved(found: Item, names: Names) -> Item:
     """The same statement where these names say."""
     canonical = [names.get(key, key) for key in found["stated"]]
     new = {**found, **row_key(mark_in(found), str(found["keyId"]), str(found["scope"]), names)}
-    renamed = {"node": canonical[0]} if is_node(found) else {"from": canonical[0], "to": canonical[1]}
-    return {**new, **renamed}
+    if not is_node(found):
+        return {**new, "from": canonical[0], "to": canonical[1]}
+    listed = {"nodeKey": canonical[0]} if "nodeKey" in found else {}
+    return {**new, "node": canonical[0], **listed}
 
 
 def mark_in(found: Item) -> Mark:
@@ -185,7 +197,7 @@ def check_key(key: str) -> None:
     namespace, colon, value = key.partition(":")
     if not (namespace and colon and value) or len(key.encode("utf-8", "replace")) > MAX_KEY_BYTES:
         raise InvalidInputError(
-            f"{key[:100]!r} is no reference: write namespace:value with at most {MAX_KEY_BYTES} bytes, such as service:checkout"
+            f"{key[:100]!r} is no reference: write namespace:value, such as service:checkout, in {MAX_KEY_BYTES} bytes"
         )
 
 
@@ -205,4 +217,4 @@ def _kept(properties: Mapping[str, Value]) -> dict[str, Value]:
 def _value(value: Value) -> Value | None:
     if isinstance(value, str):
         return value[:MAX_VALUE].encode("utf-8", "replace").decode()
-    return value if isinstance(value, bool) or (math.isfinite(value) and abs(value) < 1e30) else None  # noqa: PLR2004
+    return value if isinstance(value, bool) or (math.isfinite(value) and abs(value) < 1e30) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, node_type
@@ -19,6 +19,14 @@ class Said:
     origin: Origin
     updated: str
     statements: dict[Mark, Statement]
+
+    @property
+    def evidence(self) -> dict[Mark, tuple[str, ...]]:
+        return {mark: statement.chunk_ids for mark, statement in self.statements.items()}
+
+    def without(self, marks: Collection[Mark]) -> Said:
+        """What of it isn't among these."""
+        return replace(self, statements={mark: one for mark, one in self.statements.items() if mark not in marks})
 
     def rows(self, names: Names) -> list[Item]:
         return [

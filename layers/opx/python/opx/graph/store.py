@@ -12,7 +12,7 @@ from opx.graph.moving import RowMover
 from opx.graph.parallel import Each
 from opx.graph.places import Places
 from opx.graph.reading import TableReads
-from opx.graph.rows import Mark, Names, NodeMark
+from opx.graph.rows import EdgeMark, Names, NodeMark
 from opx.graph.writing import StatementWriter
 from opx.ports import Clock, Table
 
@@ -27,9 +27,7 @@ class GraphStore(TableReads):
     `threads`, so many places are read or written at a time.
     """
 
-    def __init__(
-        self, table: Table, clock: Clock, *, aliases: AliasRegistry | None = None, threads: int = 1
-    ) -> None:
+    def __init__(self, table: Table, clock: Clock, *, aliases: AliasRegistry | None = None, threads: int = 1) -> None:
         each = Each(threads)
         canonical = aliases.canonical if aliases else _as_stated
         super().__init__(table, each, canonical)
@@ -43,6 +41,11 @@ class GraphStore(TableReads):
         if self._aliases:
             self._aliases.state(origin.key_id, origin.scope, statements.aliases)
         self._writer.write(origin, statements)
+
+    def add(self, origin: Origin, statements: Statements) -> bool:
+        """Have a document version say this, too, for who holds the claim on it. What it says already stays as it is.
+        False, and nothing is done, if another version is in the graph, or none. Raises as `write` does."""
+        return self._writer.add(origin, statements)
 
     def remove(self, key_id: str, scope: Scope, *, document_ids: Iterable[str] | None = None) -> None:
         """See `GraphWriter.remove`."""
@@ -62,18 +65,12 @@ class GraphStore(TableReads):
     def statements_of(self, key_id: str) -> Statements:
         """What a document states, by what it gives as evidence: references as it writes them, without properties. For
         who may change the document: nobody is asked whether they may see it."""
-        chunks: dict[Mark, list[str]] = {}
-        for page in manifest.read(self._table, key_id).pages:
-            for mark in manifest.marks_in(page):
-                chunks.setdefault(mark, []).append(str(page["chunk"]))
-        found = [(mark, tuple(dict.fromkeys(ids))) for mark, ids in sorted(chunks.items(), key=lambda one: tuple(one[0]))]
+        stated = sorted(manifest.read(self._table, key_id).evidence().items(), key=lambda one: tuple(one[0]))
+        nodes = ((mark, ids) for mark, ids in stated if isinstance(mark, NodeMark))
+        edges = ((mark, ids) for mark, ids in stated if isinstance(mark, EdgeMark))
         return Statements(
-            nodes=tuple(
-                NodeStatement(mark.key, node_type(mark.key), chunk_ids=ids)
-                for mark, ids in found
-                if isinstance(mark, NodeMark)
-            ),
-            edges=tuple(EdgeStatement(*mark, chunk_ids=ids) for mark, ids in found if not isinstance(mark, NodeMark)),
+            nodes=tuple(NodeStatement(mark.key, node_type(mark.key), chunk_ids=tuple(ids)) for mark, ids in nodes),
+            edges=tuple(EdgeStatement(*mark, chunk_ids=tuple(ids)) for mark, ids in edges),
         )
 
 

@@ -41,7 +41,7 @@ class StatementWriter:
         gone = manifest.marks_in(*held.pages, *held.leaving) - new.statements.keys()
         leaving = manifest.leaving(origin.key_id, origin.scope, gone)
         self._places.list(leaving)
-        pages = list(manifest.pages(origin, new.statements))
+        pages = list(manifest.pages(origin, new.evidence))
         self._places.list(pages)
         listed = {page["entry"] for page in pages}
         self._places.delete([key_in_table(page) for page in held.pages if page["entry"] not in listed])
@@ -50,6 +50,20 @@ class StatementWriter:
         self._places.delete(list(map(key_in_table, (*held.leaving, *leaving))))
         if pages and not self._holds(pages[0]):
             self._clear(origin.key_id, origin.scope, new.statements, [origin.document_id])
+
+    def add(self, origin: Origin, statements: Statements) -> bool:
+        """Have the version say this too. False, and nothing done, if it isn't this version that is listed."""
+        held = self._held(origin.key_id, origin.scope)
+        if not held.pages or any(page["documentId"] != origin.document_id for page in held.pages):
+            return False
+        new = said(origin, statements, iso_time(self._clock()))
+        stated = held.evidence()
+        new = new.without(stated)
+        touched = {chunk for chunks in new.evidence.values() for chunk in chunks}
+        pages = manifest.pages(origin, {**stated, **new.evidence})
+        self._places.list([page for page in pages if page["chunk"] in touched])
+        self._put(new)
+        return True
 
     def remove(self, key_id: str, scope: Scope, document_ids: Collection[str] | None = None) -> None:
         held = self._held(key_id, scope)

@@ -53,14 +53,17 @@ class IngestionWorker:
         rules: RetryRules,
         *,
         unit_of_work: UnitOfWork = nullcontext,
+        after: Callable[[], None] | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._failures = failures
         self._rules = rules
         self._unit_of_work = unit_of_work
+        self._after = after
 
     def process(self, messages: Sequence[tuple[str, int]], progress: Progress | None = None) -> list[Outcome]:
-        """Handle bodies with their delivery counts; one outcome each, in order. `RETRY` has its delay."""
+        """Handle bodies with their delivery counts; one outcome each, in order. `RETRY` has its delay. In the end, `after`
+        does what concerns documents that were there before; it raises nothing."""
         outcomes: dict[int, Outcome] = {}
         events: dict[int, ObjectEvent] = {}
         for position, (body, _) in enumerate(messages):
@@ -75,6 +78,8 @@ class IngestionWorker:
             with self._unit_of_work():
                 for position, outcome in zip(group, applied, strict=True):
                     outcomes[position] = self._settled(events[position], outcome, messages[position][1])
+        if self._after:
+            self._after()
         return [outcomes[position] for position in range(len(messages))]
 
     def _settled(self, event: ObjectEvent, outcome: Outcome, receives: int) -> Outcome:

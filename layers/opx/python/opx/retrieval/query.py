@@ -25,6 +25,7 @@ from opx.retrieval.searching import SearchRules, TierSearch
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
+    from opx.graph.found_text import GoOn
     from opx.retrieval.expansion import Expander
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ NOT_CONFIGURED = (
     "no web search is configured: add `internet: {search_provider: brave, api_key_env: BRAVE_API_KEY}` to knowledge.yaml "
     "and set that secret"
 )
+NO_GRAPH = "this knowledge base has no graph"
 NO_BASELINES = "this knowledge base keeps no baselines"
 
 Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
@@ -45,7 +47,7 @@ class KnowledgeQuery:
 
     No `embedder`: the index embeds questions itself. `internet` answers questions from the web, if it is configured;
     `reranker` reads the candidates of thorough searches again, after the local ranker; `expander` reads what stands
-    around a passage; `baselines` knows what is normal.
+    around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class KnowledgeQuery:
         internet: Internet | None = None,
         expander: Expander | None = None,
         baselines: Baselines | None = None,
+        graph: GoOn | None = None,
     ) -> None:
         self._search = TierSearch(index, embedder, rules or SearchRules())
         self._knowledge = knowledge
@@ -68,13 +71,22 @@ class KnowledgeQuery:
         self._internet = internet
         self._expander = expander
         self._baselines = baselines
+        self._graph = graph
 
-    def query(self, query: str, config: QueryConfig | None = None) -> list[RetrievalResult]:
-        """The results that reach `min_confidence`, ranked by confidence x trust; `[]` if none does."""
-        return list(self.answer(query, config).results)
+    def query(
+        self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False
+    ) -> list[RetrievalResult]:
+        """The results that reach `min_confidence`, ranked by confidence x trust; `[]` if none does.
+
+        `expand_graph` is that of `QueryConfig`, in short; the evidence pack itself is in what `answer` gives.
+        """
+        return list(self.answer(query, with_graph(config) if expand_graph else config).results)
 
     def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
         """Like `query`, with what was left out and why. Store failures are noted in the answer, not raised.
+
+        With `expand_graph`, the answer has an evidence pack: the results with what is related to them and to what the
+        question names. Of the graph, filters of the question bound the tiers alone: relations lead elsewhere.
 
         Raises `UnknownCategoryError` for a category that doesn't exist: an empty answer would look like "no knowledge".
         """
@@ -92,13 +104,14 @@ class KnowledgeQuery:
         except StoreUnavailableError:
             log.exception("search failed")
             asked.lacks(INDEX_DOWN)
-            return _answer(asked)
+            return self._related(asked, _answer(asked))
         merged = without_copies(self._merged(asked, routed.judged))
         if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
             merged = self._merged(asked, self._reranker.reordered(asked, merged))
         live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
         results = _with_live(asked, [result_of(one) for one in merged], live)
-        return self._expanded(asked, _answer(asked, results, (*routed.steps, *step)))
+        answer = self._expanded(asked, _answer(asked, results, (*routed.steps, *step)))
+        return self._related(asked, answer, merged)
 
     def query_with_context(
         self, query: str, context: Mapping[str, Any], config: QueryConfig | None = None
@@ -164,6 +177,27 @@ class KnowledgeQuery:
         with asked.timed("expand"):
             results, notes = self._expander.expanded(answer.results, expand)
         return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=asked.timings)
+
+    def _related(self, asked: Asked, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
+        """With what is related to it, where that was asked for."""
+        if not asked.config.expand_graph:
+            return answer
+        if self._graph is None:
+            return replace(answer, notes=(*answer.notes, NO_GRAPH))
+        from opx.graph.found_text import FoundText, Hit
+
+        hits = [Hit(one.hit.indexed.key_id, one.hit.indexed.chunk.chunk_id, one.confidence) for one in found]
+        tiers = frozenset(asked.config.searched_tiers)
+        with asked.timed("graph"):
+            evidence, notes = self._graph(
+                FoundText(asked.text, asked.question.identifiers, answer.results, hits, tiers)
+            )
+        return replace(answer, evidence=evidence, notes=(*answer.notes, *notes), timings_ms=asked.timings)
+
+
+def with_graph(config: QueryConfig | None) -> QueryConfig:
+    """The same, to go on along the graph."""
+    return replace(config or QueryConfig(), expand_graph=True)
 
 
 def _with_live(

@@ -85,10 +85,11 @@ class ProjectRegistry:
         if old == group_id:
             return []
         before, joined = set(self.members(client_id, old)), set(self.members(client_id, group_id))
-        affected = [(project_id, old, group_id, before, joined | {project_id})]
-        affected += [(one, old, old, before, before - {project_id}) for one in before - {project_id}]
-        affected += [(one, group_id, group_id, joined, joined | {project_id}) for one in joined]
-        changes = [_change(key["clientId"], *one) for one in affected]
+        was, becomes = (old, before), (group_id, joined | {project_id})
+        moves = [(project_id, was, becomes)]
+        moves += [(one, was, (old, before - {project_id})) for one in before - {project_id}]
+        moves += [(one, (group_id, joined), becomes) for one in joined]
+        changes = [_change(key["clientId"], *move) for move in moves]
         return sorted((change for change in changes if change.gained or change.lost), key=lambda one: one.project_id)
 
     def _group_if_served(self, client: str, project: str) -> str:
@@ -120,13 +121,15 @@ def _key(client_id: str, project_id: str) -> dict[str, str]:
     return {"clientId": client_id, "projectId": project_id}
 
 
-def _change(
-    client: str, project: str, old: str, new: str, members_before: set[str], members_after: set[str]
-) -> SightChange:
-    before = _sight(client, project, old, members_before)
-    after = _sight(client, project, new, members_after)
+_Group = tuple[str, set[str]]
+"""A group, "" for none, and its members."""
+
+
+def _change(client: str, project: str, was: _Group, becomes: _Group) -> SightChange:
+    before, after = _sight(client, project, was), _sight(client, project, becomes)
     return SightChange(project, tuple(sorted(after - before)), tuple(sorted(before - after)))
 
 
-def _sight(client: str, project: str, group: str, members: set[str]) -> set[str]:
-    return set(reader_of(Identity(client, project), group, tuple(members) if group else ()).visible)
+def _sight(client: str, project: str, group: _Group) -> set[str]:
+    name, members = group
+    return set(reader_of(Identity(client, project), name, tuple(members) if name else ()).visible)

@@ -98,7 +98,9 @@ class ClientRegistry:
         """
         known = self.get(client_id)
         if not client_id or (known and known.state is ClientState.REMOVING):
-            problem = f"client {client_id} is being removed; let `opx client remove` finish" if known else "no client id"
+            problem = (
+                f"client {client_id} is being removed; let `opx client remove` finish" if known else "no client id"
+            )
             raise InvalidInputError(problem)
         return self.put(Client(client_id, ClientState.ACTIVE, by=by)) if not known or is_gone(known) else known
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentChunk, DocumentKey
@@ -38,20 +39,27 @@ class Finder:
         objects = list(self._objects(client_id))
         owners = {scope.key for scope, _ in objects}
         scopes = sorted({Scope(client_id).key, *owners, *self._noted(client_id), *(known.scopes if known else ())})
-        held = Held(client_id, tuple(scopes), tuple(self._documents(client_id, scopes, objects)))
+        files = tuple(dict.fromkeys(_files(objects)))
+        documents = tuple(self._documents(client_id, scopes, objects, {document_id for _, document_id in files}))
+        held = Held(client_id, tuple(scopes), documents, files=files)
         held = known.with_more(held) if known else held
-        return held if held.words else Held(client_id, held.scopes, held.documents, self._words(held.documents))
+        return held if held.words else replace(held, words=self._words(files))
 
     def document_count(self, client_id: str) -> int:
         """How many document keys the noted scopes of a client have; quick, and without what was never noted."""
-        scopes = {Scope(client_id).key, *self._noted(client_id)}
-        return sum(1 for scope in scopes for _ in self._services.table(KEYS).query(scope, index="scope-index"))
+        return sum(
+            1 for scope in self.scopes(client_id) for _ in self._services.table(KEYS).query(scope, index="scope-index")
+        )
 
     def noted_clients(self) -> set[str]:
         """Clients that something is kept of, although they may never have been registered."""
         return {key.split("/")[0].removeprefix("client:") for key in self._noted_keys("client:")}
 
     # -- scopes
+
+    def scopes(self, client_id: str) -> set[str]:
+        """Its own, and those of its projects and groups that were noted anywhere."""
+        return {Scope(client_id).key, *self._noted(client_id)}
 
     def _noted(self, client_id: str) -> set[str]:
         own = Scope(client_id).key
@@ -84,19 +92,16 @@ class Finder:
                 continue
 
     def _documents(
-        self, client_id: str, scopes: Iterable[str], objects: Iterable[tuple[Scope, str]]
+        self, client_id: str, scopes: Iterable[str], objects: Iterable[tuple[Scope, str]], versions: Set[str]
     ) -> Iterator[ClientDocument]:
         found = self._keyed(scopes)
-        versions: set[str] = set()
         for scope, rest in objects:
             if rest.startswith(DOCUMENTS_FOLDER):
                 found.setdefault(DocumentKey(scope, rest.removesuffix(SIDECAR_SUFFIX)), set())
-            elif match := _CHUNK_FILE.match(rest):
-                versions.add(match[1])
         threads = self._services.read_threads
         for key, ids in zip(found, each(self._versions, found, threads), strict=True):
             found[key] |= ids
-        missing = versions.difference(*found.values()) if found else versions
+        missing = versions - set().union(*found.values())
         for keys, document_id in zip(each(self._keys_of, missing, threads), missing, strict=True):
             for key in keys:
                 if key.scope.client_id == client_id:
@@ -118,11 +123,11 @@ class Finder:
     def _keys_of(self, document_id: str) -> list[DocumentKey]:
         return [document.key for document in self._services.catalog.find(document_id)]
 
-    def _words(self, documents: Iterable[ClientDocument]) -> tuple[str, ...]:
-        """The longest word of the first chunk of a few documents."""
+    def _words(self, files: Iterable[tuple[Scope, str]]) -> tuple[str, ...]:
+        """The longest word of the first chunk of a few versions."""
         words: dict[str, None] = {}
-        for document in documents:
-            chunk = next(chunks_of(self._services, document), None)
+        for file in files:
+            chunk = next(chunks_in(self._services, file), None)
             found = _WORD.findall(chunk.content) if chunk else []
             words.update(dict.fromkeys(sorted(found, key=len)[-1:]))
             if len(words) >= MAX_WORDS:
@@ -130,10 +135,14 @@ class Finder:
         return tuple(words)
 
 
-def chunks_of(services: Services, document: ClientDocument) -> Iterator[DocumentChunk]:
-    """The chunks of all versions that are still on file."""
-    for document_id in document.document_ids:
-        try:
-            yield from read_chunks(services.store, document.key, document_id)
-        except ObjectNotFoundError:
-            continue
+def chunks_in(services: Services, file: tuple[Scope, str]) -> Iterator[DocumentChunk]:
+    """The chunks of a version, if they are still on file."""
+    scope, document_id = file
+    try:
+        yield from read_chunks(services.store, DocumentKey(scope, ""), document_id)
+    except ObjectNotFoundError:
+        return
+
+
+def _files(objects: Iterable[tuple[Scope, str]]) -> Iterator[tuple[Scope, str]]:
+    return ((scope, match[1]) for scope, rest in objects if (match := _CHUNK_FILE.match(rest)))

@@ -36,13 +36,14 @@ class ClientDocument:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Where to look for what a client has: its scopes and documents, those that are gone by now included, and a few
-    `words` of its documents."""
+    """Where to look for what a client has: its scopes and documents, those that are gone by now included; a few `words`
+    of its documents; and scope and id of each version whose chunks are on file now (`files`)."""
 
     client_id: str
     scopes: tuple[str, ...] = ()
     documents: tuple[ClientDocument, ...] = ()
     words: tuple[str, ...] = ()
+    files: tuple[tuple[Scope, str], ...] = ()
 
     @property
     def folders(self) -> tuple[str, str]:
@@ -51,7 +52,7 @@ class Held:
         return prefix, f"managed/{prefix}"
 
     def with_more(self, more: Held) -> Held:
-        """Everything that either of both knows."""
+        """Everything that either of both knows, with the files of `more`."""
         ids: dict[DocumentKey, dict[str, None]] = {}
         for document in (*self.documents, *more.documents):
             ids.setdefault(document.key, {}).update(dict.fromkeys(document.document_ids))
@@ -60,6 +61,7 @@ class Held:
             tuple(sorted({*self.scopes, *more.scopes})),
             tuple(ClientDocument(key, tuple(found)) for key, found in ids.items()),
             self.words or more.words,
+            more.files,
         )
 
 

@@ -139,7 +139,7 @@ FIND_RELATED = Tool(
             name="edge_types",
             type="string",
             about="Only along these types of relations, separated by commas, such as depends_on,affects.",
-            optional=True,
+            default="",
             maximum=500,
         ),
         Parameter(
@@ -153,7 +153,7 @@ FIND_RELATED = Tool(
             name="since",
             type="string",
             about="Only what was so then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31.",
-            optional=True,
+            default="",
             maximum=40,
         ),
     ),

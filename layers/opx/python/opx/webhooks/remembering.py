@@ -89,4 +89,9 @@ class Order:
 
     @staticmethod
     def _key(document: str) -> dict[str, str]:
-        return {"deliveryId": "document#" + stable_hash("document", document)}
+        return {"deliveryId": order_id(document)}
+
+
+def order_id(document: str) -> str:
+    """Under which key it is kept how new the document with this object key is."""
+    return "document#" + stable_hash("document", document)

@@ -16,20 +16,24 @@ log = logging.getLogger(__name__)
 
 class CachedWebSearch:
     """Keeps the answers of an engine for `seconds`: questions that differ in case and space alone are one. What failed
-    is not kept. Without its table the engine is asked each time."""
+    is not kept. Without its table the engine is asked each time. Each client has answers of its own: how quickly one
+    comes would else tell what others asked."""
 
-    def __init__(self, search: WebSearch, table: Table, *, seconds: float, clock: Clock) -> None:
+    def __init__(
+        self, search: WebSearch, table: Table, *, seconds: float, clock: Clock, client_id: str = ""
+    ) -> None:
         self._search = search
         self._table = table
         self._seconds = seconds
         self._clock = clock
+        self._client_id = client_id
 
     @property
     def name(self) -> str:
         return self._search.name
 
     def search(self, query: str, limit: int) -> list[WebResult]:
-        key = stable_hash("web search", self.name, " ".join(query.casefold().split()), str(limit))
+        key = stable_hash("web search", self.name, self._client_id, " ".join(query.casefold().split()), str(limit))
         item = self._kept(key)
         if item is not None:
             return [WebResult(*each) for each in item["results"]]

@@ -97,8 +97,12 @@ def internet_search(around: Around) -> InternetSearch | None:
     limited = LimitedWebSearch(wanted.search_provider, _opening(wanted, around), seconds=DEADLINE_SECONDS)
     if not wanted.cache_ttl:
         return InternetSearch(limited)
-    table = around.table(WEB_CACHE)
-    return InternetSearch(CachedWebSearch(limited, table, seconds=wanted.cache_ttl, clock=around.clock))
+    table, seconds = around.table(WEB_CACHE), wanted.cache_ttl
+
+    def remembered(client_id: str) -> WebSearch:
+        return CachedWebSearch(limited, table, seconds=seconds, clock=around.clock, client_id=client_id)
+
+    return InternetSearch(limited, remembered)
 
 
 def _opening(wanted: InternetSettings, around: Around) -> Callable[[], _Opened]:

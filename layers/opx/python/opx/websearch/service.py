@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 
 from opx.domain.knowledge import Tier
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
@@ -38,13 +39,14 @@ _FAILURES = (StoreUnavailableError, SourceRefusedError, SourceShapeError, Forbid
 class InternetSearch:
     """Live search. Only the question's words leave the system, without what looks like a secret: nothing of who asks."""
 
-    def __init__(self, search: WebSearch) -> None:
+    def __init__(self, search: WebSearch, remembered: Callable[[str], WebSearch] | None = None) -> None:
         self._search = search
+        self._remembered = remembered
 
-    def answer(self, query: str, max_results: int = 5) -> Answer:
+    def answer(self, query: str, max_results: int = 5, *, client_id: str = "") -> Answer:
         """Up to `max_results` (10 at most) results by confidence x trust. What fails is in the notes, not raised.
 
-        Raises `InvalidInputError` for `max_results` below 1.
+        What is remembered of earlier questions is that of this client; the engine isn't told who asks. Raises `InvalidInputError` for `max_results` below 1.
         """
         if max_results < 1:
             raise InvalidInputError(f"max_results must be at least 1, not {max_results}")
@@ -54,7 +56,8 @@ class InternetSearch:
         if not words:
             return Answer(query, (), notes=(*notes, NOTHING_TO_ASK))
         try:
-            found = self._search.search(words, MAX_RESULTS)
+            search = self._remembered(client_id) if self._remembered else self._search
+            found = search.search(words, MAX_RESULTS)
         except _FAILURES as exc:
             log.warning("web search with %s failed: %s", self._search.name, type(exc).__name__)
             return Answer(query, (), partial=True, notes=(*notes, f"the web was not searched: {exc}"))

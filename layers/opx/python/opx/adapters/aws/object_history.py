@@ -62,9 +62,7 @@ class S3ObjectHistory:
 
     def _abort(self, upload: Mapping[str, str]) -> None:
         with translated_errors(f"abort an upload to {self._uri(upload['Key'])}"):
-            self._client.abort_multipart_upload(
-                Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"]
-            )
+            self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
 
     def _delete(self, batch: list[dict[str, str]]) -> None:
         wanted: Any = {"Objects": batch, "Quiet": True}

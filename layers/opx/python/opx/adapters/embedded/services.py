@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +75,15 @@ class EmbeddedServices(Services):
         return self.queue.discard(unwanted, dry=dry)  # type: ignore[attr-defined,no-any-return]
 
     def scrub(self) -> None:
+        """All but the files of the words and vectors of the index, which are written anew when enough of them is dead."""
+        from opx.adapters.embedded.database import open_database
+
         for database in (self._database, self._records_database):
             database.scrub()
+        index = self.settings.home_path / "index" / "index.db"
+        if index.exists():
+            with closing(open_database(index)) as database:
+                database.scrub()
 
     @cached_property
     def queue(self) -> Queue:  # type: ignore[override]

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-
 from opx.graph.extraction.code_nodes import STANDARD_MODULES
 
 _ALIAS = re.compile(r"\s+as\s+")

@@ -60,9 +60,9 @@ NAMES = _types(
 STANDARD_CLASSES = _types(
     "Any AnyObject ABC Array ArrayList BigDecimal BigInt BigInteger Bool Boolean Box Buffer Byte Char Character Class Clone "
     "Collections Collectors Console Convert Date DateTime Debug Decimal Default Dict Dictionary Double Duration Enum "
-    "Enumerable Environment Err Error Exception File Files Float Function Generic Guid Hash HashMap HashSet IEnumerable Instant "
-    "Int Integer Iterable Iterator Int32 Int64 JSON Kernel LinkedList List LocalDate LocalDateTime Logger Long Map Math "
-    "MutableList MutableMap NamedTuple NaN None Number Object Objects Ok Option Optional Pair Path Paths Promise Protocol "
+    "Enumerable Environment Err Error Exception File Files Float Function Generic Guid Hash HashMap HashSet IEnumerable "
+    "Instant Int Integer Iterable Iterator Int32 Int64 JSON Kernel LinkedList List LocalDate LocalDateTime Logger Long Map "
+    "Math MutableList MutableMap NamedTuple NaN None Number Object Objects Ok Option Optional Pair Path Paths Promise Protocol "
     "Proxy Queue Random Rc Reflect RegExp Regex Result RuntimeError RuntimeException Runnable Self Send Set Short Some "
     "Stack Stream String StringBuilder StringIO Struct Symbol Sync System Task Thread Throwable Time TimeSpan Tuple "
     "TypeError TypedDict UUID Unit Uint8Array Uri Url URL ValueError Vec Void WeakMap"

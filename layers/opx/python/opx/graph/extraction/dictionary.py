@@ -23,15 +23,15 @@ _VERSION = re.compile(r"v?\d+(?:\.\d+)*\Z")
 _MIN_LETTERS = 3
 _MAX_WORDS = 6
 
-_SERVICE = "service services svc app apps application component microservice deployment deploy deployments pod pods container"
-_KINDS = {
-    "service": frozenset(_SERVICE.split()),
-    "host": frozenset("host hosts hostname server servers node nodes machine instance vm".split()),
-    "alert": frozenset("alert alerts alarm alertname".split()),
-    "product": frozenset("product version package".split()),
-    "team": frozenset("team teams squad group oncall owner".split()),
-    "class": frozenset("class classes interface".split()),
+_KIND_WORDS = {
+    "service": "service services svc app apps application component microservice deployment deploy deployments pod pods",
+    "host": "host hosts hostname server servers node nodes machine instance vm",
+    "alert": "alert alerts alarm alertname",
+    "product": "product version package",
+    "team": "team teams squad group oncall owner",
+    "class": "class classes interface",
 }
+_KINDS = {kind: frozenset(words.split()) for kind, words in _KIND_WORDS.items()}
 """Words that say of a name beside them what it is a name of."""
 
 
@@ -70,7 +70,7 @@ class Dictionary:
             if key in self._keys:
                 continue
             self._keys.add(key)
-            for words in _spellings(key):
+            for words in spellings(key):
                 self._names[words[0]].append(_Name(key, node_type(key), words, _is_plain(words)))
 
     def found_in(self, text: str) -> list[str]:
@@ -84,14 +84,14 @@ class Dictionary:
         return list(found)
 
 
-def _spellings(key: str) -> Iterator[tuple[str, ...]]:
-    """A product is also called without its vendor."""
+def spellings(key: str) -> Iterator[tuple[str, ...]]:
+    """The words that a thing is called by, in lower case: a product also without its vendor."""
     value = key.partition(":")[2]
-    spellings = [value]
+    texts = [value]
     if node_type(key) == "product" and "/" in value:
-        spellings.append(value.rpartition("/")[2].replace("_", " "))
-    for spelling in dict.fromkeys(spellings):
-        words = tuple(match[0].lower() for match in _WORD.finditer(spelling))
+        texts.append(value.rpartition("/")[2].replace("_", " "))
+    for text in dict.fromkeys(texts):
+        words = tuple(match[0].lower() for match in _WORD.finditer(text))
         if 0 < len(words) <= _MAX_WORDS:
             yield words
 
@@ -133,7 +133,9 @@ def _beside(name: _Name, text: str, words: list[_Word], at: int, last: int) -> b
         return not text[before.end : words[at].start].isspace() or before.text.lower() not in ("service", "app")
     after = words[last + 1] if last + 1 < len(words) else None
     return bool(
-        after and after.text.lower() in kinds and re.fullmatch(r"[`*\"]{0,3}[ \t]+", text[words[last].end : after.start])
+        after
+        and after.text.lower() in kinds
+        and re.fullmatch(r"[`*\"]{0,3}[ \t]+", text[words[last].end : after.start])
     )
 
 

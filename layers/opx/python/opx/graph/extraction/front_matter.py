@@ -6,7 +6,7 @@ A field's value is a reference (`team:payments`) or the bare name of a thing of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -14,12 +14,18 @@ from opx.domain.graph import EdgeStatement, NodeStatement, Value, node_type
 from opx.domain.remarks import Remark, RemarkKind
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import reference_of_source
-from opx.graph.extraction.references import has_namespace, made, of_shape, read, value_of
+from opx.graph.extraction.references import has_namespace, made, of_shape, product_key, read, value_of
 
 RULE = "metadata"
 
 HAPPENED = ("incident", "change", "alert_event")
 """Namespaces of what happened, and is not there for good."""
+
+REMEDIATION = "evidence/remediation"
+"""The category of fixes that worked."""
+
+_SENDERS = ("alertmanager",)
+"""Tags that the name of the alert follows, of deliveries that were read."""
 
 _FIELDS = {
     "alert": ("alert", "alerts", "alertname"),
@@ -40,7 +46,13 @@ _FIELDS = {
 }
 """The names that each field goes by."""
 
+_ALERT = re.compile(r"(?:etcd)?[A-Z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
 _VERSIONED = re.compile(r"(?P<name>.*\S)[ @]+v?(?P<version>\d\S*(?: (?:sp|p|r|u|rev|update)[ _]?\d\S*)?)", re.IGNORECASE)
+
+
+def is_alert_name(text: str) -> bool:
+    """Whether it is written as alerts are: two words or more in one, each with a capital, such as KubePodCrashLooping."""
+    return bool(_ALERT.fullmatch(text)) and sum(map(str.isupper, text)) > 1 and any(map(str.islower, text))
 
 
 def named(name: str, key: str, chunk_ids: tuple[str, ...] = (), *, declared: bool = False) -> NodeStatement:
@@ -50,10 +62,14 @@ def named(name: str, key: str, chunk_ids: tuple[str, ...] = (), *, declared: boo
 
 def product_of(text: str) -> tuple[str, str]:
     """The reference and the version of a product: `nginx 1.24.0`, `fortinet/fortios@7.0.13`; without a version ""."""
-    text = " ".join(text.split())
-    match = _VERSIONED.fullmatch(text)
-    name, version = (match["name"].rstrip(" @"), match["version"]) if match else (text, "")
-    return read(name, "product"), version
+    match = _VERSIONED.fullmatch(" ".join(text.split()))
+    return product_key(name_of_product(text)), match["version"] if match else ""
+
+
+def name_of_product(text: str) -> str:
+    """As it is written, without a version."""
+    match = _VERSIONED.fullmatch(" ".join(text.split()))
+    return match["name"].rstrip(" @") if match else text
 
 
 def runbook_of(text: str) -> str:
@@ -89,8 +105,8 @@ class _Fields:
 
     # -- what is there
 
-    def _values(self, field: str) -> Iterable[str]:
-        return self._texts(_FIELDS[field])
+    def _values(self, field: str) -> list[str]:
+        return self._alerts() if field == "alert" else self._texts(_FIELDS[field])
 
     def _texts(self, names: Sequence[str]) -> list[str]:
         found = (text.strip() for name in names for text in self.material.facts.get(name, ()))
@@ -103,6 +119,18 @@ class _Fields:
     @property
     def _kind(self) -> str:
         return self._own.partition(":")[0]
+
+    def _alerts(self) -> list[str]:
+        """Of an alert that fired, where no field says it: a tag that is written as alerts are, or the one behind its
+        sender's, or a title of one word."""
+        document = self.material.document
+        said = list(self._texts(_FIELDS["alert"]))
+        if said or self._kind != "alert_event":
+            return said
+        tags = document.tags
+        sent = [tags[at + 1] for at, tag in enumerate(tags[:-1]) if tag in _SENDERS]
+        found = sent or [tag for tag in tags if is_alert_name(tag)]
+        return found[:1] or ([document.title] if len(document.title.split()) == 1 else [])
 
     def _service_names(self) -> list[str]:
         return list(dict.fromkeys((*self.material.document.services, *self._values("service"))))
@@ -145,7 +173,7 @@ class _Fields:
                 self._refuse("entity", f"has {text[:60]!r}, which is no reference; write one such as service:checkout")
 
     def _services(self) -> None:
-        edge = "affects" if self._kind in HAPPENED else "documents"
+        edge = "affects" if self._kind in HAPPENED else "mentions" if self._kind == "service" else "documents"
         for name in self._service_names():
             key = self._read(name, "service")
             if self._kind == "alert_event":
@@ -179,17 +207,21 @@ class _Fields:
         key, version = product_of(text)
         about = {"version": version} if version else {}
         if self._kind in (*HAPPENED, "document"):
-            self._state(self._own, "mentions", self._thing(_product_name(text), key), **about)
+            self._state(self._own, "mentions", self._thing(name_of_product(text), key), **about)
         else:
-            self._state(self._service("runs"), "runs", self._thing(_product_name(text), key), **about)
+            self._state(self._service("runs"), "runs", self._thing(name_of_product(text), key), **about)
 
     def _tested(self, text: str) -> None:
         key, version = product_of(text)
         about = {"version": version} if version else {}
-        self._state(self._own, "tested_with", self._thing(_product_name(text), key), **about)
+        self._state(self._own, "tested_with", self._thing(name_of_product(text), key), **about)
 
     def _incident(self, text: str) -> None:
-        self._state(self._own, "mentions", self._read(text, "incident"))
+        key = self._read(text, "incident")
+        if self.material.document.category == REMEDIATION:
+            self._state(key, "resolved_by", self._own)
+        else:
+            self._state(self._own, "mentions", key)
 
     def _change(self, text: str) -> None:
         self._state(self._own, "mentions", self._read(text, "change"))
@@ -229,11 +261,6 @@ class _Fields:
         alias = read(text, self._kind) if has_namespace(text) else made(self._kind, text)
         if alias and alias != self._own:
             self.findings.aliases.append((alias, self._own))
-
-
-def _product_name(text: str) -> str:
-    match = _VERSIONED.fullmatch(" ".join(text.split()))
-    return match["name"].rstrip(" @") if match else text
 
 
 _RULES: dict[str, Callable[[_Fields, str], None]] = {

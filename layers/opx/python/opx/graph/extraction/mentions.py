@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,8 +15,11 @@ from opx.domain.graph import EdgeStatement, Node, node_type
 from opx.domain.scopes import Scope
 from opx.graph.extraction.dictionary import Dictionary
 from opx.graph.extraction.material import Findings, Material
+from opx.graph.extraction.pages import PAGES
 from opx.graph.extraction.references import made
 from opx.ports import Clock
+
+log = logging.getLogger(__name__)
 
 NAMED_TYPES = ("service", "host", "alert", "product", "team", "class")
 """Types of things that are looked for by name, once a document declared them."""
@@ -33,14 +37,14 @@ _PATTERNS = re.compile(
     r"(?<![\w./-])(?:(?P<cve>CVE-\d{4}-\d{4,9})|(?P<technique>T1\d{3}(?:\.\d{3})?)|(?P<jira>[A-Z][A-Z0-9]{1,9}-[1-9]\d{0,6}))"
     r"(?![\w-]|\.\d)"
 )
-_NO_PROJECTS = frozenset(
-    "AES ANSI AZ BS CIS COVID CPE CRC CVE CVSS CWE DB DIN EC EN FIPS GHSA GMT GPT HTTP IEC IEEE INC IP ISO JDK JEP JSR KB "
-    "LC LTS MD MS NIST OWASP PEP PG PR RC RFC RPO RTO SHA SLA SLO SOC SP SSE SSL TCP TLS UDP UTC UTF WPA CHG CHANGE CRQ "
-    "CAPEC INCIDENT ORA AMD ARM CM CP FY GP HA IPV LTO MTTR PCI PHP RAID RHEL SAE SEV SQL USB USD WCAG WP XP ZONE".split()
+_NOT_PROJECTS = (
+    "AES AMD ANSI ARM AZ BS CAPEC CHANGE CHG CIS CM COVID CP CPE CRC CRQ CVE CVSS CWE DB DIN EC EN FIPS FY GHSA "
+    "GMT GP GPT HA HTTP IEC IEEE INC INCIDENT IP IPV ISO JDK JEP JSR KB LC LTO LTS MD MS MTTR NIST ORA OWASP PCI "
+    "PEP PG PHP PR RAID RC RFC RHEL RPO RTO SAE SEV SHA SLA SLO SOC SP SQL SSE SSL TCP TLS UDP USB USD UTC UTF "
+    "WCAG WP WPA XP ZONE"
 )
+_NO_PROJECTS = frozenset(_NOT_PROJECTS.split())
 """What stands before a number without being a project of Jira."""
-
-_DOCUMENTING = frozenset(("document", "runbook", "confluence_page"))
 
 
 def patterned(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
@@ -51,13 +55,18 @@ def patterned(material: Material, chunk: DocumentChunk, findings: Findings) -> N
         namespace, text = str(match.lastgroup), match[0]
         if namespace == "jira" and text.partition("-")[0] in _NO_PROJECTS:
             continue
-        _add(findings, material.own, made(namespace, text), chunk, PATTERN_RULE, BY_PATTERN)
+        key = made(namespace, text)
+        if key and key != material.own:
+            where = (chunk.chunk_id,)
+            findings.add(EdgeStatement(material.own, "mentions", key, where, rule=PATTERN_RULE, confidence=BY_PATTERN))
 
 
 class NodesOfType(Protocol):
     """What is asked of the graph's store."""
 
-    def of_type(self, scopes: Sequence[str], type: str, *, begins_with: str = "", limit: int = 1_000) -> list[Node]:  # noqa: A002
+    def of_type(
+        self, scopes: Sequence[str], node_type: str, /, *, limit: int = 1_000, declared: bool = False
+    ) -> list[Node]:
         """Nodes of a type that these scopes have."""
 
 
@@ -135,8 +144,12 @@ class KnownNames:
     def _read(self, scopes: tuple[str, ...]) -> Dictionary:
         dictionary = Dictionary()
         for kind in NAMED_TYPES:
-            nodes = self._nodes.of_type(scopes, kind, limit=MAX_NAMES)
-            dictionary.add(node.key for node in nodes if node.declared)
+            nodes = self._nodes.of_type(scopes, kind, limit=MAX_NAMES, declared=True)
+            dictionary.add(node.key for node in nodes)
+            if len(nodes) >= MAX_NAMES:
+                log.warning(
+                    "documents of %s are searched for the first %d names of type %s alone", scopes[-1], MAX_NAMES, kind
+                )
         dictionary.add(key for key in self._aliases(scopes) if node_type(key) in NAMED_TYPES)
         return dictionary
 
@@ -147,15 +160,7 @@ def mentioned(own: str, chunk: DocumentChunk, dictionary: Dictionary) -> list[Ed
     found = []
     for key in dictionary.found_in(chunk.content):
         is_class = node_type(key) == "class"
-        if key != own and (not is_class or node_type(own) in _DOCUMENTING):
-            found.append(_edge(own, "documents" if is_class else "mentions", key, chunk, NAME_RULE, BY_NAME))
+        if key != own and (not is_class or node_type(own) in PAGES):
+            kind = "documents" if is_class else "mentions"
+            found.append(EdgeStatement(own, kind, key, (chunk.chunk_id,), rule=NAME_RULE, confidence=BY_NAME))
     return found
-
-
-def _add(findings: Findings, own: str, key: str, chunk: DocumentChunk, rule: str, confidence: float) -> None:
-    if key and key != own:
-        findings.add(_edge(own, "mentions", key, chunk, rule, confidence))
-
-
-def _edge(own: str, kind: str, key: str, chunk: DocumentChunk, rule: str, confidence: float) -> EdgeStatement:
-    return EdgeStatement(own, kind, key, (chunk.chunk_id,), rule=rule, confidence=confidence)

@@ -53,6 +53,12 @@ def read(text: str, default: str) -> str:
         return ""
 
 
+def product_key(text: str) -> str:
+    """The reference of a product, written as in its CPE name: `Apache/HTTP Server` -> `product:apache/http_server`."""
+    value = text.partition(":")[2] if text.lower().startswith("product:") else text
+    return made("product", "_".join(value.split()))
+
+
 def value_of(key: str) -> str:
     """The reference without its namespace."""
     return key.partition(":")[2]

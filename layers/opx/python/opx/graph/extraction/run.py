@@ -16,13 +16,28 @@ from opx.graph.extraction.whole_lines import whole_lines
 @cache
 def document_rules() -> tuple[DocumentRule, ...]:
     """The rules that read a document as a whole, in their order."""
-    return ()
+    from opx.graph.extraction import advisories, front_matter, inventory, operations, relation_lines
+
+    return (
+        relation_lines.relationships_field,
+        front_matter.stated_fields,
+        operations.tagged_alerts,
+        inventory.inventory_entries,
+        advisories.affected_in_record,
+    )
 
 
 @cache
 def chunk_rules() -> tuple[ChunkRule, ...]:
     """The rules that read one passage, in their order."""
-    return ()
+    from opx.graph.extraction import advisories, operations, relation_lines
+
+    return (
+        relation_lines.stated_relations,
+        operations.handled_alerts,
+        operations.causes,
+        advisories.affected_products,
+    )
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from opx.graph.extraction.references import has_namespace, made, of_shape, read
 
 if TYPE_CHECKING:
+    from opx.domain.graph import Node
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 MAX_CANDIDATES = 60
@@ -21,14 +22,17 @@ _ENDS = ".:/-_"
 _POSSESSIVE = re.compile(r"['’]s?\Z")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+\Z|[\w-]+\.[a-z]{1,5}\Z")
-_COMMON = frozenset(
-    "a about after all an and any are as at be been before behind between breaks but by came can changed change changes"
-    " could cover covers depend depends did do does down during every everything fails fires for from goes had handles has"
-    " have how i if in into is it its last least made me my need no not of off on one or our out over per run runbook"
-    " runbooks runs service services shall should since so team than that the their them then there these they this those"
-    " to today until up upstream us version was we were what when where which while who whose why will with within would"
-    " yesterday you".split()
-)
+_WORDS = """
+    a about after all an and any are as at be been before behind between breaks but by came can changed change changes
+    could cover covers depend depends did do does down during every everything fails fires for from goes had handles has
+    have how i if in into is it its last least made me my need no not of off on one or our out over per run runbook
+    runbooks runs service services shall should since so team than that the their them then there these they this those
+    to today until up upstream us version was we were what when where which while who whose why will with within would
+    yesterday you
+"""
+"""Words of questions that are hardly the name of something."""
+
+_COMMON = frozenset(_WORDS.split())
 
 
 def candidates(text: str, identifiers: Sequence[str] = ()) -> list[str]:
@@ -49,12 +53,11 @@ def candidates(text: str, identifiers: Sequence[str] = ()) -> list[str]:
     return list(found)[:MAX_CANDIDATES]
 
 
-def named(graph: KnowledgeGraph, text: str, identifiers: Sequence[str] = ()) -> dict[str, str]:
-    """What the text names of what is in the reader's graph: canonical references by those that were looked for. Raises
+def named(graph: KnowledgeGraph, text: str, identifiers: Sequence[str] = ()) -> list[Node]:
+    """What the text names of what is in the reader's graph, under canonical references. Raises
     `StoreUnavailableError`."""
     wanted = candidates(text, identifiers)
-    known = graph.store.existing(graph.reader.visible, wanted) if wanted else {}
-    return {key: known[key] for key in wanted if key in known}
+    return graph.store.nodes(graph.reader.visible, wanted) if wanted else []
 
 
 def _bare(word: str) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opx.domain.times import iso_time
-from opx.graph.coverage import GraphCoverage, Uncovered, coverage
-from opx.graph.questions.answers import GraphAnswer, Row, counted
+from opx.graph.coverage import Uncovered, coverage
+from opx.graph.questions.answers import GraphAnswer, Row
 from opx.graph.questions.changes import changes
 from opx.graph.questions.naming import named
 from opx.graph.questions.surroundings import blast_radius, what_handles
@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 400
 """Of a question that is recognised; what is longer has been pasted."""
 
+COVERAGE_DAYS = 90
+"""Within which an alert has fired, where a question about runbooks that never do doesn't say since when."""
+
 _CHANGED = r"(?:chang\w*|deploy\w*|releas\w*|roll(?:ed|ing)?[ -]?outs?|shipped|merged|modif\w+|commit\w*)"
-_UP = r"(?:upstream|dependenc(?:y|ies)\s+of|(?:that|which|what|anything|everything|things?)\s+\S+(?:\s+\S+)?\s+(?:depends?|relies)\s+(?:up)?on)"
+_UP = (
+    r"(?:upstream|dependenc(?:y|ies)\s+of"
+    r"|(?:that|which|what|anything|everything|things?)\s+\S+(?:\s+\S+)?\s+(?:depends?|relies)\s+(?:up)?on)"
+)
 _DOWN = r"(?:downstream|depend(?:s|ing|ents?)?\s+(?:on|of)|relies\s+on|need\w*)"
 _LACK = r"(?:without|(?:has|have|with|lack\w*)\s+no|don't\s+have|do\s+not\s+have|miss\w*|lack\w*)"
 
@@ -46,16 +52,14 @@ class Asked:
 
     def reference(self, *namespaces: str) -> str:
         """The first thing of one of these kinds that the question names, "" for none; kinds in their order."""
-        found = list(named(self.graph, self.text, self.identifiers).values())
+        found = [node.key for node in named(self.graph, self.text, self.identifiers)]
         return next((key for namespace in namespaces for key in found if is_a(key, namespace)), "")
 
 
 Rule = Callable[[Asked], GraphAnswer | None]
 
 
-def recognised(
-    graph: KnowledgeGraph, text: str, *, now: float, identifiers: Sequence[str] = ()
-) -> GraphAnswer | None:
+def recognised(graph: KnowledgeGraph, text: str, *, now: float, identifiers: Sequence[str] = ()) -> GraphAnswer | None:
     """What the graph answers to the question; None if it is none of those that it knows. Raises
     `StoreUnavailableError`."""
     if len(text) > MAX_CHARACTERS:
@@ -94,15 +98,12 @@ def _radius(asked: Asked) -> GraphAnswer | None:
 
 
 def _lacking(asked: Asked, field: str, what: str) -> GraphAnswer:
-    since = since_when(asked.text, asked.now) or iso_time(asked.now - 90 * 86_400)
+    """A list of the coverage report; firings of the last `COVERAGE_DAYS` count where the question doesn't say since when."""
+    since = since_when(asked.text, asked.now) or iso_time(max(0.0, asked.now - COVERAGE_DAYS * 86_400))
     found = coverage(asked.graph, since=since)
     listed: tuple[Uncovered, ...] = getattr(found, field)
     rows = tuple(Row(one.key, at=one.last_fired, values={"firings": one.firings}) for one in listed)
-    return GraphAnswer(what, f"{counted(len(rows), what.split()[0][:-1])} {what.partition(' ')[2]}{_since(found)}", rows, bool(found.cut))
-
-
-def _since(found: GraphCoverage) -> str:
-    return f" (firings since {found.since[:10]})"
+    return GraphAnswer(what, f"{what}, with firings since {since}: {len(rows)} found", rows, bool(found.cut))
 
 
 def _rule(pattern: str) -> re.Pattern[str]:
@@ -111,11 +112,15 @@ def _rule(pattern: str) -> re.Pattern[str]:
 
 _RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (
-        _rule(rf"\balerts?\b[^.?!]*\b{_LACK}\b[^.?!]*\brunbooks?\b|\balerts?\s+(?:are\s+)?(?:not\s+covered|uncovered)\b"),
+        _rule(
+            rf"\balerts?\b[^.?!]*\b{_LACK}\b[^.?!]*\brunbooks?\b|\balerts?\s+(?:are\s+)?(?:not\s+covered|uncovered)\b"
+        ),
         lambda asked: _lacking(asked, "alerts_without_runbook", "alerts without a runbook"),
     ),
     (
-        _rule(r"\brunbooks?\b[^.?!]*\b(?:(?:never|not?|n't)\s+(?:\w+\s+)?(?:fires?|fired|used|needed|trigger\w*)|unused)|\bunused\s+runbooks?\b"),
+        _rule(
+            r"\brunbooks?\b[^.?!]*\b(?:(?:never|not?|n't)\s+(?:\w+\s+)?(?:fires?|fired|used|needed|trigger\w*)|unused)|\bunused\s+runbooks?\b"
+        ),
         lambda asked: _lacking(asked, "runbooks_never_fired", "runbooks whose alerts never fired"),
     ),
     (

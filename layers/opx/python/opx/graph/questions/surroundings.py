@@ -9,6 +9,7 @@ from opx.graph.questions.answers import GraphAnswer, Row, counted, name_of
 from opx.graph.questions.walking import along, is_a, walked
 
 if TYPE_CHECKING:
+    from opx.domain.graph import Edge
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 
@@ -16,7 +17,7 @@ def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
     """The runbooks for an alert, or for the alert that this is a firing of; the surest first. Raises `NodeNotFoundError`,
     `InvalidReferenceError` and `StoreUnavailableError`."""
     start = graph.show(alert).key
-    rules = {start: ()}
+    rules: dict[str, tuple[Edge, ...]] = {start: ()}
     cut = False
     if is_a(start, "alert_event"):
         of = walked(graph, [start], along(1, Direction.OUT, "instance_of"))
@@ -36,5 +37,7 @@ def blast_radius(graph: KnowledgeGraph, service: str, hops: int = MAX_HOPS) -> G
     found = walked(graph, [start], along(hops, Direction.IN, "depends_on"))
     rows = tuple(Row(one.key, one.path, values={"distance": one.distance}) for one in found.reached if one.distance)
     direct = sum(1 for row in rows if row.values["distance"] == 1)
-    explanation = f"{counted(len(rows), 'thing depends', 'things depend')} on {name_of(start)}, {direct} of them directly"
+    explanation = (
+        f"{counted(len(rows), 'thing depends', 'things depend')} on {name_of(start)}, {direct} of them directly"
+    )
     return GraphAnswer(f"what depends on {start}", explanation, rows, bool(found.cut))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from opx.domain.times import first_day, iso_time
+from opx.domain.times import day_text, first_day, iso_time
 
 _UNITS = {"minute": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400, "month": 30 * 86_400}
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "few": 3, "couple of": 2}
@@ -24,10 +24,9 @@ _DAY = re.compile(r"\b(?:(yesterday)|(today|this\s+morning)|(this\s+week)|(tonig
 def since_when(text: str, now: float) -> str:
     """From when on, ISO 8601 in UTC: `in the last day`, `since yesterday`, `since 2026-03-31`; "" if the text doesn't
     say. Days begin at midnight UTC, weeks on Mondays."""
-    if match := _SINCE.search(text):
-        if first_day(match[1]) is not None:
-            year, month, day = map(int, match[1].split("-"))
-            return f"{year:04}-{month:02}-{day:02}T{match[2] or '00:00'}:00Z"
+    match = _SINCE.search(text)
+    if match and (day := first_day(match[1])) is not None:
+        return f"{day_text(day)}T{match[2] or '00:00'}:00Z"
     for pattern in (_SPAN, _AGO):
         if match := pattern.search(text):
             return iso_time(max(0.0, now - _number(match[1]) * _UNITS[match[2].lower()]))

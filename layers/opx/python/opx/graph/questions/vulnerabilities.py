@@ -10,6 +10,7 @@ from opx.graph.questions.walking import along, is_a, walked
 from opx.graph.versions import version_in
 
 if TYPE_CHECKING:
+    from opx.domain.graph import Value
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 
@@ -46,7 +47,7 @@ def _row(affects: Edge, runs: Edge) -> Row | None:
     certain = bool(version) or not versions
     if certain and not version_in(version, versions):
         return None
-    values = {"product": affects.target, "version": version, "versions": versions, "certain": certain}
+    values: dict[str, Value] = {"product": affects.target, "version": version, "versions": versions, "certain": certain}
     return Row(runs.source, (affects, runs), values=values)
 
 
@@ -67,12 +68,8 @@ def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
     explanation = f"{counted(len({row.key for row in found}), 'runbook')}; {services.explanation}"
     if bare:
         explanation += f"; no runbook for {_list(bare)}"
-    return GraphAnswer(
-        f"runbooks for {name_of(cve)}", explanation, tuple(found), bool(services.cut or documented.cut)
-    )
+    return GraphAnswer(f"runbooks for {name_of(cve)}", explanation, tuple(found), bool(services.cut or documented.cut))
 
 
 def _list(keys: list[str] | dict[str, Edge]) -> str:
     return ", ".join(name_of(key) for key in sorted(keys))
-
-

@@ -15,6 +15,12 @@ from opx.ingestion.parsing.source import ParsedSource, Source
 
 MAX_DEPTH = 200
 _LISTS = ("tags", "services")
+_FACTS = frozenset((
+    "id", "entity", "incident", "incidents", "incident_id", "change", "changes", "change_id", "caused_by", "resolved_by",
+    "fixes", "affects", "alert", "alerts", "alertname", "host", "hosts", "owner", "owners", "team", "depends_on",
+    "dependencies", "runbook", "runbooks", "service", "products", "runs", "aliases", "supersedes", "relationships",
+))  # fmt: skip
+"""Fields of a record that say how things are related, as those of these names do in the front matter of a page."""
 _MAX_INDENT = 12
 """Spaces; deeper levels aren't indented further, or small leaves far down would take hundreds of times their size."""
 
@@ -51,9 +57,19 @@ def parse_record(record: dict[str, Any], source: Source) -> ParsedSource:
     }
     return ParsedSource(
         title=normalise(well_formed(str(title))).strip().splitlines()[0].rstrip(),
-        metadata={field: value for field, value in metadata.items() if value not in (None, [])},
+        metadata={**_facts(record), **{field: value for field, value in metadata.items() if value not in (None, [])}},
         lines=cut_lines([text], name),
     )
+
+
+def _facts(record: dict[str, Any]) -> dict[str, Any]:
+    """Those of the facts that are texts, numbers, or lists of them."""
+    found = {name: record[name] for name in sorted(_FACTS & record.keys())}
+    return {
+        name: value
+        for name, value in found.items()
+        if value and all(isinstance(one, str | int) for one in (value if isinstance(value, list) else [value]))
+    }
 
 
 def _loaded(text: str, name: str) -> dict[str, Any]:

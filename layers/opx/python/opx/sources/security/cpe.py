@@ -37,10 +37,11 @@ class Cpe:
 
     @property
     def name(self) -> str:
-        """Vendor and product, and for what: `themeisle wp maintenance mode (for wordpress)`."""
+        """Vendor and product, and for what: `themeisle/wp maintenance mode (for wordpress)`. The slash tells where the
+        vendor's name ends, also to the rules that read the document."""
         known = (self.edition and f"{self.edition} edition", self.software and f"for {self.software}")
         more = [part for part in (*known, self.hardware and f"on {self.hardware}", _KINDS.get(self.kind)) if part]
-        return f"{self.vendor} {self.product}".strip() + (f" ({', '.join(more)})" if more else "")
+        return f"{self.vendor}/{self.product}" + (f" ({', '.join(more)})" if more else "")
 
 
 def parse_cpe(criteria: str) -> Cpe:

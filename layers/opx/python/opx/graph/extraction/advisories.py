@@ -1,0 +1,181 @@
+"""Which products, and which versions of them, a vulnerability is in.
+
+A product has two references: `product:fortinet/fortios`, as NVD names it, and `product:fortios`, as people often call it. An
+inventory that says `nginx` meets `f5/nginx` by the second one; as two vendors may have a product of that name, it is less
+sure. An alias would make them one for everybody, which is wrong as soon as there are two vendors.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from opx.domain.documents import DocumentChunk
+from opx.domain.graph import EdgeStatement
+from opx.domain.remarks import Remark, RemarkKind
+from opx.graph.extraction.front_matter import named
+from opx.graph.extraction.gathering import VERSIONS
+from opx.graph.extraction.material import Findings, Material
+from opx.graph.extraction.references import product_key
+from opx.graph.versions import ALL, between, plain, union
+
+CATEGORY = "security/cve"
+RULE = "advisory"
+ANY_VENDOR = 0.7
+"""Confidence in a product that is meant by its name alone."""
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_RANGES = 20_000
+"""Characters of the ranges of one product in one passage, or one record."""
+
+_BULLET = re.compile(r"(?P<indent> {0,12})- (?P<told>\S.*)")
+_NOTES = re.compile(r"(?: \([^()]*\))+\Z")
+_SECTION = "Affected products"
+_EXPOSED = "not vulnerable itself"
+_ENDS = re.compile(r"(?P<word>from|after|through|before|up to) (?P<version>.+?)(?= (?:from|after|through|before|up to) |\Z)")
+_NOT_APPLICABLE = "version not applicable"
+_ALL = "all versions"
+_ANY = ("any vendor", "any product")
+
+Affected = tuple[str, str, str]
+"""Vendor ("" if it isn't known), product and ranges."""
+
+
+def affected_products(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
+    """A chunk rule: the list `Affected products` of a vulnerability."""
+    within = _SECTION in chunk.section
+    if material.own.startswith("cve:") and (within or _SECTION in chunk.content):
+        _state(material.own, _listed(chunk.content, within), (chunk.chunk_id,), findings)
+
+
+def affected_in_record(material: Material, findings: Findings) -> None:
+    """A document rule: the configurations of a record of NVD, whose text has no ranges of versions."""
+    is_record = PurePosixPath(material.document.key.source).suffix.lower() == ".json"
+    if not is_record or not material.own.startswith("cve:") or material.document.category != CATEGORY:
+        return
+    from opx.sources.shapes import OddRecordError
+
+    with material.open() as stream:
+        data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        findings.remarks.append(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, f"products of a record of over {MAX_BYTES:,} bytes"))
+        return
+    try:
+        _state(material.own, list(_configured(json.loads(data))), (), findings)
+    except (OddRecordError, ValueError, RecursionError) as exc:
+        findings.remarks.append(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, f"affected products: {exc}"))
+
+
+def _state(own: str, found: Iterable[Affected], chunk_ids: tuple[str, ...], findings: Findings) -> None:
+    ranges: dict[tuple[str, str], str] = {}
+    for vendor, product, versions in found:
+        if product in _ANY or not product.strip():
+            continue
+        known = "" if vendor in _ANY else vendor
+        for name in dict.fromkeys(((known, product), ("", product))):
+            ranges[name] = union(ranges[name], versions) if name in ranges else versions
+    for (vendor, product), versions in ranges.items():
+        name = f"{vendor}/{product}" if vendor else product
+        key = product_key(name)
+        if not key:
+            continue
+        if len(versions) > MAX_RANGES:
+            versions = versions[:MAX_RANGES].rpartition(", ")[0]
+            findings.remarks.append(
+                Remark(RemarkKind.LEFT_OUT_OF_GRAPH, f"{name} has so many affected versions that only the first are in the graph")
+            )
+        findings.add(
+            named(name, key, chunk_ids),
+            EdgeStatement(
+                own,
+                "affects",
+                key,
+                chunk_ids,
+                rule=RULE,
+                confidence=1.0 if vendor else ANY_VENDOR,
+                properties={VERSIONS: versions},
+            ),
+        )
+
+
+# -- documents of the connector
+
+
+def _listed(text: str, within: bool) -> Iterator[Affected]:
+    """Products with their versions, but for what is only around them or what a condition excludes. Small sections are
+    joined: only what is below the heading counts."""
+    excluded = -1
+    for line in text.splitlines():
+        if line.startswith("#"):
+            within = line.strip("# ") == _SECTION
+        match = _BULLET.fullmatch(line) if within else None
+        if not match:
+            continue
+        depth, told = len(match["indent"]), match["told"]
+        if excluded >= 0 and depth > excluded:
+            continue
+        excluded = depth if told.lower().startswith("not ") and told.endswith(":") else -1
+        if excluded < 0:
+            yield from _product(told)
+
+
+def _product(told: str) -> Iterator[Affected]:
+    called, _, versions = told.rpartition(": ")
+    if not called or _EXPOSED in called or not _are_versions(versions):
+        return
+    name = _NOTES.sub("", called)
+    vendor, slash, product = name.partition("/")
+    if not slash:  # documents from before products were written with a slash
+        vendor, _, product = name.partition(" ")
+    yield vendor, product, union(*map(_range, versions.split("; ")))
+
+
+def _are_versions(text: str) -> bool:
+    """Whether it is what follows a product's name, and not a sentence."""
+    first = text.partition("; ")[0]
+    return first in (_ALL, _NOT_APPLICABLE) or (any(map(str.isdigit, first)) and len(first.split()) <= 6)
+
+
+def _range(told: str) -> str:
+    """`7.0.0 through 7.0.14` -> `>=7.0.0 <=7.0.14`."""
+    if told in (_ALL, _NOT_APPLICABLE):
+        return ALL
+    words = told if re.match(r"(?:from|after|before|up to) ", told) else f"from {told}"
+    ends = {match["word"]: match["version"] for match in _ENDS.finditer(words)}
+    if words != told and len(ends) == 1:
+        return plain(told)
+    return between(
+        since=ends.get("from", ""),
+        after=ends.get("after", ""),
+        until=ends.get("through", "") or ends.get("up to", ""),
+        before=ends.get("before", ""),
+    )
+
+
+# -- records of NVD
+
+
+def _configured(record: Any) -> Iterator[Affected]:
+    """Raises `OddRecordError` for a record that isn't one."""
+    from opx.sources.security.cpe import parse_cpe
+    from opx.sources.shapes import items, member, text
+
+    groups = [one for one in items(member(record, "cve"), "configurations") if member(one, "negate") is not True]
+    nodes = [node for group in groups for node in items(group, "nodes") if member(node, "negate") is not True]
+    for match in (match for node in nodes for match in items(node, "cpeMatch")):
+        if member(match, "vulnerable") is not False:
+            cpe = parse_cpe(text(match, "criteria"))
+            yield cpe.vendor, cpe.product, _matched(match, cpe.version, cpe.update)
+
+
+def _matched(match: Mapping[str, Any], version: str, update: str) -> str:
+    found = between(
+        since=str(match.get("versionStartIncluding") or ""),
+        after=str(match.get("versionStartExcluding") or ""),
+        until=str(match.get("versionEndIncluding") or ""),
+        before=str(match.get("versionEndExcluding") or ""),
+    )
+    return found or (ALL if version == "-" else plain(f"{version} {update}"))

@@ -1,0 +1,255 @@
+"""The inventory: which services there are, whose they are, what they need, where they are and what runs in them.
+
+A file of the category `operations/inventory`, in YAML, JSON or CSV; docs/graph.md has its format. It is an authority on
+what it lists: its services are declared. Entries that can't be read are left out, each with a remark.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from opx.domain.graph import EdgeStatement, Value
+from opx.domain.remarks import Remark, RemarkKind
+from opx.graph.extraction.front_matter import named, product_of, runbook_of
+from opx.graph.extraction.material import Findings, Material
+from opx.graph.extraction.references import has_namespace, made, product_key, read
+from opx.graph.versions import MAX_VERSION
+from opx.hygiene.secrets import mask
+
+CATEGORY = "operations/inventory"
+RULE = "inventory"
+MAX_BYTES = 4 * 1024 * 1024
+MAX_DEPTH = 50
+MAX_NAME = 200
+MAX_VALUES = 500
+"""Of one field of an entry."""
+
+_FIELDS = {
+    "owner": ("owner", "owners", "owned_by", "team"),
+    "depends_on": ("depends_on", "dependencies"),
+    "hosts": ("hosts", "host", "hosted_on"),
+    "runs": ("runs", "products", "software"),
+    "alerts": ("alerts", "alert"),
+    "runbooks": ("runbooks", "runbook"),
+    "aliases": ("aliases", "alias"),
+}
+_ABOUT = ("name", "service", "description", "tier", "criticality", "environment", "url", "repository", "language")
+"""Keys of an entry that name it, or are properties of the service and no relations."""
+
+_KNOWN = frozenset((*_ABOUT, *(name for names in _FIELDS.values() for name in names)))
+
+
+class UnreadableInventoryError(ValueError):
+    """What is wrong with the file as a whole."""
+
+
+def inventory_entries(material: Material, findings: Findings) -> None:
+    """A document rule: everything that an inventory lists."""
+    if material.document.category != CATEGORY:
+        return
+    try:
+        listed = list(_services(_loaded(material)))
+    except UnreadableInventoryError as exc:
+        _remark(findings, f"the inventory can't be read: {exc}")
+        return
+    if not listed:
+        _remark(findings, "the inventory lists no services: it needs a list `services` whose entries have a `name`")
+    for where, name, entry in listed:
+        _Entry(where, findings).read(name, entry)
+
+
+# -- files
+
+
+def _loaded(material: Material) -> Any:
+    with material.open() as stream:
+        data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UnreadableInventoryError(f"it has more than {MAX_BYTES // 1024 // 1024} MiB; split it")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise UnreadableInventoryError(f"it is not UTF-8: {exc.reason} at byte {exc.start}") from exc
+    suffix = PurePosixPath(material.document.key.source).suffix.lower()
+    if suffix in (".csv", ".tsv"):
+        return _rows(text, "\t" if suffix == ".tsv" else ",")
+    return _json(text) if suffix == ".json" else _yaml(text)
+
+
+def _rows(text: str, delimiter: str) -> dict[str, Any]:
+    """A service a row; several values of a field are separated by `;`."""
+    try:
+        rows = list(csv.DictReader(text.splitlines(), delimiter=delimiter, strict=True))
+    except csv.Error as exc:
+        raise UnreadableInventoryError(f"it is no CSV: {exc}") from exc
+    services = []
+    for row in rows:
+        cells = {str(name).strip().lower(): cell for name, cell in row.items() if name and isinstance(cell, str)}
+        services.append({
+            name: [part.strip() for part in cell.split(";")] if name not in _ABOUT else cell.strip()
+            for name, cell in cells.items()
+            if cell.strip()
+        })  # fmt: skip
+    return {"services": services}
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise UnreadableInventoryError(f"it is no JSON: {str(exc)[:200]}") from exc
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        depth = 0
+        for event in yaml.parse(text, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent):  # a few of them can stand for billions of values
+                raise UnreadableInventoryError("it has YAML aliases (*name), which are not followed; write the values out")
+            if depth > MAX_DEPTH:
+                raise UnreadableInventoryError(f"it is nested deeper than {MAX_DEPTH} levels; an inventory needs four")
+        return yaml.load(text, loader)
+    except (yaml.YAMLError, ValueError) as exc:
+        if isinstance(exc, UnreadableInventoryError):
+            raise
+        raise UnreadableInventoryError(f"it is no YAML: {' '.join(str(exc).split())[:200]}") from exc
+
+
+def _services(loaded: Any) -> Iterator[tuple[str, str, Any]]:
+    """Where each entry is, its name, and what it is; several of a mapping have their names as keys."""
+    listed = loaded.get("services", loaded) if isinstance(loaded, Mapping) else loaded
+    if isinstance(listed, Mapping):
+        if listed is loaded and "name" in listed:
+            listed = [listed]
+        else:
+            yield from ((f"service {name!s:.60}", str(name), entry) for name, entry in listed.items())
+            return
+    if not isinstance(listed, list):
+        raise UnreadableInventoryError("`services` is neither a list of entries nor a mapping of names to entries")
+    for number, entry in enumerate(listed, 1):
+        name = next((entry[key] for key in ("name", "service") if entry.get(key)), "") if isinstance(entry, Mapping) else entry
+        yield f"service {number}", name if isinstance(name, str | int) else "", entry if isinstance(entry, Mapping) else {}
+
+
+def _remark(findings: Findings, text: str) -> None:
+    findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, text))
+
+
+# -- entries
+
+
+class _Entry:
+    """Reads one service."""
+
+    def __init__(self, where: str, findings: Findings) -> None:
+        self._where = where
+        self._findings = findings
+        self._key = ""
+
+    def read(self, name: Any, entry: Any) -> None:
+        text = self._text(name)
+        self._key = read(text, "service") if text else ""
+        if not self._key:
+            self._refuse("has no `name`, so it is left out")
+            return
+        self._where = f"service {text[:60]}"
+        if entry is None:
+            entry = {}
+        if not isinstance(entry, Mapping):
+            self._refuse(f"is {_kind(entry)} and no mapping of fields, so only its name counts")
+            entry = {}
+        about = {key: self._text(entry[key])[:500] for key in _ABOUT[2:] if isinstance(entry.get(key), str | int | float)}
+        statement = named(text.partition(":")[2].strip() if has_namespace(text) else text, self._key, declared=True)
+        self._findings.add(replace(statement, properties={**statement.properties, **about}))
+        unknown = sorted(str(key)[:40] for key in entry if str(key) not in _KNOWN)
+        if unknown:
+            self._refuse(f"has fields that mean nothing here: {', '.join(unknown[:10])}")
+        for field in _FIELDS:
+            for value in self._values(entry, field):
+                self._state(field, value)
+
+    def _state(self, field: str, value: Any) -> None:
+        if field == "runs":
+            self._runs(value)
+            return
+        text = self._text(value)
+        if not text:
+            self._refuse(f"has {_kind(value)} in `{field}`, where names are needed")
+        elif field == "aliases":
+            alias = read(text, "service") if has_namespace(text) else made("service", text)
+            self._findings.aliases.append((alias, self._key))
+        else:
+            self._edge(field, text)
+
+    def _edge(self, field: str, text: str) -> None:
+        if field == "runbooks":
+            self._add(runbook_of(text), "documents", self._key)
+        elif field == "alerts":
+            self._add(self._thing(text, "alert"), "fires_on", self._key)
+        elif field == "owner":
+            self._add(self._key, "owned_by", self._thing(text, "email" if "@" in text else "team"))
+        elif field == "hosts":
+            self._add(self._key, "hosted_on", self._thing(text, "host"))
+        else:
+            self._add(self._key, "depends_on", self._thing(text, "service"))
+
+    def _runs(self, value: Any) -> None:
+        """`nginx 1.24.0`, or a mapping of product and version."""
+        if isinstance(value, Mapping):
+            names = [self._text(value.get(key)) for key in ("vendor", "product", "name")]
+            name = "/".join(part for part in (names[0], names[1] or names[2]) if part) if names[1] or names[2] else ""
+            key, version = product_key(name) if name else "", self._text(value.get("version"))
+        else:
+            name = self._text(value)
+            key, version = product_of(name) if name else ("", "")
+        if not key:
+            self._refuse("has something in `runs` that is neither a text such as `nginx 1.24.0` nor a product with a version")
+            return
+        self._findings.add(named(name_of_product(name), key))
+        self._add(self._key, "runs", key, **({"version": version[:MAX_VERSION]} if version else {}))
+
+    def _add(self, source: str, edge: str, target: str, **properties: Value) -> None:
+        if not source or not target:
+            self._refuse(f"has a name in `{edge}` that is none")
+        elif source != target:
+            self._findings.add(EdgeStatement(source, edge, target, rule=RULE, properties=properties))
+
+    def _thing(self, text: str, namespace: str) -> str:
+        key = read(text, namespace)
+        if key and not has_namespace(text):
+            self._findings.add(named(text, key))
+        return key
+
+    def _values(self, entry: Mapping[Any, Any], field: str) -> Iterable[Any]:
+        for name in _FIELDS[field]:
+            value = entry.get(name)
+            if value is None:
+                continue
+            several = value if isinstance(value, list) else [value]
+            if len(several) > MAX_VALUES:
+                self._refuse(f"has {len(several):,} values in `{name}`, of which the first {MAX_VALUES} count")
+            yield from several[:MAX_VALUES]
+
+    def _text(self, value: Any) -> str:
+        """A text or a number as one line without secrets; "" for anything else, and for what is too long for a name."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return ""
+        line = " ".join(mask(str(value))[0].split())
+        return line if len(line) <= MAX_NAME else ""
+
+    def _refuse(self, why: str) -> None:
+        _remark(self._findings, f"inventory, {self._where}: it {why}")
+
+
+def _kind(value: Any) -> str:
+    names = {"dict": "a mapping", "list": "a list", "bool": "true or false", "NoneType": "nothing"}
+    return names.get(type(value).__name__, f"something too long or of the type {type(value).__name__}")

@@ -1,0 +1,170 @@
+"""Relations that a language model reads out of passages, of which it must show the words that say so.
+
+The model proposes, and rules decide: what it gives is kept only if its quotation stands in the passage, both things are
+named there, and the relation is one of a few. So a text that tells the model to invent something gets nothing into the
+graph but what it says itself. What was found for a text is kept in a cache.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from opx.domain.documents import DocumentChunk
+from opx.domain.graph import EdgeStatement, NodeStatement
+from opx.domain.ids import stable_hash
+from opx.domain.remarks import Remark, RemarkKind
+from opx.errors import ModelError
+from opx.graph.extraction.material import Findings, Material, Passages
+from opx.graph.extraction.model_relations import INSTRUCTIONS, SCHEMA, FoundRelation, proven
+from opx.hygiene.instructions import suspicions
+from opx.ports import Clock
+from opx.ports.models import ChatModel, ChatRequest
+
+RULE = "model"
+CONFIDENCE = 0.6
+
+MAX_PASSAGES = 100
+"""Of a document that the model reads, in their order."""
+PASSAGES_A_CALL = 4
+CALLS_AT_ONCE = 4
+CALL_SECONDS = 20.0
+DOCUMENT_SECONDS = 20.0
+"""After which no more calls are begun for a document."""
+FAILURES = 3
+PAUSE_SECONDS = 60.0
+"""For which nothing is asked after so many failures in a row: other documents would wait for the same."""
+MAX_PASSAGE_CHARACTERS = 3_000
+MAX_RELATIONS = 12
+"""Of a passage."""
+_TOKENS_AROUND, _TOKENS_A_RELATION = 100, 110
+_VERSION = 1
+"""Of the instructions and rules below: what was found by other ones is found anew."""
+
+log = logging.getLogger(__name__)
+
+
+class Texts(Protocol):
+    """A cache of texts; see `ContextCache`."""
+
+    def get(self, keys: Sequence[str]) -> dict[str, str]: ...
+
+    def put(self, texts: Mapping[str, str]) -> None: ...
+
+
+@dataclass(slots=True)
+class _Failures:
+    """How the model did of late; shared by all documents of the process."""
+
+    in_a_row: int = 0
+    until: float = 0.0
+
+
+class ModelExtraction:
+    """Asks about several passages at a time, and only about those that the cache doesn't know. What a model fails to do is
+    left out and told. Passages with what seems to be instructions to a model are not shown to it."""
+
+    def __init__(self, chat: ChatModel, cache: Texts, *, clock: Clock = time.monotonic) -> None:
+        self._chat = chat
+        self._cache = cache
+        self._clock = clock
+        self._failures = _Failures()
+
+    def relations(self, material: Material, passages: Passages, findings: Findings) -> None:
+        """A rule that reads all passages."""
+        chunks = list(islice(passages(), MAX_PASSAGES + 1))
+        if len(chunks) > MAX_PASSAGES:
+            findings.remarks.append(_remark(f"a model reads the first {MAX_PASSAGES} passages alone"))
+        keys = {chunk.chunk_id: self._key(chunk) for chunk in chunks[:MAX_PASSAGES] if not _commands(chunk.content)}
+        known = self._cache.get(list(dict.fromkeys(keys.values())))
+        missing = {
+            keys[one.chunk_id]: one for one in chunks if one.chunk_id in keys and keys[one.chunk_id] not in known
+        }
+        if missing:
+            found, problem = self._read(missing)
+            self._cache.put(found)
+            known |= found
+            if problem:
+                left = len(missing) - len(found)
+                log.warning(
+                    "%s: relations of %d passages are missing: %s", material.document.document_id, left, problem
+                )
+                findings.remarks.append(
+                    _remark(f"relations of {left} passages that a model reads are missing: {problem}")
+                )
+        for chunk_id, key in keys.items():
+            findings.add(*_statements(known.get(key, "[]"), chunk_id))
+
+    def _key(self, chunk: DocumentChunk) -> str:
+        return f"relations#{stable_hash(self._chat.name, _VERSION, chunk.content)}"
+
+    def _read(self, missing: Mapping[str, DocumentChunk]) -> tuple[dict[str, str], str]:
+        """What was found by key, and why something is missing."""
+        batches = list(_batches(missing))
+        ends = self._clock() + DOCUMENT_SECONDS
+        found: dict[str, str] = {}
+        problems: list[str] = []
+        with ThreadPoolExecutor(min(CALLS_AT_ONCE, len(batches)), "relations") as pool:
+            for texts, problem in pool.map(lambda batch: self._ask(batch, ends), batches):
+                found |= texts
+                problems += [problem] * bool(problem)
+        return found, problems[0] if problems else ""
+
+    def _ask(self, batch: Sequence[tuple[str, DocumentChunk]], ends: float) -> tuple[dict[str, str], str]:
+        now = self._clock()
+        if now >= ends or now < self._failures.until:
+            return {}, "the model failed, or took too long, for documents or passages before these"
+        try:
+            reply = self._chat.ask(_request([chunk for _, chunk in batch]))
+        except ModelError as exc:
+            self._failures.in_a_row += 1
+            if self._failures.in_a_row >= FAILURES:
+                self._failures.in_a_row, self._failures.until = 0, self._clock() + PAUSE_SECONDS
+            return {}, str(exc)
+        self._failures.in_a_row = 0
+        found: list[list[FoundRelation]] = [[] for _ in batch]
+        for given in reply.content["relations"]:
+            at = int(given["id"])
+            relation = proven(given, batch[at][1].content) if 0 <= at < len(batch) else None
+            if relation and relation not in found[at] and len(found[at]) < MAX_RELATIONS:
+                found[at].append(relation)
+        return {key: _cached(of) for (key, _), of in zip(batch, found, strict=True)}, ""
+
+
+def _commands(text: str) -> bool:
+    return any(suspicions(line) for line in text.splitlines())
+
+
+def _cached(found: Iterable[FoundRelation]) -> str:
+    return json.dumps([[one.source, one.edge_type, one.target, *one.names] for one in found], ensure_ascii=False)
+
+
+def _statements(text: str, chunk_id: str) -> Iterator[NodeStatement | EdgeStatement]:
+    where = (chunk_id,)
+    for source, edge_type, target, *names in json.loads(text):
+        for key, name in zip((source, target), names, strict=True):
+            yield NodeStatement(key, key.partition(":")[0], {"name": name}, where)
+        yield EdgeStatement(source, edge_type, target, where, rule=RULE, confidence=CONFIDENCE)
+
+
+def _remark(text: str) -> Remark:
+    return Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text)
+
+
+def _batches(missing: Mapping[str, DocumentChunk]) -> Iterator[list[tuple[str, DocumentChunk]]]:
+    items = iter(missing.items())
+    while batch := list(islice(items, PASSAGES_A_CALL)):
+        yield batch
+
+
+def _request(chunks: Sequence[DocumentChunk]) -> ChatRequest:
+    passages = [{"id": at, "text": chunk.content[:MAX_PASSAGE_CHARACTERS]} for at, chunk in enumerate(chunks)]
+    data = json.dumps({"passages": passages}, ensure_ascii=False, indent=1)
+    tokens = _TOKENS_AROUND + _TOKENS_A_RELATION * MAX_RELATIONS * len(chunks) // 2
+    return ChatRequest(INSTRUCTIONS, data, SCHEMA, max_tokens=tokens, seconds=CALL_SECONDS)

@@ -1,0 +1,161 @@
+"""What runbooks, incidents and changes say in their text: which alerts a runbook is for, and what caused or ended what.
+
+The forms are those that such pages have in common; a name that only might be an alert's is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from opx.domain.documents import DocumentChunk
+from opx.domain.graph import EdgeStatement
+from opx.graph.extraction.front_matter import is_alert_name, named
+from opx.graph.extraction.material import Findings, Material
+from opx.graph.extraction.references import made, of_shape, value_of
+
+MAX_LINE = 2_000
+
+_TOKEN = r"`([A-Za-z][A-Za-z0-9_-]{2,99}?)(?:-<[\w -]{1,40}>)?`"
+_NAME = re.compile(rf"{_TOKEN}(:)?")
+_LABEL = re.compile(r"[\s>|*_-]*Al(?:ert|arm)s?\b[*_]*(?:\s*\([^()]*\))?[\s:.|*_]*(?=`|\Z)")
+_DIRECT = re.compile(rf"\b[Aa]l(?:ert|arm)s?[*_]{{0,3}}:?[*_]{{0,3}}\s{{1,3}}{_TOKEN}")
+_PARENTHESES = re.compile(r"\([^()]*\)")
+_TABLE = re.compile(r"\s*\|[\s*]*Al(?:ert|arm)s?(?: name)?[\s*]*\|")
+_ITEM = re.compile(r"\s*(?:[-*+]\s|\|)")
+_HEADING = re.compile(r"#[ \t]+`?([A-Za-z0-9_-]{3,100})`?[ \t]*")
+_FAMILIES = re.compile(r"(?:Alertmanager|etcd|Etcd|Kube|Kubelet|Node|Prometheus|Thanos)(?:[A-Z][a-z0-9]*){2,30}")
+"""Names as the rules that come with Prometheus have them (kubernetes-mixin, node-mixin and their sisters)."""
+
+_ID = r"((?:CHG|CHANGE|CRQ|INC|INCIDENT)[-_]?\d{1,12})\b"
+_ANY_ID = re.compile(rf"\b{_ID}", re.IGNORECASE)
+_WITH = r"(?:\s+(?:the|a|our|by|change|deployment|release|rollout|rollback|incident|of|with|request)){0,4}\s+[`\[(*]{0,3}"
+_CAUSED_BY = re.compile(rf"\b(?:caused|triggered|introduced)\s+by{_WITH}{_ID}", re.IGNORECASE)
+_CAUSED = re.compile(rf"\b(?:caused|triggered|led\s+to|caused\s+by\s+this){_WITH}{_ID}", re.IGNORECASE)
+_ENDED_BY = re.compile(rf"\b(?:fixed|resolved|mitigated|ended|repaired)\s+(?:by|with|in){_WITH}{_ID}", re.IGNORECASE)
+_ENDS = re.compile(rf"\b(?:fixes|resolves|mitigates|ends|remediates){_WITH}{_ID}", re.IGNORECASE)
+
+
+# -- runbooks
+
+
+def tagged_alerts(material: Material, findings: Findings) -> None:
+    """A document rule: tags of a runbook that are the names of common alerts. Other words with capitals within are as
+    often metrics, errors or states."""
+    if material.own.startswith("runbook:"):
+        for tag in material.document.tags:
+            if len(tag) <= 100 and _FAMILIES.fullmatch(tag):
+                _handles(material, tag, (), findings, confidence=0.8)
+
+
+def handled_alerts(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
+    """A chunk rule: the alert that a runbook has its title from, those that it lists, and if it has no such title, those
+    that it calls alerts."""
+    if not material.own.startswith("runbook:"):
+        return
+    speaks = any(word in chunk.content for word in ("lert", "larm", "fires", "firing"))
+    headlines = [name for name in dict.fromkeys(_headlines(chunk)) if speaks or _FAMILIES.fullmatch(name)]
+    if chunk.chunk_index == 0:
+        for name in headlines:
+            _handles(material, name, (chunk.chunk_id,), findings, confidence=0.9)
+    if speaks:
+        for name in dict.fromkeys(_listed(chunk.content, named_after=bool(headlines))):
+            _handles(material, name, (chunk.chunk_id,), findings)
+
+
+def _listed(text: str, *, named_after: bool) -> Iterator[str]:
+    """Names on lines that begin with `Alerts`, in the list or table below such a line, and right after the word."""
+    listing = False
+    for line in text.splitlines():
+        if len(line) > MAX_LINE:
+            continue
+        begins = bool(_LABEL.match(line) or _TABLE.match(line))
+        if begins or (listing and _ITEM.match(line)):
+            yield from _names(line, only_first=listing)
+        elif not named_after:
+            yield from filter(is_alert_name, _DIRECT.findall(line))
+        listing = begins or (listing and (not line.strip() or bool(_ITEM.match(line))))
+
+
+def _names(line: str, *, only_first: bool) -> Iterator[str]:
+    """Up to the one whose expression follows; not those in parentheses, which are metrics and the like. Of a list's items
+    and a table's rows, what they begin with."""
+    if only_first:
+        line = line.strip(" \t|*-+").partition("|")[0]
+        line = line if line.startswith("`") else ""
+    for match in _NAME.finditer(_PARENTHESES.sub("", _PARENTHESES.sub("", line))):
+        if is_alert_name(match[1]):
+            yield match[1]
+        if match[2] or only_first:
+            return
+
+
+def _headlines(chunk: DocumentChunk) -> Iterator[str]:
+    for text in (chunk.title, *chunk.section[:1]):
+        if is_alert_name(text):
+            yield text
+    for line in chunk.content[:MAX_LINE].splitlines()[:3]:
+        if (match := _HEADING.fullmatch(line)) and is_alert_name(match[1]):
+            yield match[1]
+
+
+def _handles(
+    material: Material, name: str, chunk_ids: tuple[str, ...], findings: Findings, *, confidence: float = 1.0
+) -> None:
+    key = made("alert", name)
+    findings.add(
+        named(name, key, chunk_ids),
+        EdgeStatement(material.own, "handles", key, chunk_ids, rule="alerts", confidence=confidence),
+    )
+
+
+# -- incidents and changes
+
+
+def causes(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
+    """A chunk rule: ids of incidents and changes in the text of either, and what the text says of them."""
+    kind = material.own.partition(":")[0]
+    if kind not in ("incident", "change") or not _ANY_ID.search(chunk.content):
+        return
+    told = _Told(material.own, (chunk.chunk_id,), findings)
+    for pattern, wanted, edge, inward in _PHRASES[kind]:
+        for match in pattern.finditer(chunk.content):
+            told.state(match[1], wanted, edge, inward=inward)
+    for match in _ANY_ID.finditer(chunk.content):
+        told.mention(match[1])
+
+
+_PHRASES = {
+    "incident": ((_CAUSED_BY, "change", "caused", True), (_ENDED_BY, "change", "resolved_by", False)),
+    "change": ((_CAUSED, "incident", "caused", False), (_ENDS, "incident", "resolved_by", True)),
+}
+"""By what the page is about: the phrase, what it has to name, the edge, and whether it leads to the page's own node."""
+
+
+class _Told:
+    """What one passage says of the page's own node and others. What it says nothing more of is mentioned."""
+
+    def __init__(self, own: str, chunk_ids: tuple[str, ...], findings: Findings) -> None:
+        self._own = own
+        self._chunk_ids = chunk_ids
+        self._findings = findings
+        self._known = {own}
+
+    def state(self, text: str, wanted: str, edge: str, *, inward: bool) -> None:
+        key = of_shape(text)
+        if key.startswith(f"{wanted}:") and key not in self._known:
+            self._known.add(key)
+            source, target = (key, self._own) if inward else (self._own, key)
+            self._add(text, key, EdgeStatement(source, edge, target, self._chunk_ids, rule="causes", confidence=0.9))
+
+    def mention(self, text: str) -> None:
+        key = of_shape(text)
+        if key not in self._known:
+            self._known.add(key)
+            self._add(text, key, EdgeStatement(self._own, "mentions", key, self._chunk_ids, rule="causes"))
+
+    def _add(self, text: str, key: str, edge: EdgeStatement) -> None:
+        if text != value_of(key):
+            self._findings.add(named(text, key, self._chunk_ids))
+        self._findings.add(edge)
+

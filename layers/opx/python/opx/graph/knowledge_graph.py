@@ -1,0 +1,124 @@
+"""The graph as one reader may know it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from opx.domain.graph import NODE_TYPES, Edge, Node, Route, Subgraph, Walk, node_type
+from opx.domain.scopes import Reader
+from opx.errors import InvalidInputError, NodeNotFoundError
+from opx.graph.names import normalised
+from opx.graph.near import near, unknown
+from opx.graph.paths import MOST_HOPS
+from opx.graph.traversal import Traversal
+
+if TYPE_CHECKING:
+    from opx.graph.alias_view import AliasView
+    from opx.graph.aliases import AliasRegistry
+    from opx.graph.reads import GraphReads
+
+NAMESPACES = (
+    "service", "host", "alert", "incident", "change", "runbook", "document", "cve", "product", "technique", "mitigation",
+    "user", "team", "email", "jira", "confluence", "commit", "branch", "file", "module", "class", "function", "method",
+    "alert_event",
+)  # fmt: skip
+"""What is looked through for a name without a namespace, the likeliest first."""
+
+MOST_FOUND = 200
+
+
+class KnowledgeGraph:
+    """Things and relations for people and agents. References may be written in any way, and be other names.
+
+    Nothing is read but what `reader` may see: what others know is as if it weren't there.
+    """
+
+    def __init__(self, store: GraphReads, reader: Reader, aliases: AliasRegistry | None = None) -> None:
+        self.store = store
+        self.reader = reader
+        self.aliases = aliases
+        self._walks = Traversal(store, reader.visible)
+
+    def resolve(self, reference: str) -> str:
+        """The canonical reference that is meant, whether there is such a thing or not. Raises `InvalidReferenceError`."""
+        key = normalised(reference)
+        view = self._view
+        return view.one(key) if view else key
+
+    def show(self, reference: str) -> Node:
+        """A thing with what is said of it. Raises `NodeNotFoundError`, which names what is written alike, and
+        `InvalidReferenceError`."""
+        key = self.resolve(reference)
+        found = self.store.nodes(self.reader.visible, [key])
+        if not found:
+            raise self._not_found(key)
+        return found[0]
+
+    def neighbours(self, reference: str, walk: Walk | None = None) -> Subgraph:
+        """What is around a thing, and which of the relations contradict each other. Raises as `show`, and
+        `InvalidInputError` for times that aren't."""
+        key = self.resolve(reference)
+        found = self._walks.walk([key], walk or Walk())
+        if not found.reached:
+            raise self._not_found(key)
+        return found
+
+    def path(self, source: str, target: str, walk: Walk | None = None, *, most_hops: int = MOST_HOPS) -> Route:
+        """The shortest way between two things. Raises as `show` for either."""
+        ends = [self.resolve(source), self.resolve(target)]
+        known = self.store.existing(self.reader.visible, ends)
+        for key in ends:
+            if key not in known:
+                raise self._not_found(key)
+        return self._walks.path(*ends, walk=walk, most_hops=most_hops)
+
+    def between(self, one: str, other: str) -> list[Edge]:
+        """All relations of two things with each other, the newest first."""
+        return self.store.between(self.reader.visible, self.resolve(one), self.resolve(other))
+
+    def find(self, text: str, type: str = "", limit: int = 20) -> list[Node]:  # noqa: A002 - as callers name it
+        """Things whose reference begins so, `service:che` or just `che`; only of this type if one is given. Keys and types
+        alone. Raises `InvalidInputError` for a limit that isn't 1 to 200."""
+        if not 1 <= limit <= MOST_FOUND:
+            raise InvalidInputError(f"limit must be 1 to {MOST_FOUND}, not {limit}")
+        beginning = " ".join(text.split()).casefold()
+        namespace, colon, value = beginning.partition(":")
+        if not colon:
+            value = beginning
+            namespaces: Sequence[str] = namespaces_of(type) if type else NAMESPACES
+        else:
+            namespaces = [namespace]
+        found: list[Node] = []
+        for name in namespaces:
+            kind = node_type(name)
+            if not type or kind == type:
+                found.extend(self.of_type(kind, begins_with=f"{name}:{value}", limit=limit - len(found)))
+            if len(found) >= limit:
+                break
+        return found
+
+    def of_type(self, node_type: str, *, begins_with: str = "", limit: int = 1_000) -> list[Node]:
+        """As `GraphReads.of_type`."""
+        return self.store.of_type(self.reader.visible, node_type, begins_with=begins_with, limit=limit)
+
+    def related_to_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+        """The things that chunks (key id of the document, chunk id) are evidence of, by chunk id."""
+        return dict(self.store.references(self.reader.visible, chunks))
+
+    @property
+    def _view(self) -> AliasView | None:
+        return self.aliases.view(self.reader.visible) if self.aliases else None
+
+    def _not_found(self, key: str) -> NodeNotFoundError:
+        namespace = key.partition(":")[0]
+
+        def alike(kind: str, beginning: str, limit: int) -> list[str]:
+            return [node.key for node in self.of_type(kind, begins_with=f"{namespace}:{beginning}", limit=limit)]
+
+        return NodeNotFoundError(unknown(key, near(alike, key, node_type(key))))
+
+
+def namespaces_of(type_name: str) -> list[str]:
+    """The namespaces of things of this type."""
+    return [name for name, kind in NODE_TYPES.items() if kind == type_name] or [type_name]

@@ -1,0 +1,234 @@
+"""Mentions of names that were declared after the documents that give them.
+
+A document says what it mentions by the names that are known when it is taken in. When a document declares a new one, those
+that were there before are found by the text index, and the mention is added to what they say: in the end it makes no
+difference which of them came first. The work is bounded; what it leaves out is told, and done by the next full run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol, TypeVar
+
+from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.graph import Origin, Statements, node_type
+from opx.domain.results import IndexedChunk
+from opx.domain.scopes import Scope, scope_of_key
+from opx.errors import StoreUnavailableError
+from opx.graph.extraction.dictionary import Dictionary, spellings
+from opx.graph.extraction.gathering import Gathered
+from opx.graph.extraction.material import Findings
+from opx.graph.extraction.mentions import MAX_NAMES, NAMED_TYPES, KnownNames, NodesOfType, mentioned
+from opx.graph.extraction.own_node import own_reference
+from opx.graph.extraction.whole_lines import whole_lines
+from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
+from opx.ingestion.events import ObjectEvent
+from opx.ports import SearchEngine
+from opx.ports.graph import GraphWriter
+from opx.ports.search import SearchFilter, SearchRequest
+from opx.retrieval.phrases import required_groups
+
+log = logging.getLogger(__name__)
+
+NAMES_A_BATCH = 100
+"""New names that are looked for after a batch of documents; classes, of which code has thousands, come last."""
+
+HITS_A_NAME = 1_000
+DOCUMENTS_A_RUN = 2_000
+SCOPES_A_SEARCH = 50
+
+_T = TypeVar("_T")
+
+
+class StatementStore(NodesOfType, Protocol):
+    """What is asked of the graph's store."""
+
+    def statements_of(self, key_id: str) -> Statements:
+        """What a document states, by what it gives as evidence."""
+
+    def add(self, origin: Origin, statements: Statements) -> bool:
+        """Have a document version say this, too. False if another version is in the graph, or none."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeclaredName:
+    """A reference, and the scope of the document that declares it."""
+
+    scope_key: str
+    key: str
+
+
+@dataclass(slots=True)
+class Relinked:
+    """What a run did. `left_out` says what it didn't get to."""
+
+    names: int = 0
+    documents: int = 0
+    mentions: int = 0
+    busy: int = 0
+    left_out: list[str] = field(default_factory=list)
+
+
+class NamingWriter:
+    """A `GraphWriter` that notes which names documents declare that were not known before."""
+
+    def __init__(self, writer: GraphWriter, known: KnownNames) -> None:
+        self._writer = writer
+        self._known = known
+        self._new: deque[DeclaredName] = deque()
+
+    def write(self, origin: Origin, statements: Statements) -> None:
+        self._writer.write(origin, statements)
+        declared = [node.key for node in statements.nodes if node.declared]
+        declared += [alias for alias, _ in statements.aliases]
+        if any(node_type(key) in NAMED_TYPES for key in declared):
+            fresh = self._known.declare(origin.scope, declared)
+            self._new.extend(DeclaredName(origin.scope.key, key) for key in fresh)
+
+    def remove(self, key_id: str, scope: Scope, *, document_ids: Iterable[str] | None = None) -> None:
+        self._writer.remove(key_id, scope, document_ids=document_ids)
+
+    def taken(self) -> list[DeclaredName]:
+        """The new names since this was asked last."""
+        names = []
+        while self._new:
+            names.append(self._new.popleft())
+        return list(dict.fromkeys(names))
+
+
+ScopesUnder = Callable[[Scope], Iterable[str]]
+"""Keys of the scopes whose documents may name what a document of this scope declares."""
+
+ChunkReader = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
+
+
+class Relinker:
+    """Adds mentions to documents that are there, one at a time, each under the catalog's claim."""
+
+    def __init__(
+        self, *, store: StatementStore, index: SearchEngine, catalog: Catalog, chunks: ChunkReader, scopes: ScopesUnder
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._catalog = catalog
+        self._chunks = chunks
+        self._scopes = scopes
+
+    def relink(self, names: Sequence[DeclaredName]) -> Relinked:
+        """Have the documents that mention these names say so. Raises `StoreUnavailableError`; what was done until then
+        stays, and doing it again does no harm."""
+        done = Relinked()
+        ordered = sorted(names, key=lambda one: NAMED_TYPES.index(node_type(one.key)))
+        if len(ordered) > NAMES_A_BATCH:
+            done.left_out.append(f"{len(ordered) - NAMES_A_BATCH:,} of {len(ordered):,} new names")
+        self._relink(ordered[:NAMES_A_BATCH], done)
+        return done
+
+    def relink_all(self, scopes: Iterable[Scope]) -> Relinked:
+        """The same for every name that documents of these scopes declare. Raises `StoreUnavailableError`."""
+        done = Relinked()
+        for scope in scopes:
+            names = [
+                DeclaredName(scope.key, node.key)
+                for kind in NAMED_TYPES
+                for node in self._store.of_type([scope.key], kind, limit=MAX_NAMES, declared=True)
+            ]
+            for some in _batches(names, NAMES_A_BATCH):
+                self._relink(some, done)
+        return done
+
+    def _relink(self, names: Sequence[DeclaredName], done: Relinked) -> None:
+        found: dict[tuple[str, str], set[str]] = {}
+        for name in names:
+            for chunk in self._naming(name, done):
+                found.setdefault((chunk.key_id, chunk.chunk.document_id), set()).add(name.key)
+            done.names += 1
+        if len(found) > DOCUMENTS_A_RUN:
+            done.left_out.append(f"{len(found) - DOCUMENTS_A_RUN:,} of {len(found):,} documents")
+        for (key_id, document_id), keys in islice(found.items(), DOCUMENTS_A_RUN):
+            document = self._current(key_id, document_id)
+            if document is not None:
+                self._add(document, sorted(keys), done)
+
+    def _naming(self, name: DeclaredName, done: Relinked) -> Iterator[IndexedChunk]:
+        """Passages that may give the name, of documents that may know it."""
+        scope = scope_of_key(name.scope_key)
+        texts = [" ".join(words) for words in spellings(name.key)]
+        for some in _batches(list(dict.fromkeys(self._scopes(scope))), SCOPES_A_SEARCH):
+            for text in texts:
+                yield from self._search(text, some, name, done)
+
+    def _search(self, text: str, scopes: Sequence[str], name: DeclaredName, done: Relinked) -> Iterator[IndexedChunk]:
+        groups = required_groups(text)
+        if not groups:
+            return
+        where = SearchFilter(scopes=tuple(scopes), required_terms=groups)
+        response = self._index.search(SearchRequest(where, text=text, depth=HITS_A_NAME))
+        if response.lexical.error:
+            raise StoreUnavailableError(f"documents that mention {name.key} can't be found: {response.lexical.error}")
+        if len(response.lexical.hits) >= HITS_A_NAME:
+            done.left_out.append(f"passages beyond the first {HITS_A_NAME:,} with {name.key}")
+        yield from (chunk for chunk in response.chunks.values() if chunk.scope_key in scopes)
+
+    def _current(self, key_id: str, document_id: str) -> KnowledgeDocument | None:
+        found = (one for one in self._catalog.find(document_id) if one.key.id == key_id)
+        return next((one for one in found if one.state is DocumentState.CURRENT), None)
+
+    def _add(self, document: KnowledgeDocument, keys: Sequence[str], done: Relinked) -> None:
+        statements = self._missing(document, keys)
+        if not statements.edges:
+            return
+        event = ObjectEvent(f"{document.key.scope.prefix}{document.key.source}", deleted=False, sequencer="")
+        try:
+            claim = self._catalog.claim(document.key, event)
+        except (BusyError, StaleEventError):  # whoever has it knows the name, or leaves it to the next full run
+            done.busy += 1
+            return
+        written = False
+        try:
+            if claim.current_id == document.document_id and not claim.interrupted:
+                written = self._store.add(_origin(document), statements)
+        finally:
+            self._give_back(claim, document, written=written)
+        done.documents += written
+        done.mentions += len(statements.edges) * written
+
+    def _give_back(self, claim: Claim, document: KnowledgeDocument, *, written: bool) -> None:
+        held = self._catalog.release(claim, applied=True)
+        if written and not held:
+            log.warning("lost the claim on %s while adding mentions", document.key.source)
+            self._catalog.note_unfinished(document.key, document.document_id)
+
+    def _missing(self, document: KnowledgeDocument, keys: Sequence[str]) -> Statements:
+        """What the document would say of these names if it were taken in now, and doesn't say yet."""
+        said = self._store.statements_of(document.key.id)
+        own = said.own or own_reference(document, {})
+        dictionary = Dictionary()
+        dictionary.add(keys)
+        gathered, findings = Gathered(), Findings()
+        for chunk in whole_lines(self._chunks(document.key, document.document_id)):
+            findings.add(*mentioned(own, chunk, dictionary))
+            gathered.take(findings)
+        known = {(edge.source, edge.edge_type, edge.target) for edge in said.edges}
+        edges = tuple(edge for name, edge in gathered.edges.items() if name not in known)
+        ends = {key for edge in edges for key in (edge.source, edge.target)}
+        return Statements(own, tuple(node for key, node in gathered.with_ends().items() if key in ends), edges)
+
+
+def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def _origin(document: KnowledgeDocument) -> Origin:
+    return Origin(
+        key_id=document.key.id,
+        document_id=document.document_id,
+        scope=document.key.scope,
+        tier=document.tier,
+        trust=document.trust,
+        updated=document.last_updated,
+    )

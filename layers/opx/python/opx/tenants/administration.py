@@ -1,0 +1,66 @@
+"""What operators do with clients: see them, serve them, and let one go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opx.tenants.clients import Client
+from opx.tenants.finding import Finder
+from opx.tenants.offboarding import Offboarding, Progress
+
+if TYPE_CHECKING:
+    from opx.services import Services
+    from opx.tenants.report import RemovalReport
+
+
+@dataclass(frozen=True, slots=True)
+class ClientView:
+    """A client, as it was noted if it was, and how many documents and projects it has."""
+
+    client: Client
+    documents: int
+    projects: int
+
+
+class Administration:
+    """The clients of one system. It sees every scope: for whoever owns the system alone."""
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        by: str = "",
+        sleep: Callable[[float], None] = time.sleep,
+        progress: Progress = lambda _: None,
+    ) -> None:
+        self._services = services
+        self._finder = Finder(services)
+        self._offboarding = Offboarding(services, sleep=sleep, progress=progress)
+        self._by = by
+
+    def clients(self) -> list[ClientView]:
+        """Every client that was noted, or of whose questions or values something is kept, by id."""
+        noted = {client.client_id: client for client in self._services.clients.all()}
+        unregistered = self._finder.noted_clients() - noted.keys()
+        return [self.view(client_id) for client_id in sorted({*noted, *unregistered})]
+
+    def view(self, client_id: str) -> ClientView:
+        """One client. Raises `InvalidScopeError` for a malformed id."""
+        client = self._services.clients.get(client_id) or Client(client_id)
+        projects = sum(1 for _ in self._services.projects.projects(client_id))
+        return ClientView(client, self._finder.document_count(client_id), projects)
+
+    def inventory(self, client_id: str) -> dict[str, int]:
+        """How much there is of a client in each store, which takes a while where there is much."""
+        return self._offboarding.count(client_id)
+
+    def add(self, client_id: str) -> Client:
+        """See `ClientRegistry.add`."""
+        return self._services.clients.add(client_id, self._by)
+
+    def remove(self, client_id: str) -> RemovalReport:
+        """See `Offboarding.remove`."""
+        return self._offboarding.remove(client_id, self._by)

@@ -1,0 +1,61 @@
+"""Asking for what a client had in other ways than it was removed by: as a reader, and by scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from opx.ports import SearchFilter, SearchRequest
+from opx.tables import GRAPH
+from opx.tenants.holdings import Held
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+GRAPH_TYPES = (
+    "alert", "alert_event", "branch", "change", "class", "commit", "confluence_page", "cve", "document", "email", "file",
+    "function", "host", "incident", "jira_issue", "method", "mitigation", "module", "product", "runbook", "service", "team",
+    "technique", "user",
+)  # fmt: skip
+"""Types that nodes of our own extraction have."""
+
+_WORDS_FOUND = "passages found by its own words"
+
+
+class Checks:
+    """Counts what should be nothing in the end."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def run(self, held: Held) -> Mapping[str, int]:
+        """Each check with how much it found. Raises `StoreUnavailableError`."""
+        return {
+            _WORDS_FOUND: sum(self._hits(held, word) for word in held.words),
+            "entries of its documents in the index": self._references(held),
+            "things in the graph by scope and type": self._nodes(held),
+            "objects that the store lists": sum(
+                1 for prefix in held.folders for _ in self._services.store.list(prefix)
+            ),
+        }
+
+    def _hits(self, held: Held, word: str) -> int:
+        """What a reader of exactly the client's scopes finds by words; what is everybody's doesn't count."""
+        response = self._services.search_engine.search(SearchRequest(SearchFilter(held.scopes), text=word))
+        fused = response.fused.hits if response.fused else ()
+        return len(response.lexical.hits) + len(fused)
+
+    def _references(self, held: Held) -> int:
+        """By document, while the index was counted by scope."""
+        index = self._services.index
+        return sum(len(index.references(document.key.id)) for document in held.documents)
+
+    def _nodes(self, held: Held) -> int:
+        table = self._services.table(GRAPH)
+        found = (
+            1
+            for scope in held.scopes
+            for kind in GRAPH_TYPES
+            for _ in table.query(f"{scope}|{kind}", index="type-index")
+        )
+        return sum(found)

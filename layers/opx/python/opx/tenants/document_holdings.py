@@ -1,0 +1,247 @@
+"""What is made of a client's documents: index entries, the graph, cached vectors and contexts, and the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.ids import entry_id
+from opx.domain.scopes import Scope
+from opx.errors import StoreUnavailableError
+from opx.ingestion.failures import failure_id
+from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, Table
+from opx.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
+from opx.tenants.finding import chunks_in
+from opx.tenants.holdings import ClientDocument, Counted, Held, Holding, each
+from opx.webhooks.remembering import order_id
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+DOCUMENTS_AT_ONCE = 50
+"""That leave the index together."""
+
+
+def document_holdings(services: Services) -> list[Holding]:
+    """In the order of removal: what is found by something else goes before it."""
+    rows, cached = CatalogRows(services), CachedTexts(services)
+    return [
+        IndexEntries(services),
+        GraphRows(services),
+        Counted("cached contexts", cached.contexts, cached.forget_contexts),
+        Counted("cached vectors", cached.vectors, cached.forget_vectors),
+        Counted("document versions and tags", rows.versions, rows.remove_versions),
+        Counted("references into the index", rows.references, rows.remove_references),
+        Counted("failed items", rows.failed, rows.remove_failed),
+        Counted("orders of webhook deliveries", rows.orders, rows.remove_orders),
+        Counted("document keys", rows.keys, rows.remove_keys),
+    ]
+
+
+class IndexEntries:
+    """Entries of the search index, and copies of them for a managed service."""
+
+    name = "index entries"
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def count(self, held: Held) -> int:
+        return self._services.index.count(SearchFilter(held.scopes))
+
+    def remove(self, held: Held) -> None:
+        documents = iter(held.documents)
+        while batch := list(islice(documents, DOCUMENTS_AT_ONCE)):
+            found = each(self._references, batch, self._services.read_threads)
+            changes = [
+                DocumentChange(document.key.id, "", superseded=references)
+                for document, references in zip(batch, found, strict=True)
+            ]
+            self._services.written_index.apply(changes)
+            if self._services.copies:
+                self._services.copies.apply(CopyChange(one.key, "", superseded=one.document_ids) for one in batch)
+
+    def _references(self, document: ClientDocument) -> list[str]:
+        """From our own books, as the index may not show yet what was written, and from the index."""
+        index, key = self._services.index, document.key
+        found = self._services.catalog.references(key)
+        if index.derives_ids:
+            chunks = (chunk for one in document.document_ids for chunk in chunks_in(self._services, (key.scope, one)))
+            found += [entry_id(key.id, chunk.chunk_id) for chunk in chunks]
+        return list(dict.fromkeys([*found, *index.references(key.id)]))
+
+
+class GraphRows:
+    """What the documents say of things: counted by what each chunk gave rise to, which is removed last."""
+
+    name = "graph statements"
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._table = services.table(GRAPH)
+
+    def count(self, held: Held) -> int:
+        return sum(each(self._rows, held.documents, self._services.read_threads))
+
+    def remove(self, held: Held) -> None:
+        with self._services.unit_of_work():
+            each(self._remove, held.documents, self._services.read_threads)
+
+    def _rows(self, document: ClientDocument) -> int:
+        return sum(1 for _ in self._table.query(f"refs#{document.key.id}"))
+
+    def _remove(self, document: ClientDocument) -> None:
+        self._services.graph_store.remove(document.key.id, document.key.scope)
+
+
+class CachedTexts:
+    """Vectors and contexts of chunks. They are kept under hashes of texts, so that they are found by the chunks on file;
+    that none is left is seen to at once, while those are there."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def vectors(self, held: Held) -> int:
+        embedder = self._services.document_embedder
+        return sum(each(lambda file: embedder.known(self._texts(file)), held.files, self._services.read_threads))
+
+    def forget_vectors(self, held: Held) -> None:
+        with self._services.unit_of_work():
+            each(self._forget_vectors, held.files, self._services.read_threads)
+
+    def contexts(self, held: Held) -> int:
+        return sum(len(self._contexts(file)) for file in held.files)
+
+    def forget_contexts(self, held: Held) -> None:
+        """With the vectors of texts that have them."""
+        for file in held.files:
+            if self._contexts(file):
+                self._forget_vectors(file)
+                self._forget_contexts(file)
+
+    def _forget_vectors(self, file: tuple[Scope, str]) -> None:
+        embedder, texts = self._services.document_embedder, self._texts(file)
+        embedder.forget(texts)
+        if embedder.known(texts):
+            raise StoreUnavailableError("vectors of removed texts are in the cache again: somebody takes them in")
+
+    def _texts(self, file: tuple[Scope, str]) -> list[str]:
+        """What was embedded of a version: the text of each chunk, with its context and without."""
+        contexts = self._contexts(file)
+        texts: list[str] = []
+        for chunk in chunks_in(self._services, file):
+            texts.append(chunk.text)
+            if chunk.chunk_id in contexts:
+                texts.append(_with_context(chunk, contexts[chunk.chunk_id]))
+        return texts
+
+    def _contexts(self, file: tuple[Scope, str]) -> dict[str, str]:
+        writer, document = self._services.context_writer, self._version(file)
+        return writer.kept(document, list(chunks_in(self._services, file))) if writer and document else {}
+
+    def _forget_contexts(self, file: tuple[Scope, str]) -> None:
+        writer, document = self._services.context_writer, self._version(file)
+        if writer and document:
+            writer.forget(document, list(chunks_in(self._services, file)))
+
+    def _version(self, file: tuple[Scope, str]) -> KnowledgeDocument | None:
+        if self._services.context_writer is None:
+            return None
+        found = self._services.catalog.find(file[1])
+        return next((document for document in found if document.key.scope == file[0]), None)
+
+
+def _with_context(chunk: DocumentChunk, context: str) -> str:
+    return replace(chunk, context=context).text
+
+
+class CatalogRows:
+    """The items of tables that are kept by document key, version or object key."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._threads = services.read_threads
+
+    # -- versions
+
+    def versions(self, held: Held) -> int:
+        return sum(map(len, each(self._version_items, held.documents, self._threads)))
+
+    def remove_versions(self, held: Held) -> None:
+        self._delete_each(held, DOCUMENTS, self._version_items)
+
+    def _version_items(self, document: ClientDocument) -> list[Item]:
+        """Of each version the item and those of its tags; the same version of another key has its own."""
+        table, key = self._services.table(DOCUMENTS), document.key.id
+        indexed = table.query(key, index="documentKey-version-index")
+        ids = dict.fromkeys((*document.document_ids, *(str(item["documentId"]) for item in indexed)))
+        items = (item for document_id in ids for item in table.query(document_id))
+        return [item for item in items if key in (item.get("documentKey"), item.get("keyId"))]
+
+    # -- references
+
+    def references(self, held: Held) -> int:
+        return sum(map(len, each(self._entry_items, held.documents, self._threads)))
+
+    def remove_references(self, held: Held) -> None:
+        self._delete_each(held, ENTRIES, self._entry_items)
+
+    def _entry_items(self, document: ClientDocument) -> list[Item]:
+        return list(self._services.table(ENTRIES).query(document.key.id))
+
+    # -- what is kept by object key
+
+    def failed(self, held: Held) -> int:
+        return len(self._failed_items(held))
+
+    def remove_failed(self, held: Held) -> None:
+        self._delete(FAILURES, self._failed_items(held))
+
+    def _failed_items(self, held: Held) -> list[Item]:
+        table = self._services.table(FAILURES)
+        found = {item["failureId"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
+        ids = [{"failureId": failure_id(document.object_key)} for document in held.documents]
+        return list((found | {item["failureId"]: item for item in table.get_many(ids)}).values())
+
+    def orders(self, held: Held) -> int:
+        return len(self._order_items(held))
+
+    def remove_orders(self, held: Held) -> None:
+        self._delete(DELIVERIES, self._order_items(held))
+
+    def _order_items(self, held: Held) -> list[Item]:
+        keys = [{"deliveryId": order_id(document.object_key)} for document in held.documents]
+        return self._services.table(DELIVERIES).get_many(keys)
+
+    # -- keys
+
+    def keys(self, held: Held) -> int:
+        return len(self._key_items(held))
+
+    def remove_keys(self, held: Held) -> None:
+        self._delete(KEYS, self._key_items(held))
+
+    def _key_items(self, held: Held) -> list[Item]:
+        """By scope, which also finds those of documents that are not known; and by key, as the index may lag."""
+        table = self._services.table(KEYS)
+        found = {item["documentKey"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
+        keys = [{"documentKey": key} for key in {*found, *(document.key.id for document in held.documents)}]
+        return table.get_many(keys)
+
+    # -- deleting
+
+    def _delete_each(self, held: Held, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]) -> None:
+        with self._services.unit_of_work():
+            each(lambda one: delete(self._services.table(spec), spec, items(one)), held.documents, self._threads)
+
+    def _delete(self, spec: TableSpec, items: list[Item]) -> None:
+        with self._services.unit_of_work():
+            delete(self._services.table(spec), spec, items)
+
+
+def delete(table: Table, spec: TableSpec, items: Iterable[Item]) -> None:
+    for item in items:
+        table.delete(spec.key_of(item))

@@ -1,0 +1,242 @@
+"""The removal of a client: everything of it goes, and is asked for again.
+
+It may end at any moment and be begun again: the client's item says that it is under way, so that nothing is taken in for
+it, and a manifest in the corpus store says what there was at first. Every step removes what is there and does no harm if
+nothing is. What was put goes last: by it the rest is found.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from opx.domain.scopes import Scope
+from opx.domain.times import iso_time
+from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
+from opx.ports import Item
+from opx.tables import KEYS
+from opx.tenants.checks import Checks
+from opx.tenants.clients import Client, ClientState
+from opx.tenants.corpus_holdings import corpus_holdings
+from opx.tenants.document_holdings import document_holdings
+from opx.tenants.finding import Finder
+from opx.tenants.holdings import ClientDocument, Held, Holding
+from opx.tenants.report import FOLDER, RemovalReport
+from opx.tenants.scope_holdings import InstallationSources, registry_holdings, scope_holdings, source_holdings
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+ASKED_AGAIN = 4
+"""How often what is left is asked for, in stores that show a removal only after a while."""
+
+_POLL_SECONDS = 5.0
+
+Progress = Callable[[str], None]
+"""Called with what is done next."""
+
+
+def inventory_of(services: Services) -> list[Holding]:
+    """Every store that holds something of clients, in the order of removal."""
+    return [
+        *source_holdings(services),
+        *document_holdings(services),
+        *scope_holdings(services),
+        *corpus_holdings(services),
+        *registry_holdings(services),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What there was when a removal began."""
+
+    started: str
+    held: Held
+    before: Mapping[str, int]
+    checks: Mapping[str, int]
+
+    def to_bytes(self) -> bytes:
+        data = {
+            "started": self.started,
+            "scopes": self.held.scopes,
+            "words": self.held.words,
+            "documents": [document.to_json() for document in self.held.documents],
+            "before": dict(self.before),
+            "checks": dict(self.checks),
+        }
+        return json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+    @classmethod
+    def from_bytes(cls, client_id: str, data: bytes) -> Manifest:
+        found: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
+        documents = tuple(map(ClientDocument.from_json, found["documents"]))
+        held = Held(client_id, tuple(found["scopes"]), documents, tuple(found["words"]))
+        return cls(found["started"], held, found["before"], found["checks"])
+
+
+class Offboarding:
+    """Removes clients of a system. For one process at a time and client."""
+
+    def __init__(
+        self, services: Services, *, sleep: Callable[[float], None] = time.sleep, progress: Progress = lambda _: None
+    ) -> None:
+        self._services = services
+        self._finder = Finder(services)
+        self._holdings = inventory_of(services)
+        self._checks = Checks(services)
+        self._sleep = sleep
+        self._progress = progress
+
+    def count(self, client_id: str) -> dict[str, int]:
+        """How much there is of a client in each store, now. Raises `InvalidScopeError`, and `StoreUnavailableError`."""
+        return self._counted(self._finder.find(_checked(client_id)))
+
+    def remove(self, client_id: str, by: str = "") -> RemovalReport:
+        """Remove a client, or go on with a removal that was interrupted; from now on nothing is taken in for it.
+
+        What is left, if anything, is in the report, and the client then stays as one that is being removed. Raises
+        `InvalidInputError` for a client of which there is nothing, and `StoreUnavailableError`: then begin again.
+        """
+        client = self._begin(_checked(client_id), by)
+        with self._services.exclusive_work():
+            self._wait_for_workers(client_id)
+            manifest = self._manifest(client)
+            for holding in self._holdings:
+                self._progress(f"removing {holding.name}")
+                holding.remove(manifest.held)
+        report = self._proven(client, manifest)
+        if not report.left:
+            self._finish(client, report)
+        return report
+
+    # -- beginning
+
+    def _begin(self, client_id: str, by: str) -> Client:
+        registry = self._services.clients
+        known = registry.get(client_id)
+        if known and known.state is ClientState.REMOVING:
+            return known
+        if known is None and not any(self.count(client_id).values()):
+            raise InvalidInputError(
+                f"there is nothing of a client {client_id}; `opx client list` shows those there are"
+            )
+        moment = "".join(character for character in iso_time(self._services.clock()) if character.isalnum())
+        return registry.put(Client(client_id, ClientState.REMOVING, by=by, removal=f"{client_id}-{moment}"))
+
+    def _wait_for_workers(self, client_id: str) -> None:
+        """Until nobody is at work on a document of the client. From the client's item on nobody begins."""
+        self._progress("waiting for work that is under way")
+        self._sleep(min(self._services.settling_seconds, _POLL_SECONDS))
+        deadline = self._services.clock() + self._services.settings.lease_seconds
+        while busy := self._busy(client_id):
+            if self._services.clock() > deadline:
+                raise StoreUnavailableError(
+                    f"{busy} documents of client {client_id} are still being worked on; try again"
+                )
+            self._sleep(_POLL_SECONDS)
+
+    def _busy(self, client_id: str) -> int:
+        now = self._services.clock()
+        table = self._services.table(KEYS)
+        scopes = self._finder.scopes(client_id)
+        items = (item for scope in scopes for item in table.query(scope, index="scope-index"))
+        return sum(1 for item in items if _is_leased(item, now))
+
+    # -- what there was
+
+    def _manifest(self, client: Client) -> Manifest:
+        """What there was when the removal began, with all that has been found since."""
+        self._progress("looking for all that there is")
+        former = self._stored(client)
+        held = self._finder.find(client.client_id, former.held if former else None)
+        manifest = (
+            replace(former, held=held)
+            if former
+            else Manifest(client.since, held, self._counted(held), self._checks.run(held))
+        )
+        self._services.store.put(f"{_folder(client)}documents.json", manifest.to_bytes())
+        return manifest
+
+    def _stored(self, client: Client) -> Manifest | None:
+        try:
+            with self._services.store.open(f"{_folder(client)}documents.json") as stream:
+                return Manifest.from_bytes(client.client_id, stream.read())
+        except ObjectNotFoundError:
+            return None
+
+    def _counted(self, held: Held) -> dict[str, int]:
+        return {holding.name: holding.count(held) for holding in self._holdings}
+
+    # -- the proof
+
+    def _proven(self, client: Client, manifest: Manifest) -> RemovalReport:
+        report = self._asked(client, manifest)
+        for _ in range(ASKED_AGAIN if self._services.settling_seconds else 0):
+            if not report.left:
+                break
+            self._sleep(self._services.settling_seconds / ASKED_AGAIN * 2)
+            report = self._asked(client, manifest)
+        return report
+
+    def _asked(self, client: Client, manifest: Manifest) -> RemovalReport:
+        self._progress("asking every store again")
+        held = self._finder.find(client.client_id, manifest.held)
+        return RemovalReport(
+            client_id=client.client_id,
+            removal=client.removal,
+            by=client.by,
+            backend=self._services.settings.backend,
+            started=manifest.started,
+            finished=iso_time(self._services.clock()),
+            scopes=len(held.scopes),
+            before=manifest.before,
+            after=self._counted(held),
+            checks_before=manifest.checks,
+            checks=self._checks.run(held),
+            notes=self._notes(held),
+        )
+
+    def _notes(self, held: Held) -> tuple[str, ...]:
+        notes = []
+        declared = InstallationSources(self._services).declared(held)
+        if declared:
+            notes.append(
+                f"take these out of knowledge.yaml, they bring what nobody takes in now: {', '.join(declared)}"
+            )
+        if self._services.discard_messages(lambda _: False, dry=True) is None:
+            notes.append("messages that wait in queues name objects of the client; each is dropped when its turn comes")
+        if self._services.copies:
+            notes.append("the knowledge base drops its copies in its next run, which was asked for")
+        days = self._services.settings.embedding_cache_days
+        notes.append(
+            f"vectors that were made by other models than today's expire within {days} days; they have no text"
+        )
+        return tuple(notes)
+
+    def _finish(self, client: Client, report: RemovalReport) -> None:
+        """Keep the report, then forget what there was, then note that it is done."""
+        data = json.dumps(report.to_json(), ensure_ascii=False, indent=2).encode()
+        self._services.store.put(report.object_key, data)
+        self._services.object_history.erase(_folder(client))
+        self._services.scrub()
+        self._services.clients.put(replace(client, state=ClientState.REMOVED))
+
+
+def _checked(client_id: str) -> str:
+    """Raises `InvalidInputError` for no client, and `InvalidScopeError` for a malformed id."""
+    if not Scope(client_id).client_id:
+        raise InvalidInputError("name a client; what is everybody's can't be removed so")
+    return client_id
+
+
+def _folder(client: Client) -> str:
+    """Of the manifest, which names the client's documents, until its removal is proven."""
+    return f"{FOLDER}{client.removal}/manifest/"
+
+
+def _is_leased(item: Item, now: float) -> bool:
+    return bool(item.get("leaseToken")) and float(item.get("leaseUntil", 0)) > now

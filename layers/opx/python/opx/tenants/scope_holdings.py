@@ -1,0 +1,134 @@
+"""What is kept by scope or client, and not by document: questions, baselines, aliases, the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from opx.operations.baselines.records import recorded_partition
+from opx.operations.baselines.series import SCOPES as BASELINE_SCOPES
+from opx.operations.baselines.series import series_partition
+from opx.ports import Item
+from opx.tables import ALIASES, AUDIT, BASELINES, GAPS, PROJECTS, SOURCES, TableSpec
+from opx.tenants.document_holdings import delete
+from opx.tenants.holdings import Counted, Held, Holding
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+
+def scope_holdings(services: Services) -> list[Holding]:
+    rows = ScopeRows(services)
+    return [
+        _in_table(services, "gaps", GAPS, rows.gaps),
+        _in_table(services, "audit records", AUDIT, rows.audit),
+        _in_table(services, "baselines", BASELINES, rows.baselines),
+        _in_table(services, "aliases", ALIASES, rows.aliases),
+    ]
+
+
+def registry_holdings(services: Services) -> list[Holding]:
+    """Last, as the projects say which scopes there are."""
+    return [_in_table(services, "projects", PROJECTS, lambda held: services.table(PROJECTS).query(held.client_id))]
+
+
+def source_holdings(services: Services) -> list[Holding]:
+    """First, so that nothing goes on being pulled."""
+    sources = InstallationSources(services)
+    return [Counted("sources and streams", sources.count, sources.remove)]
+
+
+def _in_table(services: Services, name: str, spec: TableSpec, items: Callable[[Held], Iterator[Item]]) -> Holding:
+    def remove(held: Held) -> None:
+        with services.unit_of_work():
+            delete(services.table(spec), spec, list(items(held)))
+
+    return Counted(name, lambda held: sum(1 for _ in items(held)), remove)
+
+
+class ScopeRows:
+    """The items of tables whose partitions are scopes or clients; of a scope first what is in it, then its note."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def gaps(self, held: Held) -> Iterator[Item]:
+        table = self._services.table(GAPS)
+        for scope in held.scopes:
+            yield from table.query(scope)
+        yield from table.get_many(
+            [{"scopeKey": partition, "gapId": scope} for partition in ("#dropped", "#scopes") for scope in held.scopes]
+        )
+
+    def audit(self, held: Held) -> Iterator[Item]:
+        """By scope; scopes of projects ask, and those of clients. The principal is no key: it is nobody's own."""
+        table = self._services.table(AUDIT)
+        for scope in held.scopes:
+            yield from table.query(scope, index="who-askedAt-index")
+        yield from table.get_many([{"receiptId": f"#scopes {scope}"} for scope in held.scopes])
+
+    def baselines(self, held: Held) -> Iterator[Item]:
+        table = self._services.table(BASELINES)
+        for scope in held.scopes:
+            series = list(table.query(series_partition(scope)))
+            records = list(table.query(recorded_partition(scope)))
+            for key in dict.fromkeys(
+                (*(f"{scope}#{note['day']}" for note in series), *(one["day"] for one in records))
+            ):
+                yield from table.query(key)
+            yield from (*series, *records)
+        yield from table.get_many([{"seriesKey": BASELINE_SCOPES, "day": scope} for scope in held.scopes])
+
+    def aliases(self, held: Held) -> Iterator[Item]:
+        return self._services.table(ALIASES).query(held.client_id)
+
+
+class InstallationSources:
+    """Sources and streams that were registered while the system ran, if what they bring goes to the client. Those that
+    knowledge.yaml declares are for people to take out; what is known of their documents goes."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._table = services.table(SOURCES)
+
+    def count(self, held: Held) -> int:
+        if not self._is_own(held):
+            return 0
+        registered, streams = self._registered("#registered"), self._registered("#streams")
+        return len(registered) + len(streams) + sum(len(self._rows(source)) for source in self._sources())
+
+    def remove(self, held: Held) -> None:
+        from opx.sources.control import SourceControl
+        from opx.streams.control import StreamControl
+
+        if not self._is_own(held):
+            return
+        for source in self._sources():
+            delete(self._table, SOURCES, self._rows(source))
+        for source in self._registered("#registered"):
+            SourceControl(self._services).remove(source)
+        for stream in self._registered("#streams"):
+            StreamControl(self._services).end(stream)
+
+    def declared(self, held: Held) -> list[str]:
+        """Those that go on until they are taken out of knowledge.yaml."""
+        if not self._is_own(held):
+            return []
+        registered = {*self._registered("#registered"), *self._registered("#streams")}
+        found = [one.source_id for one in self._services.sources.all()] + [
+            one.name for one in self._services.streams.all()
+        ]
+        return sorted(set(found) - registered)
+
+    def _is_own(self, held: Held) -> bool:
+        return self._services.scope.client_id == held.client_id
+
+    def _registered(self, partition: str) -> list[str]:
+        return [str(item["entry"]) for item in self._table.query(partition)]
+
+    def _sources(self) -> list[str]:
+        declared = [definition.source_id for definition in self._services.sources.all()]
+        return list(dict.fromkeys([*declared, *self._registered("#registered")]))
+
+    def _rows(self, source: str) -> list[Item]:
+        return list(self._table.query(source))

@@ -1,0 +1,64 @@
+"""What graph tests say of made-up services, and what is then in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements
+from opx.domain.knowledge import Tier
+from opx.domain.scopes import Scope
+from opx.ports import Item
+
+GLOBAL = ("global",)
+ACME = Scope("acme")
+
+
+def an_origin(
+    key: str = "k1",
+    document: str = "d1",
+    scope: Scope = Scope(),  # noqa: B008 (frozen)
+    *,
+    trust: float = 1.0,
+    updated: str = "2026-11-01T00:00:00Z",
+) -> Origin:
+    return Origin(f"{scope.key}/{key}", f"{key}-{document}", scope, Tier.INTERNAL, trust, updated)
+
+
+def an_edge(
+    source: str, edge_type: str, target: str, *chunks: str, at: str = "", properties: Mapping[str, Any] | None = None
+) -> EdgeStatement:
+    """Between services, where no namespace is given."""
+    ends = [end if ":" in end else f"service:{end}" for end in (source, target)]
+    return EdgeStatement(ends[0], edge_type, ends[1], chunks or ("c1",), at, properties=properties or {})
+
+
+def a_node(key: str, *chunks: str, declared: bool = False, **properties: Any) -> NodeStatement:
+    return NodeStatement(f"service:{key}", "service", properties, chunks or ("c1",), declared)
+
+
+def stating(*statements: EdgeStatement | NodeStatement) -> Statements:
+    return Statements(
+        nodes=tuple(one for one in statements if isinstance(one, NodeStatement)),
+        edges=tuple(one for one in statements if isinstance(one, EdgeStatement)),
+    )
+
+
+class Renaming:
+    """Canonical references that a test gives; `then` are those from the second look on."""
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self.names = dict(names or {})
+        self.stated: list[tuple[str, Any]] = []
+
+    def canonical(self, scope: Scope, keys: Sequence[str]) -> dict[str, str]:
+        return {key: self.names[key] for key in keys if key in self.names}
+
+    def state(self, key_id: str, scope: Scope, aliases: Any) -> None:
+        self.stated.append((key_id, tuple(aliases)))
+
+
+def settled(rows: Sequence[Item]) -> list[Item]:
+    """Rows without what is another at each writing, in one order."""
+    plain = [{name: value for name, value in row.items() if name not in ("token", "moved")} for row in rows]
+    return sorted(plain, key=lambda row: (row["place"], row["entry"]))

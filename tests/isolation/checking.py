@@ -1,0 +1,121 @@
+"""What of a reply a reader must not learn: the properties that hold for each case of world, reader and operation."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from opx.domain.scopes import Identity
+from opx.errors import OpxError
+from opx.ports import Item
+from opx.tables import PROJECTS
+from tests.fakes import Measured
+from tests.isolation.observing import Operation, Seat, plain, without
+from tests.isolation.systems import Observed
+from tests.isolation.worlds import found_in
+
+SAME_SCORE = 1e-4
+"""Scores are computed in single precision from numbers that differ."""
+
+IDS = ("documentId", "receiptId", "failureId", "gapId")
+"""Keys that nobody can guess: they are hashes or random, of 128 bits."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """All that one operation showed, and what was read for it."""
+
+    reply: Any
+    rows: list[tuple[str, Item]]
+    calls: list[str]
+    logs: list[str] = field(default_factory=list)
+    metrics: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """What went wrong in a case: which property, and how it shows."""
+
+    prop: str
+    identity: Identity
+    operation: str
+    shown: str
+
+
+def seen(observed: Observed, identity: Identity, operation: Operation) -> Seen:
+    observed.names.ask(str(operation))
+    observed.reads.clear()
+    observed.told = Measured()
+    with _logged() as logs:
+        try:
+            reply = plain(operation.ask(Seat(observed, identity)))
+        except OpxError as exc:
+            reply = {"error": type(exc).__name__, "text": str(exc)}
+    metrics = {metric.name: labels for metric, labels in observed.told.labels.items()}
+    reads = observed.reads
+    return Seen(without(reply, observed.home), list(reads.rows), list(reads.calls), logs, metrics)
+
+
+def leaks(full: Seen, known: Seen, identity: Identity, operation: Operation, secrets: Set[str]) -> Iterator[Leak]:
+    """`full` is what the reader got where everything is, `known` where nothing is that he may not see."""
+    secrets = {secret for secret in secrets if secret not in operation.given}
+    checks = {
+        "reply names a secret": found_in(str(full.reply), secrets),
+        "log or metric names a secret": found_in(f"{full.logs} {full.metrics}", secrets),
+        "reply differs": list(_differences(full.reply, known.reply)),
+        "metrics differ": list(_differences(full.metrics, known.metrics)),
+        "a row of others is read": found_in(str(_not_named(full, operation)), secrets),
+        "other rows are read": list(_differences(_counted(full, operation), _counted(known, operation))),
+        "stores are asked otherwise": list(_differences(full.calls, known.calls)),
+    }
+    for name, shown in checks.items():
+        if shown:
+            yield Leak(name, identity, str(operation), str(shown[:5]))
+
+
+def _not_named(found: Seen, operation: Operation) -> list[tuple[str, Item]]:
+    """The rows that were not read under an id which the reader has, as what he gave or as what he was told."""
+    had = f"{operation.given} {found.reply}"
+    return [(table, item) for table, item in found.rows if not any(name in item and item[name] in had for name in IDS)]
+
+
+def _counted(found: Seen, operation: Operation) -> dict[str, int]:
+    """How many rows were read of each table; of its own client's entry alone it matters to nobody."""
+    return dict(Counter(table for table, _ in _not_named(found, operation) if table != PROJECTS.name))
+
+
+def _differences(one: Any, other: Any, place: str = "") -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in sorted(one.keys() | other.keys()):
+            yield from _differences(one.get(name), other.get(name), f"{place}/{name}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (first, second) in enumerate(zip(one, other, strict=True)):
+            yield from _differences(first, second, f"{place}/{number}")
+    elif isinstance(one, float) and isinstance(other, float):
+        if abs(one - other) > SAME_SCORE:
+            yield f"{place}: {one} here, {other} there"
+    elif one != other:
+        yield f"{place}: {str(one)[:200]} here, {str(other)[:200]} there"
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    handler, logger = _Lines(), logging.getLogger("opx")
+    logger.addHandler(handler)
+    try:
+        yield handler.lines
+    finally:
+        logger.removeHandler(handler)

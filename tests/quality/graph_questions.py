@@ -1,0 +1,129 @@
+"""Questions whose answer is a relation or two away from what words find, asked with and without the graph.
+
+`python -m tests.quality.graph_questions` prints how often one of the first five documents answers and how many of those that
+answer are among the first ten, by kind of question and by half: rules and weights were chosen on `dev` alone. With `--show`,
+each question that the graph makes better or worse. It is a made-up ferry company; `graph/documents` are its pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+
+from opx.bootstrap import bootstrap
+from opx.domain.queries import QueryConfig
+from opx.domain.results import Answer
+from opx.evaluation.datasets import Dataset, Question, load_dataset
+from opx.evaluation.ingesting import CorpusIntake
+from opx.evaluation.measures import hit_rate, recall, reciprocal_rank
+from opx.services import Services
+from opx.settings import Settings
+
+FOLDER = Path(__file__).with_name("graph")
+NOW = 1_936_342_800.0
+"""2031-05-12T09:00:00Z, when the questions are asked."""
+
+PATIENCE = 60.0
+CONFIG = QueryConfig(min_confidence=0.0, max_results=10)
+RELATED = QueryConfig(min_confidence=0.0, max_results=10, expand_graph=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with the pages that each way of asking gave, best first."""
+
+    question: Question
+    text: tuple[str, ...]
+    graph: tuple[str, ...]
+    answer: Answer
+
+
+class GraphQuestions:
+    """The company's pages in services of their own, and its questions."""
+
+    def __init__(self, services: Services, dataset: Dataset) -> None:
+        self.services = services
+        self._questions = dataset.questions
+        intake = CorpusIntake(services, dataset, lambda *_: None)
+        self.figures = intake.run()
+        self._page_of_key = intake.page_of_key
+
+    def ask_all(self, *, split: str = "") -> list[Asked]:
+        return [self.ask(one) for one in self._questions if split in ("", one.split)]
+
+    def ask(self, question: Question) -> Asked:
+        query = self.services.query_service(recorded=False)
+        plain, related = query.answer(question.text, CONFIG), query.answer(question.text, RELATED)
+        assert related.evidence is not None
+        found = self._pages(item.document_id for item in related.evidence.items)
+        return Asked(question, self._pages(result.document_id for result in plain.results), found, related)
+
+    def _pages(self, documents: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(page for document in documents if document for page in self._pages_of(document)))
+
+    def _pages_of(self, document_id: str) -> Iterator[str]:
+        for document in self.services.catalog.find(document_id):
+            yield self._page_of_key[document.key.id]
+
+
+@contextmanager
+def graph_questions(home: Path, **parts: object) -> Iterator[GraphQuestions]:
+    """At the time that the questions are about, and with all the time that answers need."""
+    settings = Settings(home=str(home), graph_seconds=PATIENCE)
+    with bootstrap(settings, clock=lambda: NOW, **parts) as services:
+        yield GraphQuestions(services, load_dataset(FOLDER))
+
+
+def table(asked: Sequence[Asked]) -> Iterator[str]:
+    """Measures by kind, without and with the graph."""
+    yield f"{'':10} {'n':>3}  {'hit@5':>13}  {'recall@10':>13}  {'MRR':>13}"
+    kinds = dict.fromkeys(one.question.kind for one in asked)
+    for kind in ("all", *kinds):
+        some = [one for one in asked if kind in ("all", one.question.kind)]
+        pairs = (_means(some, graph=False), _means(some, graph=True))
+        columns = (f"{before:.3f} > {after:.3f}" for before, after in zip(*pairs, strict=True))
+        yield f"{kind:10} {len(some):3}  " + "  ".join(columns)
+
+
+def _means(asked: Sequence[Asked], *, graph: bool) -> tuple[float, float, float]:
+    ranked = [(one.graph if graph else one.text, one.question.relevant) for one in asked]
+    return (
+        fmean(hit_rate(pages, relevant, 5) for pages, relevant in ranked),
+        fmean(recall(pages, relevant, 10) for pages, relevant in ranked),
+        fmean(reciprocal_rank(pages, relevant) for pages, relevant in ranked),
+    )
+
+
+def _differing(asked: Iterable[Asked]) -> Iterator[str]:
+    for one in asked:
+        relevant = one.question.relevant
+        before, after = recall(one.text, relevant, 10), recall(one.graph, relevant, 10)
+        mark = "+" if after > before else "-" if after < before else "="
+        missing = [page for page in relevant if page not in one.graph[:10]]
+        if mark != "=" or missing:
+            yield f"{mark} {one.question.id} {one.question.text!r}: {before:.2f} > {after:.2f}, missing {missing}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--show", action="store_true", help="show questions that differ or lack something")
+    parser.add_argument("--split", default="", choices=("", "dev", "test"))
+    given = parser.parse_args()
+    with TemporaryDirectory() as home, graph_questions(Path(home)) as questions:
+        asked = questions.ask_all(split=given.split)
+        for split in ("dev", "test"):
+            some = [one for one in asked if one.question.split == split]
+            if some:
+                print(split, *table(some), sep="\n")
+        print("both", *table(asked), sep="\n")
+        if given.show:
+            print(*_differing(asked), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Clients that have something in every store, and what all stores hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from opx.bootstrap import bootstrap
+from opx.domain.scopes import Identity, Scope
+from opx.ingestion.context_cache import ContextCache
+from opx.ingestion.contexts import ContextWriter
+from opx.ports.models import ChatReply, ChatRequest
+from opx.services import Services
+from opx.settings import Settings
+from opx.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS
+from opx.webhooks.payloads.shape import Change
+from opx.webhooks.remembering import Order
+from tests.doubles.fake_time import FakeTime
+from tests.unit.cli_support import WordEmbedder
+
+PROCEDURES = "runbooks/procedures"
+CLIENT, OTHER = "acme", "acme-b"
+"""The id of one begins with that of the other."""
+
+
+class Contexts:
+    """A `ChatModel` that says of every passage what it is about."""
+
+    name = "contexts"
+
+    def ask(self, request: ChatRequest) -> ChatReply:
+        given = json.loads(request.data)
+        found = [{"id": one["id"], "context": f"About {given['title']}."} for one in given["passages"]]
+        return ChatReply({"contexts": found})
+
+
+def services_at(home: Path, time: FakeTime | None = None, **settings: Any) -> Services:
+    """A system in a folder whose clock stands still unless it is told otherwise."""
+    services = bootstrap(
+        Settings(home=str(home), **settings), clock=(time or FakeTime()).clock, embedder=WordEmbedder()
+    )
+    cache = ContextCache(services.table(EMBEDDINGS), days=90, clock=services.clock)
+    services.__dict__["context_writer"] = ContextWriter(Contexts(), cache)
+    return services
+
+
+def fill(services: Services, client: str) -> None:
+    """Something of the client in every store: own documents in versions, a group's and a project's; one that failed, one
+    that was deleted, one that waits; questions, values, other names, and orders of deliveries."""
+    services.projects.assign(client, "shop", "payments")
+    for scope in (Scope(client), Scope(client, project_id="shop"), Scope(client, group_id="payments")):
+        put_documents(services, client, scope)
+    manager = services.manager_of(Scope(client))
+    gone = manager.ingest_document("internal", PROCEDURES, f"# Old\n\nThe {client} heron.", {"source": "old"})
+    manager.delete(gone)
+    manager.put_document(PROCEDURES, b"%PDF-1.4 broken", {"source": "broken.pdf"})
+    list(manager.work())
+    keep_questions_and_values(services, client)
+    manager.put_document(PROCEDURES, f"# Waiting\n\nThe {client} ibis.", {"source": "waiting"})
+
+
+def put_documents(services: Services, client: str, scope: Scope) -> None:
+    manager = services.manager_of(scope)
+    relation = f'relationships: [ "service:checkout{client}|DEPENDS_ON|service:pay{client}" ]'
+    for text in ("walrus", "zebrafish"):  # two versions
+        document = f"# Disk full at {client}\n\n{relation}\n\nRestart the {client} {text}. {scope.key}"
+        manager.ingest_document("internal", PROCEDURES, document, {"source": "disk", "tags": [f"tag-{client}"]})
+
+
+def keep_questions_and_values(services: Services, client: str) -> None:
+    services.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}", by="ann")
+    services.baselines.add([{"node": client, "metric": "cpu", "value": 1.0}], scope=Scope(client, project_id="values"))
+    record = {"node": client, "metric": "io", "time_window": "7d", "mean": 1, "stddev": 1, "samples": 9}
+    services.baselines.put_record(record, scope=Scope(client, group_id="records"))
+    services.query_service(Identity(client, "asker", f"bob@{client}")).query(f"quantum gearbox of {client}")
+    object_key = f"clients/{client}/documents/{PROCEDURES}/disk.md"
+    orders = Order(services.table(DELIVERIES), services.clock)
+    change = Change("disk", time="2026-11-01T00:00:00Z")
+    orders.end(object_key, change, orders.begin(object_key, change) or 0.0)
+
+
+def rows(services: Services) -> set[tuple[str, str]]:
+    """Every row of every table and queue, by table, and every file of the corpus with its content."""
+    found: set[tuple[str, str]] = set()
+    for spec in ALL_TABLES:
+        services.table(spec)
+        database: Any = services._records_database if spec in (AUDIT, GAPS) else services._database  # type: ignore[attr-defined]
+        query = f'SELECT _item FROM "{spec.name}"'  # noqa: S608 - made of constants
+        found |= {(spec.name, row[0]) for row in database.connection().execute(query)}
+    messages = services._database.connection().execute("SELECT body FROM queue_messages")  # type: ignore[attr-defined]
+    corpus = services.settings.home_path / "corpus"
+    files = {(str(path.relative_to(corpus)), path.read_text("latin-1")) for path in corpus.rglob("*") if path.is_file()}
+    return found | {("queue", row[0]) for row in messages} | files

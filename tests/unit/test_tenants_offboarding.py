@@ -1,0 +1,278 @@
+"""All that there is of a client goes, whatever happens meanwhile, and nothing of anybody else's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from opx.domain.documents import DocumentKey
+from opx.domain.scopes import Identity, Scope
+from opx.errors import ClientRemovedError, InvalidInputError, InvalidScopeError, StoreUnavailableError
+from opx.ingestion.events import ObjectEvent, parse_event
+from opx.services import Services
+from opx.tables import EMBEDDINGS, ENTRIES, KEYS, PROJECTS
+from opx.tenants.clients import ClientState
+from opx.tenants.holdings import Counted, Held
+from opx.tenants.offboarding import Offboarding
+from opx.tenants.report import RemovalReport, content_hash
+from tests.doubles.fake_time import FakeTime
+from tests.unit.tenants_support import CLIENT, OTHER, PROCEDURES, fill, rows, services_at
+
+UNUSED = {
+    "sources and streams",  # those of an installation that is the client's own
+    "references into the index",  # where the service makes ids
+    "copies for a managed service, with versions",
+}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("filled")
+    services = services_at(home)
+    services.manager_of(Scope()).ingest_document("internal", PROCEDURES, "# Everybody's\n\nThe common heron.", {})
+    fill(services, CLIENT)
+    fill(services, OTHER)
+    services.close()
+    return home
+
+
+@pytest.fixture
+def services(filled: Path, tmp_path: Path) -> Iterator[Services]:
+    shutil.copytree(filled, tmp_path / "opx")
+    services = services_at(tmp_path / "opx")
+    yield services
+    services.close()
+
+
+@pytest.fixture(scope="module")
+def removed(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Services, RemovalReport]]:
+    """The system after the removal, with its report: for tests that only look."""
+    home = tmp_path_factory.mktemp("removed") / "opx"
+    shutil.copytree(filled, home)
+    services = services_at(home)
+    report = Offboarding(services).remove(CLIENT, by="ann")
+    yield services, report
+    services.close()
+
+
+def test_every_store_holds_something_of_a_client_before(services: Services) -> None:
+    empty = {name for name, count in Offboarding(services).count(CLIENT).items() if not count}
+    assert empty == UNUSED
+
+
+def test_removal_leaves_nothing_in_any_store(removed: tuple[Services, RemovalReport]) -> None:
+    services, report = removed
+    assert report.left == {}
+    assert not any(Offboarding(services).count(CLIENT).values())
+    assert all(report.checks_before.values())
+
+
+def test_report_has_what_was_removed_and_a_hash_over_itself(removed: tuple[Services, RemovalReport]) -> None:
+    services, report = removed
+    with services.store.open(report.object_key) as stream:
+        kept = json.load(stream)
+    assert kept == json.loads(json.dumps(report.to_json()))
+    assert kept["sha256"] == content_hash(kept)
+    assert content_hash({**kept, "by": "eve"}) != kept["sha256"]
+    assert kept["stores"]["document keys"] == {"before": 5, "removed": 5, "after": 0}
+    assert (kept["clientId"], kept["by"]) == (CLIENT, "ann")
+
+
+def test_removal_touches_no_row_or_file_of_anybody_else(
+    filled: Path, removed: tuple[Services, RemovalReport], tmp_path: Path
+) -> None:
+    shutil.copytree(filled, tmp_path / "opx")
+    untouched = services_at(tmp_path / "opx")
+    before, after = rows(untouched), rows(removed[0])
+    inventory = Offboarding(untouched).count(OTHER)
+    untouched.close()
+    gone = {row for row in before - after if row[0] not in (EMBEDDINGS.name, ENTRIES.name)}
+    assert all(CLIENT in "".join(row) and OTHER not in "".join(row) for row in gone)
+    assert Offboarding(removed[0]).count(OTHER) == inventory
+    added = {name for name, _ in after - before}
+    assert {name.partition("/")[0] for name in added} <= {PROJECTS.name, "offboarding"}
+
+
+def test_nothing_of_the_client_is_in_any_row_or_file_but_that_it_was_removed(
+    removed: tuple[Services, RemovalReport],
+) -> None:
+    rest = {row for row in rows(removed[0]) if CLIENT in "".join(row).replace(OTHER, "")}
+    assert {name.partition("/")[0] for name, _ in rest} == {PROJECTS.name, "offboarding"}
+
+
+def test_its_words_are_in_no_file_of_the_databases(removed: tuple[Services, RemovalReport]) -> None:
+    home = removed[0].settings.home_path
+    files = [path for path in home.rglob("*.db*") if path.is_file()]
+    assert len(files) >= 3
+    assert not [path.name for path in files if f"{CLIENT} zebrafish".encode() in path.read_bytes()]
+    assert any(f"{OTHER} zebrafish".encode() in path.read_bytes() for path in files)
+
+
+def test_others_still_find_what_is_theirs(removed: tuple[Services, RemovalReport]) -> None:
+    found = removed[0].query_service(Identity(OTHER, "shop"), recorded=False).query(f"restart the {OTHER} zebrafish")
+    assert any("zebrafish" in result.content for result in found)
+
+
+class Interrupted(Exception):
+    """The process ends here."""
+
+
+def interrupting(holding: Counted, *, before: bool) -> Counted:
+    def remove(held: Held) -> None:
+        if not before:
+            holding.remove(held)
+        raise Interrupted
+
+    return Counted(holding.name, holding.count, remove)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_removal_that_is_interrupted_at_each_step_goes_on(services: Services, before: bool) -> None:
+    steps = len(Offboarding(services)._holdings)
+    for step in range(steps):
+        offboarding = Offboarding(services)
+        offboarding._holdings[step] = interrupting(offboarding._holdings[step], before=before)  # type: ignore[arg-type]
+        with pytest.raises(Interrupted):
+            offboarding.remove(CLIENT)
+        client = services.clients.get(CLIENT)
+        assert client and client.state is ClientState.REMOVING
+    report = Offboarding(services).remove(CLIENT)
+    assert report.left == {}
+    assert {name for name, count in report.before.items() if not count} == UNUSED
+    rest = {row for row in rows(services) if CLIENT in "".join(row).replace(OTHER, "")}
+    assert {name.partition("/")[0] for name, _ in rest} == {PROJECTS.name, "offboarding"}
+
+
+def test_removal_that_is_interrupted_at_its_end_goes_on(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(type(services), "scrub", lambda _: (_ for _ in ()).throw(StoreUnavailableError("busy")))
+        with pytest.raises(StoreUnavailableError):
+            Offboarding(services).remove(CLIENT)
+    assert Offboarding(services).remove(CLIENT).left == {}
+    assert services.clients.get(CLIENT).state is ClientState.REMOVED  # type: ignore[union-attr]
+
+
+def test_what_is_left_is_named_and_the_removal_stays_open(services: Services) -> None:
+    offboarding = Offboarding(services)
+    place = next(n for n, holding in enumerate(offboarding._holdings) if holding.name == "gaps")
+    gaps = offboarding._holdings[place]
+    offboarding._holdings[place] = Counted(gaps.name, gaps.count, lambda _: None)
+    assert set(offboarding.remove(CLIENT).left) == {"gaps"}
+    assert services.clients.get(CLIENT).state is ClientState.REMOVING  # type: ignore[union-attr]
+    assert Offboarding(services).remove(CLIENT).left == {}
+
+
+def test_entries_that_the_books_have_lost_are_found_in_the_index(services: Services) -> None:
+    """The proof doesn't rest on what the removal itself went by."""
+    offboarding = Offboarding(services)
+    place = next(n for n, holding in enumerate(offboarding._holdings) if holding.name == "index entries")
+    offboarding._holdings[place] = Counted("index entries", lambda _: 0, lambda _: None)
+    assert set(offboarding.remove(CLIENT).left) == {
+        "passages found by its own words",
+        "entries of its documents in the index",
+    }
+
+
+# -- afterwards
+
+
+def test_nothing_is_taken_in_or_answered_for_a_removed_client(removed: tuple[Services, RemovalReport]) -> None:
+    services = removed[0]
+    manager = services.manager_of(Scope(CLIENT, project_id="shop"))
+    with pytest.raises(ClientRemovedError, match="opx client add acme"):
+        manager.put_document(PROCEDURES, "# New\n\nText.", {})
+    with pytest.raises(ClientRemovedError):
+        services.query_service(Identity(CLIENT, "shop"))
+    assert not any(Offboarding(services).count(CLIENT).values())
+
+
+def test_event_that_arrives_after_the_removal_changes_nothing(removed: tuple[Services, RemovalReport]) -> None:
+    services = removed[0]
+    before = rows(services)
+    for deleted in (False, True):
+        services.queue.send(ObjectEvent(f"clients/{CLIENT}/documents/{PROCEDURES}/late.md", deleted, "F" * 20).to_json())
+    outcomes = list(services.manager.work())
+    assert [outcome.stale for outcome in outcomes[-2:]] == [True, True]
+    assert rows(services) - before == set() or all(CLIENT not in "".join(row).replace(OTHER, "") for row in rows(services) - before)
+
+
+def test_claim_that_is_made_while_the_client_goes_is_given_back(services: Services) -> None:
+    answers = iter([True, False])
+    services.catalog._admits = lambda _: next(answers)
+    key = DocumentKey(Scope(CLIENT), "documents/late.md")
+    event = ObjectEvent(f"clients/{CLIENT}/documents/late.md", deleted=False, sequencer="1")
+    with pytest.raises(Exception, match="late"):
+        services.catalog.claim(key, event)
+    assert services.table(KEYS).get({"documentKey": key.id}) is None
+
+
+def test_client_that_is_added_again_begins_with_nothing(services: Services) -> None:
+    Offboarding(services).remove(CLIENT)
+    services.clients.add(CLIENT, "ann")
+    assert services.query_service(Identity(CLIENT, "shop"), recorded=False).query("zebrafish") == []
+    manager = services.manager_of(Scope(CLIENT))
+    manager.ingest_document("internal", PROCEDURES, "# Again\n\nThe crane is back.", {})
+    assert services.query_service(Identity(CLIENT), recorded=False).query("crane is back")
+
+
+def test_client_may_not_be_added_while_it_is_removed(services: Services) -> None:
+    client = services.clients.add(CLIENT)
+    services.clients.put(replace(client, state=ClientState.REMOVING, removal="acme-1"))
+    with pytest.raises(InvalidInputError, match="let `opx client remove` finish"):
+        services.clients.add(CLIENT)
+
+
+def test_removal_waits_for_who_is_at_work(services: Services, time: FakeTime) -> None:
+    key = DocumentKey(Scope(CLIENT), f"documents/{PROCEDURES}/disk.md")
+    item = services.table(KEYS).get({"documentKey": key.id})
+    services.table(KEYS).put({**(item or {}), "leaseToken": "t", "leaseUntil": services.clock() + 8})
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            services.table(KEYS).put({**(item or {}), "leaseToken": "", "leaseUntil": 0})
+
+    assert Offboarding(services, sleep=sleep).remove(CLIENT).left == {}
+    assert waited == [0.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize("client", ["*", "", "acme/projects/shop", "a%", "..", "a..b", "global", "асme", "_"])
+def test_malformed_ids_are_refused_before_anything_is_looked_for(services: Services, client: str) -> None:
+    before = rows(services)
+    with pytest.raises(InvalidInputError):
+        Offboarding(services).remove(client)
+    assert rows(services) == before
+
+
+def test_removing_a_client_that_never_was_is_refused(services: Services) -> None:
+    with pytest.raises(InvalidInputError, match="nothing of a client nobody"):
+        Offboarding(services).remove("nobody")
+    assert services.clients.get("nobody") is None
+
+
+def test_sources_of_an_installation_that_is_the_clients_own_go(tmp_path: Path) -> None:
+    services = services_at(tmp_path / "opx", client_id=CLIENT)
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Note\n\nThe egret.")
+    services.manager.watch_directory(str(folder), "internal", PROCEDURES)
+    list(services.manager.work())
+    report = Offboarding(services).remove(CLIENT)
+    assert report.before["sources and streams"] == 3  # the source, its state and its document
+    assert report.left == {}
+    assert [one.source_id for one in services.sources.all() if one.source_id.startswith("watch-")] == []
+    services.close()
+
+
+def test_events_of_the_client_are_those_whose_object_is_in_its_folder(services: Services) -> None:
+    bodies: list[str] = []
+    services.discard_messages(lambda body: bodies.append(body) or False, dry=True)  # type: ignore[func-returns-value]
+    about = [parse_event(body).key for body in bodies]
+    assert Offboarding(services).count(CLIENT)["waiting messages"] == 1
+    assert len(about) == 2
