@@ -119,7 +119,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     streams_wanted = bool(reading or deployment.subscribable)
     streams = add("streams", StreamsStack, storage, source=source, streams=reading) if streams_wanted else None
     watched = {"source": source, "retrieve_arn": retrieval.target_arn}
-    observability = add("observability", ObservabilityStack, storage, sources, retrieval, **watched)
+    observability = add("observability", ObservabilityStack, storage, sources, retrieval, ingestion, **watched)
     _apply_to_all(app, deployment, key, network)
     return Stacks(
         storage,

@@ -51,6 +51,7 @@ _FORMS = {
     "rerank_model": (_OPTIONAL_MODEL, "the id of a model that reranks, such as cohere.rerank-v3-5:0"),
     "chat_model": (_OPTIONAL_MODEL, "the id of a language model, or of a cross-region inference profile"),
     "context_model": (_OPTIONAL_MODEL, "the id of a language model, or of a cross-region inference profile"),
+    "graph_model": (_OPTIONAL_MODEL, "the id of a language model, or of a cross-region inference profile"),
     "source_buckets": (_BUCKETS, "names of buckets, separated by commas"),
     "stream_arns": (_STREAM_ARNS, "ARNs of Kinesis streams and SQS queues, separated by commas"),
 }
@@ -81,7 +82,7 @@ class Deployment:
     `source_buckets`, which may be sources, and `stream_arns` (Kinesis, SQS), which may be subscribed to while the system
     runs. `vision_model`, none if empty, describes pictures. `reranker` reads the candidates of thorough searches again:
     the library itself, Bedrock's `rerank_model`, or `chat_model`, which also plans searches; `context_model` writes a
-    sentence about each chunk as it is taken in. `webhooks`: other services may deliver, at an address of their own.
+    sentence about each chunk as it is taken in, and `graph_model` reads relations out of it. `webhooks`: other services may deliver, at an address of their own.
     """
 
     environment: str = "dev"
@@ -121,6 +122,7 @@ class Deployment:
     rerank_model: str = ""
     chat_model: str = ""
     context_model: str = ""
+    graph_model: str = ""
     vpc: bool = False
     webhooks: bool = False
     snapstart: bool = True

@@ -76,6 +76,10 @@ RECORD_WRITES = 4
 """Of a question's record in the audit log: up to 2 KB in the table, and once more in its index."""
 
 RECORDS_KEPT_MONTHS = 12
+GRAPH_WRITES, GRAPH_READS, GRAPH_BYTES = 30, 10, 22_000
+"""Of a document's relations, entries of indexes included: as those of the example corpus, which have 15 rows a document, of
+its passages, of things and of relations."""
+
 METRICS_OF_COVERAGE, COVERAGE_REPORTS = 47, 30
 """Gauges by category, and the hours of a month in which they are reported."""
 
@@ -111,7 +115,7 @@ def monthly(month: Scenario) -> dict[str, float]:
     stored = month.chunks * BYTES_A_CHUNK / GB
     indexed = month.chunks * (2 * BYTES_A_CHUNK + VECTOR_BYTES) / GB
     records = month.questions * RECORDS_KEPT_MONTHS * 2 * RECORD_BYTES
-    catalog = (month.documents * 2_000 + month.chunks * VECTOR_BYTES + records) / GB
+    catalog = (month.documents * (2_000 + GRAPH_BYTES) + month.chunks * VECTOR_BYTES + records) / GB
     ocu_hours = month.search_hours * month.search_ocus + month.index_hours * month.index_ocus
     calls = month.questions + month.new_documents
     active_hours = min(HOURS, month.search_hours + month.index_hours)
@@ -125,10 +129,12 @@ def monthly(month: Scenario) -> dict[str, float]:
         + 3 * month.new_documents / 1e3 * price["S3, 1,000 writes"]
         + 3 * month.new_documents / 1e6 * price["S3 events on EventBridge, million"],
         "DynamoDB": catalog * (price["DynamoDB, GB-month"] + price["DynamoDB recovery, GB-month"])
-        + (10 * month.new_documents + 5 * new_chunks + RECORD_WRITES * month.questions)
+        + ((10 + GRAPH_WRITES) * month.new_documents + 5 * new_chunks + RECORD_WRITES * month.questions)
         / 1e6
         * price["DynamoDB, million writes of 1 KB"]
-        + (6 * month.questions + 5 * new_chunks) / 1e6 * price["DynamoDB, million reads of 4 KB"],
+        + (6 * month.questions + 5 * new_chunks + GRAPH_READS * month.new_documents)
+        / 1e6
+        * price["DynamoDB, million reads of 4 KB"],
         "Lambda": (month.questions * SEARCH_SECONDS + month.new_documents * INGEST_SECONDS_A_DOCUMENT)
         * price["Lambda arm64, GB-second"]
         + calls / 1e6 * price["Lambda, million calls"],

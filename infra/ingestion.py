@@ -89,6 +89,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.on_tables(names, WRITTEN_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),
         rights.admit_clients(names),
+        rights.on_tables(names, (PROJECTS,), rights.READ_ITEMS),  # whose documents may mention what is declared
         rights.use_collection(collection.arn),
         rights.embed(names.deployment.embedding_model),
         *_reading_rights(names),

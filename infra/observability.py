@@ -18,9 +18,11 @@ from infra.constructs.measurements import Measurements
 from infra.constructs.queues import dead_letter_queue
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.ingestion import INGEST_DOCUMENTS
 from infra.names import Names
 from opx.knowledge_file import load_knowledge
 from opx.operations.gaps.daily import CHECK
+from opx.operations.relinking import RELINK
 from opx.tables import DOCUMENTS, FAILURES, GAPS, SOURCES
 
 READ_TABLES = (DOCUMENTS, FAILURES, GAPS)
@@ -36,6 +38,8 @@ REPORT_COVERAGE = FunctionSpec(
 EVERY_HOUR, EVERY_DAY = "rate(1 hour)", "cron(40 0 * * ? *)"
 GAPS_CHECKED = "cron(10 0 * * ? *)"
 """Before they are counted."""
+
+RELINKED = "cron(20 1 * * ? *)"
 
 C = TypeVar("C")
 
@@ -59,6 +63,7 @@ class ObservabilityStack(Stack):
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: dashboards and alarms")
         self._report_coverage(names, source)
         self._check_gaps(names, retrieve_arn)
+        self._relink(names)
         functions = [function.function_name or "" for function in _all(scope, lambda_.CfnFunction)]
         queues = _all(scope, sqs.CfnQueue)
         # A queue that hands nothing on is where messages end that could not be handled.
@@ -134,6 +139,20 @@ class ObservabilityStack(Stack):
             dead_letters=failed,
         )
         schedules.add("check-gaps", GAPS_CHECKED, description="Ask again what had no answer", payload=CHECK)
+
+    def _relink(self, names: Names) -> None:
+        """The function that takes documents in does it, as it may write what they say."""
+        failed = dead_letter_queue(self, "RelinkFailed", names.queue("relink-failed"), of="the scheduler")
+        schedules = Schedules(
+            self,
+            "RelinkSchedules",
+            names=names,
+            target=names.function_arn(INGEST_DOCUMENTS.use_case),
+            action="lambda:InvokeFunction",
+            dead_letters=failed,
+        )
+        about = "Have documents mention what was declared after them"
+        schedules.add("relink-graph", RELINKED, description=about, payload=RELINK)
 
 
 def _all(scope: IConstruct, kind: type[C]) -> list[C]:

@@ -40,18 +40,22 @@ def acknowledge_answering(role: iam.Role, names: Names) -> None:
 
 def writing_settings(names: Names) -> dict[str, str]:
     """For functions that take documents in, or tell how they were."""
-    model = names.deployment.context_model
-    return {"context_model": model} if model else {}
+    chosen = {"context_model": names.deployment.context_model, "graph_model": names.deployment.graph_model}
+    return {name: model for name, model in chosen.items() if model}
 
 
 def writing_rights(names: Names) -> list[iam.PolicyStatement]:
-    model = names.deployment.context_model
-    return [rights.embed(model)] if model else []
+    return [rights.embed(model) for model in _writing(names)]
 
 
 def acknowledge_writing(role: iam.Role, names: Names) -> None:
-    if names.deployment.context_model:
-        rights.acknowledge_profile(role, names.deployment.context_model)
+    for model in _writing(names):
+        rights.acknowledge_profile(role, model)
+
+
+def _writing(names: Names) -> Iterator[str]:
+    deployment = names.deployment
+    return filter(None, dict.fromkeys((deployment.context_model, deployment.graph_model)))
 
 
 def _answering(names: Names) -> Iterator[str]:

@@ -3,6 +3,8 @@
 A batch goes through the pipeline together, as the index commits once a batch. Powertools' batch processors call a
 function a record, which would commit once a record, so only their form of answer is used. Its idempotency records
 skip exact duplicates; the catalog keeps order, by sequencer and claim. An event to be retried isn't recorded.
+
+Once a day the scheduler has documents mention what was declared after them.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from opx.ingestion.batches import Delivery, HandledEvents, process_batch
 from opx.operations.functions import function_settings, observed
 from opx.operations.ingestion import reported_cache
 from opx.operations.metrics import Report
+from opx.operations.relinking import is_relink, relink
 from opx.services import Services
 
 if TYPE_CHECKING:
@@ -33,13 +36,15 @@ def start() -> tuple[Services, HandledEvents]:
 
 def make_handler(
     start: Callable[[], tuple[Services, HandledEvents]] = start,
-) -> Callable[[Any, Any], PartialItemFailureResponse]:
+) -> Callable[[Any, Any], PartialItemFailureResponse | dict[str, int]]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
 
     @observed
-    def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse:  # noqa: ARG001
+    def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse | dict[str, int]:  # noqa: ARG001
         services, handled = started()
+        if is_relink(event):
+            return relink(services)
         deliveries = [_delivery(record) for record in event["Records"]]
         with reported_cache(services.document_embedder, report):
             unfinished = process_batch(deliveries, services.worker, services.queue, handled, report)

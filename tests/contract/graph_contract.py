@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from opx.domain.graph import Direction, Statements, Walk
@@ -55,7 +57,9 @@ class WritingContract:
         assert not more
         assert edge.evidence_chunk_ids == ("c1", "c2")
         assert edge.evidence[0].document_id == "k1-d1"
-        assert [(node.key, node.type, node.rag_chunks) for node in store.nodes(GLOBAL, ["service:web", "service:db"])] == [
+        assert [
+            (node.key, node.type, node.rag_chunks) for node in store.nodes(GLOBAL, ["service:web", "service:db"])
+        ] == [
             ("service:web", "service", ("c1", "c2")),
             ("service:db", "service", ("c1", "c2")),
         ]
@@ -146,7 +150,9 @@ class ReadingContract:
 
     def test_other_scopes_are_invisible(self, store: GraphStore) -> None:
         store.write(an_origin(), stating(DEPENDS))
-        store.write(an_origin(scope=ACME), stating(an_edge("web", "calls", "secret", "c2"), a_node("web", "c2", owner="x")))
+        store.write(
+            an_origin(scope=ACME), stating(an_edge("web", "calls", "secret", "c2"), a_node("web", "c2", owner="x"))
+        )
         assert said(store, scopes=GLOBAL) == ["web depends_on db"]
         assert said(store, scopes=("client:acme2", "client:acme/project:p", "client:*", "")) == []
         assert store.nodes(GLOBAL, ["service:web"])[0].properties == {}
@@ -178,7 +184,10 @@ class ReadingContract:
         assert said(store, walk=Walk(direction=Direction.IN)) == ["c calls web"]
         assert said(store, walk=Walk(edge_types=("calls",))) == ["web calls a", "c calls web"]
         for types in ((), ("calls", "affects")):
-            assert said(store, walk=Walk(edge_types=types, since="2026-11-02T10:00:00Z")) == ["web calls a", "web affects b"]
+            assert said(store, walk=Walk(edge_types=types, since="2026-11-02T10:00:00Z")) == [
+                "web calls a",
+                "web affects b",
+            ]
             assert said(store, walk=Walk(edge_types=types, until="2026-11-02")) == ["web affects b", "c calls web"]
             assert said(store, walk=Walk(edge_types=types, since="2026-11-02", until="2026-11-02")) == ["web affects b"]
         with pytest.raises(InvalidInputError, match="since"):
@@ -198,7 +207,9 @@ class ReadingContract:
         assert [edge.at for edge in found] == ["2026-11-03", "2026-11-02"]
 
     def test_properties_are_those_of_the_most_trusted_then_the_newest(self, store: GraphStore) -> None:
-        store.write(an_origin("k1", trust=0.7, updated="2026-11-09"), stating(a_node("web", tier="3", team="a", lang="go")))
+        store.write(
+            an_origin("k1", trust=0.7, updated="2026-11-09"), stating(a_node("web", tier="3", team="a", lang="go"))
+        )
         store.write(an_origin("k2", updated="2026-11-01"), stating(a_node("web", tier="1", team="b")))
         store.write(an_origin("k3", updated="2026-11-02"), stating(a_node("web", tier="2")))
         store.write(an_origin("k4", trust=0.5), stating(a_node("web", declared=True)))
@@ -238,8 +249,10 @@ class ReadingContract:
 
     def test_what_documents_state_is_given_as_they_state_it(self, store: GraphStore, names: Renaming) -> None:
         names.names = {"service:db": "service:database"}
-        store.write(an_origin(), stating(DEPENDS))
+        store.write(an_origin(), replace(stating(DEPENDS), own="service:web"))
+        store.add(an_origin(), stating(a_node("db")))
         stated = store.statements_of("global/k1")
+        assert stated.own == "service:web"
         assert [(edge.source, edge.edge_type, edge.target, edge.chunk_ids) for edge in stated.edges] == [
             ("service:web", "depends_on", "service:db", ("c1",))
         ]

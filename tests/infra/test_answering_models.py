@@ -23,7 +23,14 @@ RERANKER_ARN = f"{_BEDROCK}<AWS::Region>::foundation-model/{RERANKER}"
 @pytest.fixture(scope="module")
 def chosen(make: Callable[..., Assembly]) -> Assembly:
     """With all models, in a private network."""
-    return make(reranker="bedrock", rerank_model=RERANKER, chat_model=PROFILE, context_model=PROFILE, vpc="true")
+    return make(
+        reranker="bedrock",
+        rerank_model=RERANKER,
+        chat_model=PROFILE,
+        context_model=PROFILE,
+        graph_model=PROFILE,
+        vpc="true",
+    )
 
 
 def test_the_function_that_answers_may_call_these_models_and_no_others(default: Assembly, chosen: Assembly) -> None:
@@ -42,7 +49,8 @@ def test_the_function_that_takes_documents_in_may_call_the_model_that_writes(
 def test_functions_know_the_models_that_they_use(chosen: Assembly) -> None:
     answering = Settings.from_environ(environment(chosen, "retrieval"))
     assert (answering.reranker, answering.rerank_model, answering.chat_model) == ("bedrock", RERANKER, PROFILE)
-    assert Settings.from_environ(environment(chosen, "ingestion")).context_model == PROFILE
+    writing = Settings.from_environ(environment(chosen, "ingestion"))
+    assert (writing.context_model, writing.graph_model) == (PROFILE, PROFILE)
 
 
 def test_whoever_tells_how_documents_were_taken_in_knows_the_model_that_wrote_about_them(chosen: Assembly) -> None:
@@ -65,6 +73,6 @@ def test_every_finding_about_these_rights_has_its_reason(chosen: Assembly) -> No
 
 
 def test_nothing_is_added_where_nothing_is_chosen(default: Assembly) -> None:
-    names = {"OPX_RERANKER", "OPX_RERANK_MODEL", "OPX_CHAT_MODEL", "OPX_CONTEXT_MODEL"}
+    names = {"OPX_RERANKER", "OPX_RERANK_MODEL", "OPX_CHAT_MODEL", "OPX_CONTEXT_MODEL", "OPX_GRAPH_MODEL"}
     for stack in ("retrieval", "ingestion"):
         assert not names & environment(default, stack).keys()

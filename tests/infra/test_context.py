@@ -41,6 +41,7 @@ def test_without_context_a_retained_next_generation_dev_environment_is_made() ->
         ("rerank_model", "Cohere Rerank", "a model that reranks"),
         ("chat_model", "https://example.com", "a language model"),
         ("context_model", "nova", "a language model"),
+        ("graph_model", "nova", "a language model"),
         ("query_concurrency", "-3", "0 .nothing reserved., 2 to 1000"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from opx.ingestion.worker import RetryRules
 from opx.settings import Settings
-from opx.tables import ALIASES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, GRAPH, IDEMPOTENCY, KEYS, TableSpec
+from opx.tables import ALIASES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, GRAPH, IDEMPOTENCY, KEYS, PROJECTS, TableSpec
 from tests.infra.templates import Assembly, Resource, listed
 from tests.infra.test_storage import CORPUS
 
@@ -42,6 +42,11 @@ def table_arns(*specs: TableSpec) -> set[str]:
     start = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/dev-"
     tables = {start + spec.name for spec in specs}
     return tables | {f"{start}{spec.name}/index/{index.name}" for spec in specs for index in spec.indexes}
+
+
+def clients_arn() -> set[str]:
+    """The table that says which clients were removed, without its index."""
+    return {arn for arn in table_arns(PROJECTS) if "/index/" not in arn}
 
 
 def pairs(actions: str, resources: set[str]) -> set[tuple[str, str]]:
@@ -151,6 +156,8 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
         | pairs("s3:AbortMultipartUpload PutObject", chunks)
         | pairs("dynamodb:BatchGetItem GetItem Query BatchWriteItem DeleteItem PutItem", table_arns(*WRITTEN))
         | pairs("dynamodb:GetItem UpdateItem", table_arns(IDEMPOTENCY))
+        | pairs("dynamodb:BatchGetItem PutItem", clients_arn())
+        | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(PROJECTS))
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("bedrock:InvokeModel", {model})
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})

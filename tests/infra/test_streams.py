@@ -151,6 +151,7 @@ def test_the_function_may_do_exactly_this(reading: Assembly) -> None:
         | pairs("s3:AbortMultipartUpload DeleteObject GetObject PutObject", documents)
         | pairs("dynamodb:Query", table_arns(SOURCES))
         | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
+        | pairs("dynamodb:GetItem", clients_arn())
         | pairs("sqs:SendMessage", {f"<{queue}.Arn>"})
         | pairs(f"kinesis:{kinesis}", {KINESIS})
         | pairs("sqs:DeleteMessage GetQueueAttributes ReceiveMessage", {SQS, FIFO})

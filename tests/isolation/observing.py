@@ -8,15 +8,16 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from opx.domain.graph import Direction, Walk
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
-from opx.knowledge_base import every_document
+from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.retrieval.query import KnowledgeQuery
 from tests.isolation.systems import Observed
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 
-VOLATILE = frozenset({"tookMs", "took_ms", "milliseconds", "corpusVersion", "corpus_version", "sha256", "receipt_id", "mark"})
+VOLATILE = frozenset({"tookMs", "took_ms", "milliseconds", "corpusVersion", "corpus_version", "sha256", "receipt_id", "merge_id", "mark"})
 """How long something took, which state of the whole corpus an answer is of, what is computed from that, and names that
 are made up, or that searches at the same time get in any order."""
 
@@ -34,6 +35,10 @@ class Seat:
     @property
     def base(self) -> LocalKnowledgeBase:
         return base_of(self.observed, self.identity)
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        return self.observed.services.graph(self.identity)
 
     @property
     def query(self) -> KnowledgeQuery:
@@ -61,6 +66,7 @@ class Known:
 
     documents: tuple[str, ...]
     chunks: tuple[str, ...]
+    passages: tuple[tuple[str, str], ...]
     objects: tuple[str, ...]
     receipts: tuple[str, ...]
     gaps: tuple[str, ...]
@@ -70,15 +76,18 @@ class Known:
 
 def known_of(observed: Observed, world: World) -> Known:
     services = observed.services
-    everything = [one for path in services.knowledge.categories for one in services.catalog.in_category(path, current_only=False)]
-    documents = sorted({one.document_id for one in everything})
-    bases = [base_of(observed, identity) for identity in world.identities]
-    pages = [base.documents(limit=1) for base in bases]
+    paths = sorted({piece.category for piece in world.pieces})
+    everything = [one for path in paths for one in services.catalog.in_category(path, current_only=False)]
+    pages = [base_of(observed, identity).documents(category=path, limit=1) for path in paths for identity in world.identities[:4]]
+    chunks = [
+        (one.key.id, chunk) for one in everything for chunk in services.pipeline.read_chunks(one.key, one.document_id)
+    ]
     gaps = services.records.gaps
     return Known(
-        documents=tuple(documents),
-        chunks=tuple(sorted(chunk.chunk_id for base in bases for one in every_document(base) for chunk in base.chunks(one.document_id))),
-        objects=tuple(sorted(one.key.scope.prefix + one.key.source for one in everything)),
+        documents=tuple(sorted({one.document_id for one in everything})),
+        chunks=tuple(sorted({chunk.chunk_id for _, chunk in chunks})),
+        passages=tuple(sorted({(key, chunk.chunk_id) for key, chunk in chunks})),
+        objects=tuple(sorted({one.key.scope.prefix + one.key.source for one in everything})),
         receipts=tuple(sorted(record.receipt_id for record in services.records.audit.records())),
         gaps=tuple(sorted(gap.gap_id for scope in gaps.scopes() for gap in gaps.gaps(scope))),
         failures=tuple(sorted(item.failure_id for item in services.failures.items())),
@@ -92,9 +101,9 @@ def base_of(observed: Observed, identity: Identity) -> LocalKnowledgeBase:
 
 def operations(world: World, known: Known, chance: random.Random) -> Iterator[Operation]:
     """Operations without end, whose arguments are of all scopes."""
-    makers = (_asked, _asked, _asked, _document, _chunks, _page, _listed, _measured, _record, _gap, _state, _deleted, _researched)
     while True:
-        yield chance.choice(makers)(world, known, chance)
+        (maker,) = chance.choices(list(MAKERS), weights=list(MAKERS.values()))
+        yield maker(world, known, chance)
 
 
 def without(value: Any, home: str) -> Any:
@@ -147,6 +156,7 @@ def _asked(world: World, known: Known, chance: random.Random) -> Operation:
         ("fusion", chance.choice(("rrf", "min_max"))),
         ("max_chunks_per_document", 1),
         ("plain", True),
+        ("expand_graph", True),
     ):
         if chance.random() < 0.15:
             config[name] = value
@@ -235,6 +245,72 @@ def _deleted(world: World, known: Known, chance: random.Random) -> Operation:
     """Of nothing that is the reader's own: then the worlds would no longer be the same."""
     key = chance.choice(known.objects)
     return Operation("delete_objects", key, lambda seat: None if seat.base._is_own(key) else seat.base.delete_objects([key]))
+
+
+def _thing(world: World, chance: random.Random) -> str:
+    """A service that everybody knows, one that is named or guessed, or one that isn't there."""
+    name = chance.choice((*world.hubs, some_word(world, chance), some_word(world, chance), "nothing"))
+    return f"service:{name[: chance.choice((99, 99, 99, 3))]}"
+
+
+def _node(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+    thing = _thing(world, chance)
+    return Operation("graph_node", thing, lambda seat: seat.base.graph_node(thing))
+
+
+def _walked(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+    thing, hops = _thing(world, chance), chance.randint(1, 3)
+    direction = chance.choice(list(Direction))
+    walk = Walk(hops, direction, fan_out=chance.choice((1, 50)), most_nodes=chance.choice((3, 500)))
+    return Operation("graph_neighbours", f"{thing} {walk}", lambda seat: seat.base.graph_neighbours(thing, walk))
+
+
+def _path(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+    one, other = _thing(world, chance), _thing(world, chance)
+    return Operation("graph_path", f"{one} {other}", lambda seat: seat.base.graph_path(one, other, Walk()))
+
+
+def _named_things(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+    text = _thing(world, chance)[: chance.choice((99, 10, 8))]
+    return Operation("graph_find", text, lambda seat: seat.base.graph_find(text))
+
+
+def _whole_graph(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+    name = chance.choice(("graph_coverage", "aliases", "merges"))
+    return Operation(name, "", lambda seat: getattr(seat.base, name)())
+
+
+def _changed_around(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+    thing = _thing(world, chance)
+    return Operation("graph_changes", thing, lambda seat: seat.base.graph_changes(thing))
+
+
+def _passages(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+    wanted = chance.sample(known.passages, k=min(3, len(known.passages)))
+    return Operation("chunk_things", str(wanted), lambda seat: seat.graph.related_to_chunks(wanted))
+
+
+MAKERS = {
+    _asked: 5,
+    _researched: 0.5,
+    _document: 2,
+    _chunks: 2,
+    _page: 2,
+    _listed: 2,
+    _measured: 2,
+    _record: 2,
+    _gap: 2,
+    _state: 2,
+    _deleted: 1,
+    _node: 2,
+    _walked: 2,
+    _path: 2,
+    _named_things: 2,
+    _whole_graph: 1,
+    _changed_around: 1,
+    _passages: 2,
+}
+"""How often each kind of operation is asked for, against the others."""
 
 
 def _guessed(names: tuple[str, ...], chance: random.Random) -> str:

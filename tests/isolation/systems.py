@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import boto3
 
 from opx.domain.ids import stable_hash
 from opx.domain.queries import QueryConfig
+from opx.errors import OpxError
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.audit import AuditLog
 from opx.operations.installation_key import InstallationKey
@@ -147,6 +148,9 @@ def fill(system: System, world: World, names: Names) -> None:
         manager = services.manager_of(piece.scope)
         manager.put_document(piece.category, piece.content, {**piece.metadata, "source": piece.source})
     system.work()
+    for name in world.names:
+        with suppress(OpxError):  # a name of what it names itself, or that is taken
+            services.merging.add(name.scope, f"service:{name.alias}", f"service:{name.canonical}")
     for one in world.measurements:
         values = [{"node": one.node, "metric": one.metric, "value": value} for value in one.values]
         services.baselines.add(values, scope=one.scope)

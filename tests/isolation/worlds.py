@@ -60,8 +60,18 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Name:
+    """Another name of a service, which a person has set in a scope."""
+
+    scope: Scope
+    alias: str
+    canonical: str
+
+
+@dataclass(frozen=True, slots=True)
 class World:
-    """What there is. `groups` says which group the projects are in, by client and project."""
+    """What there is. `groups` says which group the projects are in, by client and project; `hubs` are services that
+    everybody knows and has relations with."""
 
     seed: int
     pieces: tuple[Piece, ...]
@@ -69,6 +79,8 @@ class World:
     measurements: tuple[Measurement, ...]
     questions: tuple[Question, ...]
     identities: tuple[Identity, ...]
+    names: tuple[Name, ...] = ()
+    hubs: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = field(default=())
 
     def reader(self, identity: Identity) -> Reader:
@@ -95,6 +107,7 @@ class World:
             },
             measurements=tuple(one for one in self.measurements if reader.may_see(one.scope)),
             questions=tuple(one for one in self.questions if _own(one.identity) == own),
+            names=tuple(one for one in self.names if reader.may_see(one.scope)),
         )
 
     def marks(self) -> frozenset[str]:
@@ -103,7 +116,8 @@ class World:
         of_measurements = (name for one in self.measurements for name in (one.node, one.metric))
         of_questions = (question.mark for question in self.questions)
         of_groups = (name for (_, project), group in self.groups.items() for name in (project, group))
-        return frozenset((*of_pieces, *of_measurements, *of_questions, *of_groups)) - {""}
+        of_names = (word for name in self.names for word in (name.alias, name.canonical) if word not in self.hubs)
+        return frozenset((*of_pieces, *of_measurements, *of_questions, *of_groups, *of_names)) - {""}
 
     @property
     def given_away(self) -> tuple[Piece, ...]:
@@ -121,7 +135,8 @@ class World:
         what is found by them may still not differ."""
         words = (mark for piece in self.given_away for mark in piece.marks)
         names = (name for one in self.measured for name in (one.node, one.metric))
-        return tuple(sorted({*words, *names}))
+        aliases = (one.alias for one in self.names[::2])
+        return tuple(sorted({*words, *names, *aliases}))
 
     def secrets_from(self, identity: Identity) -> frozenset[str]:
         """What this identity must never be told."""
@@ -152,10 +167,12 @@ class _Maker:
         self._chance = chance
         self._seed = seed
         self._used: set[str] = set()
+        self._hubs: tuple[str, ...] = ()
 
     def world(self, pieces: int) -> World:
         groups = self._groups()
         scopes = self._scopes(groups)
+        self._hubs = (self.mark(), self.mark(), self.mark())
         made = list(islice(self._pieces(scopes), pieces))
         identities = self._identities(groups)
         return World(
@@ -165,6 +182,8 @@ class _Maker:
             measurements=tuple(self._measurement(scope) for scope in self._chance.choices(scopes, k=8)),
             questions=tuple(self._question(one) for one in self._chance.choices(identities, k=8)),
             identities=identities,
+            names=tuple(self._name(scope, made) for scope in self._chance.choices(scopes, k=6)),
+            hubs=self._hubs,
             scopes=scopes,
         )
 
@@ -227,7 +246,12 @@ class _Maker:
         title, word, service, other, tag, author = (self.mark() for _ in range(6))
         common = self._chance.sample(COMMON, k=6)
         text = " ".join(self._shuffled((word, *common, *self._chance.choices(COMMON, k=WORDS_OF_A_TEXT - 8))))
-        lines = f"# {title} {common[0]}\n\n{text}\n\nservice:{service}|DEPENDS_ON|service:{other}\n"
+        hub, second = self._chance.sample(self._hubs, k=2)
+        relations = (
+            f"service:{service}|DEPENDS_ON|service:{other}",
+            f"service:{self._chance.choice((other, second))}|DEPENDS_ON|service:{hub}",
+        )
+        lines = f"# {title} {common[0]}\n\n{text}\n\n" + "\n".join(relations) + "\n"
         metadata = {
             "tags": [tag, "shared"],
             "services": [service],
@@ -255,6 +279,10 @@ class _Maker:
         mark = self.mark()
         content = f'{{"{mark}"'.encode()
         return Piece(scope, f"{self.mark()}.json", "operations/incidents", content, {}, frozenset({mark}), broken=True)
+
+    def _name(self, scope: Scope, pieces: Sequence[Piece]) -> Name:
+        services = [name for piece in pieces for name in piece.metadata.get("services", ())]
+        return Name(scope, self.mark(), self._chance.choice((*self._hubs, *services[:4])))
 
     def _measurement(self, scope: Scope) -> Measurement:
         names = (self._chance.choice(("web-1", self.mark())), self._chance.choice(("cpu", self.mark())))

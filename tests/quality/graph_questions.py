@@ -60,10 +60,10 @@ class GraphQuestions:
         query = self.services.query_service(recorded=False)
         plain, related = query.answer(question.text, CONFIG), query.answer(question.text, RELATED)
         assert related.evidence is not None
-        found = self._pages(item.document_id for item in related.evidence.items)
-        return Asked(question, self._pages(result.document_id for result in plain.results), found, related)
+        found = self.pages(item.document_id for item in related.evidence.items)
+        return Asked(question, self.pages(result.document_id for result in plain.results), found, related)
 
-    def _pages(self, documents: Iterable[str]) -> tuple[str, ...]:
+    def pages(self, documents: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(page for document in documents if document for page in self._pages_of(document)))
 
     def _pages_of(self, document_id: str) -> Iterator[str]:

@@ -62,9 +62,7 @@ def write(
     ends = dict.fromkeys(end for edge in edges for end in (edge.source, edge.target))
     named = [NodeStatement(end, end.partition(":")[0], {"name": end.partition(":")[2]}, proof) for end in ends]
     given = [NodeStatement(node.key, node.type, node.properties, proof, node.declared) for node in nodes]
-    origin = Origin(
-        key.id, document.document_id, key.scope, document.tier, document.trust, document.last_updated
-    )
+    origin = Origin(key.id, document.document_id, key.scope, document.tier, document.trust, document.last_updated)
     services.graph_store.write(origin, Statements(nodes=(*given, *named), edges=tuple(proved)))
 
 

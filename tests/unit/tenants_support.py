@@ -47,7 +47,7 @@ def services_at(home: Path, time: FakeTime | None = None, **settings: Any) -> Se
 
 def fill(services: Services, client: str) -> None:
     """Something of the client in every store: own documents in versions, a group's and a project's; one that failed, one
-    that was deleted, one that waits; questions, values, other names, and orders of deliveries."""
+    that was deleted; questions, values, other names, and orders of deliveries."""
     services.projects.assign(client, "shop", "payments")
     for scope in (Scope(client), Scope(client, project_id="shop"), Scope(client, group_id="payments")):
         put_documents(services, client, scope)
@@ -57,6 +57,11 @@ def fill(services: Services, client: str) -> None:
     manager.put_document(PROCEDURES, b"%PDF-1.4 broken", {"source": "broken.pdf"})
     list(manager.work())
     keep_questions_and_values(services, client)
+
+
+def put_waiting(services: Services, client: str) -> None:
+    """A document whose event waits."""
+    manager = services.manager_of(Scope(client))
     manager.put_document(PROCEDURES, f"# Waiting\n\nThe {client} ibis.", {"source": "waiting"})
 
 
@@ -86,7 +91,7 @@ def rows(services: Services) -> set[tuple[str, str]]:
     for spec in ALL_TABLES:
         services.table(spec)
         database: Any = services._records_database if spec in (AUDIT, GAPS) else services._database  # type: ignore[attr-defined]
-        query = f'SELECT _item FROM "{spec.name}"'  # noqa: S608 - made of constants
+        query = f'SELECT _item FROM "{spec.name}"'
         found |= {(spec.name, row[0]) for row in database.connection().execute(query)}
     messages = services._database.connection().execute("SELECT body FROM queue_messages")  # type: ignore[attr-defined]
     corpus = services.settings.home_path / "corpus"

@@ -133,12 +133,13 @@ def test_what_can_not_be_is_refused(handler: Handler, name: str, query: dict[str
 
 @pytest.mark.parametrize("name", ["add_alias", "remove_alias", "merge_things", "undo_merge"])
 def test_names_are_changed_with_a_token_that_may_write_alone(managing: Handler, name: str) -> None:
-    given: dict[str, Any] = {
+    requests: dict[str, dict[str, Any]] = {
         "add_alias": {"body": {"alias": "service:a", "canonical": "service:b"}},
         "remove_alias": {"query": {"alias": "service:a"}},
         "merge_things": {"body": {"from": "service:a", "into": "service:b"}},
         "undo_merge": {"mergeId": "1"},
-    }[name]
+    }
+    given = requests[name]
     assert refusal(call(managing, name, caller=READER, **given)) == (403, "forbidden")
     assert refusal(call(managing, name, caller=a_token(), **given)) == (403, "forbidden")
 

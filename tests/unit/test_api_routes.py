@@ -32,7 +32,7 @@ def test_each_route_has_an_operation_and_a_reply(route: Route) -> None:
 
 def test_names_are_not_shared_and_nothing_else_is_described() -> None:
     names = [route.name for route in ROUTES.values()]
-    assert len(set(names)) == len(names) == 30
+    assert len(set(names)) == len(names) == 43
     assert set(REPLIES) == set(names)
 
 

@@ -36,6 +36,7 @@ CHECKS = [
     checks.response_schema_conformance,
 ]
 DECLARED = {"search", "query", "research", "categories", "status", "audit", "gaps", "objects", "sources", "addValues"}
+DECLARED |= {"aliases", "merges"}
 """Operations whose every condition is in the document, so that they take whatever fits it."""
 
 KEYS = sorted(key for key in CORPUS if key.startswith("documents/"))
@@ -52,6 +53,11 @@ NAMES: dict[str, Any] = {
     "updatedBefore": "2100-01-01",
     "timeWindow": "7d",
     "groupId": "grocers",
+    "ref": "runbook:disk",
+    "from": "runbook:disk",
+    "to": "runbook:cpu",
+    "since": "1d",
+    "until": "2100-01-01",
     "definition": FEED,
     "conclusion": "The volume was too small.",
     "started_at": "2026-03-31T10:00:00Z",
@@ -68,6 +74,7 @@ OTHER_NAMES: dict[str, dict[str, Any]] = {
     "registerSource": {"sourceId": "blog"},
     "removeSource": {"sourceId": "blog"},
     "crawl": {"urls": "https://example.org/", "category": "web/blogs"},
+    "mergeThings": {"from": "service:a", "into": "service:b"},
     "ingest": {"documents": None},
     "retryFailures": {"failureIds": None, "all": True},
 }

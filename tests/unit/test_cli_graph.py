@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.domain.graph import EdgeStatement, NodeStatement
+from opx.domain.graph import NodeStatement
 from tests.unit.cli_support import Opx
 from tests.unit.graph_support import CHECKOUT, PAYMENTS, SAID, tell, write
 from tests.unit.remote_support import KINDS, deployed

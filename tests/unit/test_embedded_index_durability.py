@@ -52,7 +52,8 @@ def a_writer(folder: Path, name: str, start: int, stop: int) -> subprocess.Popen
 
 def lexical_documents(folder: Path) -> int:
     """How many entries the lexical index holds, live or not."""
-    return len(LexicalReader(folder / "terms").latest().search(a_term(), None, 10_000))
+    latest = LexicalReader(folder / "terms").latest()
+    return len(latest.search(a_term(), None, 10_000, latest.rarity(EVERYONE.scopes)))
 
 
 def a_term() -> dict[str, tuple[str, ...]]:

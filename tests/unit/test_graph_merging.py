@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from opx.graph.aliased import AliasedReads
 from opx.graph.aliases import AliasRegistry
 from opx.graph.merging import MAX_PASSES, Merging
 from opx.graph.store import GraphStore
+from opx.ports import Condition, Item
 from opx.tables import ALIASES, GRAPH
 from tests.doubles.fake_time import FakeTime
 
@@ -30,16 +31,27 @@ OLD, NEW, DATABASE, RUNBOOK = "service:co", "service:checkout", "service:db", "r
 Relation = tuple[str, str, str]
 
 
+class WatchedTable(SqliteTable):
+    """Tells what was written."""
+
+    after_put: Callable[[Item], None] | None = None
+
+    def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
+        super().put(item, condition=condition)
+        if self.after_put:
+            self.after_put(dict(item))
+
+
 class Graph:
     """A store with aliases, and a reader of one project. `interrupted_at`: the rewriting that fails, counted from 0."""
 
     def __init__(self, database: Database, clock: Any) -> None:
         self.table = SqliteTable(GRAPH, database)
-        aliases = SqliteTable(ALIASES, database)
-        self.registry = AliasRegistry(aliases, clock=clock)
+        self.aliases = WatchedTable(ALIASES, database)
+        self.registry = AliasRegistry(self.aliases, clock=clock)
         self.store = GraphStore(self.table, clock, aliases=self.registry)
         self.reads = AliasedReads(self.store, self.registry)
-        self.merging = Merging(aliases, self.registry, self, clock=clock)
+        self.merging = Merging(self.aliases, self.registry, self, clock=clock)
         self.rewritten: list[tuple[str, str]] = []
         self.interrupted_at = -1
 
@@ -290,16 +302,56 @@ def test_an_interrupted_undoing_is_finished_later(graph: Graph) -> None:
     assert graph.merging.merges(SHOP)[0].state is MergeState.UNDONE
 
 
-def test_an_undoing_that_is_finished_late_leaves_a_newer_merge_alone(graph: Graph) -> None:
+def test_the_next_merge_finishes_what_was_interrupted(graph: Graph) -> None:
+    a_graph_of_two(graph)
+    graph.interrupted_at = 0
+    with pytest.raises(StoreUnavailableError):
+        graph.merging.merge(SHOP, OLD, NEW)
+    graph.merging.merge(SHOP, DATABASE, "service:v3")
+    assert list(graph.table.query(f"{SHOP.key}|{OLD}")) == []
+    assert {merge.state for merge in graph.merging.merges(SHOP)} == {MergeState.MERGED}
+
+
+def test_a_merge_that_was_interrupted_and_whose_name_was_taken_since_is_left_alone(graph: Graph) -> None:
+    graph.interrupted_at = 0
+    with pytest.raises(StoreUnavailableError):
+        graph.merging.merge(SHOP, OLD, NEW)
+    graph.registry.forget(SHOP, OLD)
+    graph.registry.register(SHOP, OLD, "service:v3")
+    assert graph.merging.resume(SHOP) == 1
+    assert graph.merging.merges(SHOP) == []
+    assert graph.registry.resolve(READER, [OLD]) == {OLD: "service:v3"}
+
+
+def test_undoing_slowly_leaves_a_merge_alone_that_was_made_meanwhile(graph: Graph) -> None:
     a_graph_of_two(graph)
     merge = graph.merging.merge(SHOP, OLD, NEW)
-    graph.interrupted_at = len(graph.rewritten)
-    with pytest.raises(StoreUnavailableError):
-        graph.merging.undo(SHOP, merge.merge_id)
-    graph.merging.merge(SHOP, OLD, NEW)
-    graph.merging.resume(SHOP)
+    newer: list[Merge] = []
+
+    def meanwhile(_: Item) -> None:
+        graph.aliases.after_put = None
+        newer.append(graph.merging.merge(SHOP, OLD, NEW))
+
+    graph.aliases.after_put = meanwhile
+    assert graph.merging.undo(SHOP, merge.merge_id).state is MergeState.UNDONE
+    assert [one.merge_id for one in graph.merging.merges(SHOP) if one.state is MergeState.MERGED] == [newer[0].merge_id]
     assert graph.registry.resolve(READER, [OLD]) == {OLD: NEW}
     assert list(graph.table.query(f"{SHOP.key}|{OLD}")) == []
+
+
+def test_a_merge_that_is_undone_before_it_is_done_leaves_no_alias(graph: Graph) -> None:
+    a_graph_of_two(graph)
+    before = graph.rows()
+
+    def meanwhile(_: Item) -> None:
+        graph.aliases.after_put = None
+        (merge,) = graph.merging.merges(SHOP)
+        graph.merging.undo(SHOP, merge.merge_id)
+
+    graph.aliases.after_put = meanwhile
+    assert graph.merging.merge(SHOP, OLD, NEW).state is MergeState.UNDONE
+    assert graph.registry.aliases(READER) == []
+    assert graph.rows() == before
 
 
 def test_rewriting_goes_on_while_there_is_something_and_not_for_ever(graph: Graph) -> None:

@@ -109,7 +109,7 @@ class TestVulnerabilities:
         found = runbooks_for_cve(graph, "cve:cve-2031-1002")
         assert keys(found) == ["runbook:backlog"]
         assert steps(found.rows[0].path) == [
-            "cve:cve-2031-1002 affects product:brinedb",
+            "cve:2031-1002 affects product:brinedb",
             "service:orders runs product:brinedb",
             "runbook:backlog documents service:orders",
         ]
@@ -142,8 +142,8 @@ class TestRecognising:
             ("recent changes in the dependencies of checkout?", "what changed upstream of service:checkout"),
             ("what changed downstream of service:orders", "what changed downstream of service:orders"),
             ("which runbooks cover services affected by CVE-2031-1002?", "runbooks for CVE-2031-1002"),
-            ("are we affected by cve-2031-1002", "what cve:cve-2031-1002 affects"),
-            ("Which services run a version vulnerable to CVE-2031-1002?", "what cve:cve-2031-1002 affects"),
+            ("are we affected by cve-2031-1002", "what CVE-2031-1002 affects"),
+            ("Which services run a version vulnerable to CVE-2031-1002?", "what CVE-2031-1002 affects"),
             ("what handles BacklogAgeHigh?", "what handles alert:backlogagehigh"),
             ("which runbook is for BacklogAgeHigh", "what handles alert:backlogagehigh"),
             ("BacklogAgeHigh is firing, what should I do?", "what handles alert:backlogagehigh"),
@@ -213,8 +213,8 @@ def test_times_in_questions(text: str, since: str) -> None:
 class TestNaming:
     def test_of_references_codes_and_names_come_first(self) -> None:
         found = candidates("Did team:Keel see INC-31, CVE-2031-1002 or KubePodCrashLooping on freight desk?")
-        assert found[:4] == ["team:keel", "incident:inc-31", "cve:cve-2031-1002", "alert:kubepodcrashlooping"]
-        assert "service:freight-desk" in found
+        assert found[:3] == ["team:keel", "incident:inc-31", "cve:cve-2031-1002"]
+        assert {"alert:kubepodcrashlooping", "service:freight-desk"} < set(found)
 
     def test_is_bounded(self) -> None:
         assert len(candidates(" ".join(f"word{n}" for n in range(5000)))) == MAX_CANDIDATES

@@ -86,6 +86,7 @@ def test_an_unknown_way_to_search_is_refused_with_what_is_known(name: str, value
         ({"research_planner": "chat"}, "OPX_CHAT_MODEL"),
         ({"chat_model": "llama3.2"}, "OPX_CHAT_URL"),
         ({"context_model": "llama3.2"}, "OPX_CHAT_URL"),
+        ({"graph_model": "llama3.2"}, "OPX_CHAT_URL"),
     ],
 )
 def test_a_model_that_is_chosen_needs_a_service_that_has_it(settings: dict[str, str], needed: str) -> None:

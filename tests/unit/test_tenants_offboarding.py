@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 
 from opx.domain.documents import DocumentKey
+from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
-from opx.errors import ClientRemovedError, InvalidInputError, InvalidScopeError, StoreUnavailableError
+from opx.errors import ClientRemovedError, InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent, parse_event
 from opx.services import Services
-from opx.tables import EMBEDDINGS, ENTRIES, KEYS, PROJECTS
+from opx.tables import EMBEDDINGS, KEYS, PROJECTS
 from opx.tenants.clients import ClientState
 from opx.tenants.holdings import Counted, Held
 from opx.tenants.offboarding import Offboarding
 from opx.tenants.report import RemovalReport, content_hash
 from tests.doubles.fake_time import FakeTime
-from tests.unit.tenants_support import CLIENT, OTHER, PROCEDURES, fill, rows, services_at
+from tests.unit.tenants_support import CLIENT, OTHER, PROCEDURES, fill, put_waiting, rows, services_at
 
 UNUSED = {
     "sources and streams",  # those of an installation that is the client's own
@@ -35,8 +36,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("filled")
     services = services_at(home)
     services.manager_of(Scope()).ingest_document("internal", PROCEDURES, "# Everybody's\n\nThe common heron.", {})
-    fill(services, CLIENT)
-    fill(services, OTHER)
+    for step in (fill, put_waiting):
+        for client in (CLIENT, OTHER):
+            step(services, client)
     services.close()
     return home
 
@@ -58,6 +60,18 @@ def removed(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     report = Offboarding(services).remove(CLIENT, by="ann")
     yield services, report
     services.close()
+
+
+def state_of(services: Services) -> ClientState | None:
+    client = services.clients.get(CLIENT)
+    return client.state if client else None
+
+
+def passages(services: Services, identity: Identity, word: str) -> list[str]:
+    """What this identity finds that has the word in it, however unlikely an answer it is."""
+    query = services.query_service(identity, recorded=False)
+    found = query.query(word, QueryConfig(min_confidence=0.0))
+    return [result.content for result in found if word in result.content]
 
 
 def test_every_store_holds_something_of_a_client_before(services: Services) -> None:
@@ -91,7 +105,7 @@ def test_removal_touches_no_row_or_file_of_anybody_else(
     before, after = rows(untouched), rows(removed[0])
     inventory = Offboarding(untouched).count(OTHER)
     untouched.close()
-    gone = {row for row in before - after if row[0] not in (EMBEDDINGS.name, ENTRIES.name)}
+    gone = {row for row in before - after if row[0] != EMBEDDINGS.name}  # they have hashes alone
     assert all(CLIENT in "".join(row) and OTHER not in "".join(row) for row in gone)
     assert Offboarding(removed[0]).count(OTHER) == inventory
     added = {name for name, _ in after - before}
@@ -114,11 +128,10 @@ def test_its_words_are_in_no_file_of_the_databases(removed: tuple[Services, Remo
 
 
 def test_others_still_find_what_is_theirs(removed: tuple[Services, RemovalReport]) -> None:
-    found = removed[0].query_service(Identity(OTHER, "shop"), recorded=False).query(f"restart the {OTHER} zebrafish")
-    assert any("zebrafish" in result.content for result in found)
+    assert passages(removed[0], Identity(OTHER, "shop"), "zebrafish")
 
 
-class Interrupted(Exception):
+class InterruptedHereError(Exception):
     """The process ends here."""
 
 
@@ -126,7 +139,7 @@ def interrupting(holding: Counted, *, before: bool) -> Counted:
     def remove(held: Held) -> None:
         if not before:
             holding.remove(held)
-        raise Interrupted
+        raise InterruptedHereError
 
     return Counted(holding.name, holding.count, remove)
 
@@ -137,10 +150,9 @@ def test_removal_that_is_interrupted_at_each_step_goes_on(services: Services, be
     for step in range(steps):
         offboarding = Offboarding(services)
         offboarding._holdings[step] = interrupting(offboarding._holdings[step], before=before)  # type: ignore[arg-type]
-        with pytest.raises(Interrupted):
+        with pytest.raises(InterruptedHereError):
             offboarding.remove(CLIENT)
-        client = services.clients.get(CLIENT)
-        assert client and client.state is ClientState.REMOVING
+        assert state_of(services) is ClientState.REMOVING
     report = Offboarding(services).remove(CLIENT)
     assert report.left == {}
     assert {name for name, count in report.before.items() if not count} == UNUSED
@@ -154,7 +166,7 @@ def test_removal_that_is_interrupted_at_its_end_goes_on(services: Services, monk
         with pytest.raises(StoreUnavailableError):
             Offboarding(services).remove(CLIENT)
     assert Offboarding(services).remove(CLIENT).left == {}
-    assert services.clients.get(CLIENT).state is ClientState.REMOVED  # type: ignore[union-attr]
+    assert state_of(services) is ClientState.REMOVED
 
 
 def test_what_is_left_is_named_and_the_removal_stays_open(services: Services) -> None:
@@ -163,7 +175,7 @@ def test_what_is_left_is_named_and_the_removal_stays_open(services: Services) ->
     gaps = offboarding._holdings[place]
     offboarding._holdings[place] = Counted(gaps.name, gaps.count, lambda _: None)
     assert set(offboarding.remove(CLIENT).left) == {"gaps"}
-    assert services.clients.get(CLIENT).state is ClientState.REMOVING  # type: ignore[union-attr]
+    assert state_of(services) is ClientState.REMOVING
     assert Offboarding(services).remove(CLIENT).left == {}
 
 
@@ -191,14 +203,15 @@ def test_nothing_is_taken_in_or_answered_for_a_removed_client(removed: tuple[Ser
     assert not any(Offboarding(services).count(CLIENT).values())
 
 
-def test_event_that_arrives_after_the_removal_changes_nothing(removed: tuple[Services, RemovalReport]) -> None:
-    services = removed[0]
+def test_event_that_arrives_after_the_removal_changes_nothing(services: Services) -> None:
+    Offboarding(services).remove(CLIENT)
+    list(services.manager.work())
     before = rows(services)
     for deleted in (False, True):
-        services.queue.send(ObjectEvent(f"clients/{CLIENT}/documents/{PROCEDURES}/late.md", deleted, "F" * 20).to_json())
-    outcomes = list(services.manager.work())
-    assert [outcome.stale for outcome in outcomes[-2:]] == [True, True]
-    assert rows(services) - before == set() or all(CLIENT not in "".join(row).replace(OTHER, "") for row in rows(services) - before)
+        key = f"clients/{CLIENT}/documents/{PROCEDURES}/late.md"
+        services.queue.send(ObjectEvent(key, deleted, "F" * 20).to_json())
+    assert [outcome.stale for outcome in services.manager.work()] == [True, True]
+    assert rows(services) == before
 
 
 def test_claim_that_is_made_while_the_client_goes_is_given_back(services: Services) -> None:
@@ -214,10 +227,10 @@ def test_claim_that_is_made_while_the_client_goes_is_given_back(services: Servic
 def test_client_that_is_added_again_begins_with_nothing(services: Services) -> None:
     Offboarding(services).remove(CLIENT)
     services.clients.add(CLIENT, "ann")
-    assert services.query_service(Identity(CLIENT, "shop"), recorded=False).query("zebrafish") == []
+    assert passages(services, Identity(CLIENT, "shop"), "zebrafish") == []
     manager = services.manager_of(Scope(CLIENT))
     manager.ingest_document("internal", PROCEDURES, "# Again\n\nThe crane is back.", {})
-    assert services.query_service(Identity(CLIENT), recorded=False).query("crane is back")
+    assert passages(services, Identity(CLIENT), "crane")
 
 
 def test_client_may_not_be_added_while_it_is_removed(services: Services) -> None:
@@ -270,9 +283,8 @@ def test_sources_of_an_installation_that_is_the_clients_own_go(tmp_path: Path) -
     services.close()
 
 
-def test_events_of_the_client_are_those_whose_object_is_in_its_folder(services: Services) -> None:
-    bodies: list[str] = []
-    services.discard_messages(lambda body: bodies.append(body) or False, dry=True)  # type: ignore[func-returns-value]
-    about = [parse_event(body).key for body in bodies]
-    assert Offboarding(services).count(CLIENT)["waiting messages"] == 1
-    assert len(about) == 2
+def test_messages_about_others_stay(services: Services) -> None:
+    Offboarding(services).remove(CLIENT)
+    waiting: list[str] = []
+    services.discard_messages(lambda body: bool(waiting.append(parse_event(body).key)), dry=True)  # type: ignore[func-returns-value]
+    assert waiting == [f"clients/{OTHER}/documents/{PROCEDURES}/waiting.md"]

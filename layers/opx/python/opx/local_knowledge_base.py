@@ -149,7 +149,8 @@ class LocalKnowledgeBase(LocalReading, LocalSources, LocalRecords, LocalBaseline
         return tuple(item.object_key for item in own)
 
     def _own_failures(self, since: str = "") -> Iterator[FailedItem]:
-        return (item for item in self._services.failures.items(since=since) if self._may_retry(item.object_key))
+        found = self._services.failures.items(since=since, scope="" if self._whole_system else self.scope.key)
+        return (item for item in found if self._may_retry(item.object_key))
 
     def _may_retry(self, object_key: str) -> bool:
         return self._whole_system or self._is_own(object_key)

@@ -64,9 +64,12 @@ if TYPE_CHECKING:
     from opx.domain.streams import StreamDefinition
     from opx.graph.aliases import AliasRegistry
     from opx.graph.extraction.extractor import Extractor
+    from opx.graph.extraction.mentions import KnownNames
+    from opx.graph.extraction.model import ModelExtraction
     from opx.graph.found_text import Expanded, FoundText
     from opx.graph.knowledge_graph import KnowledgeGraph
     from opx.graph.merging import Merging
+    from opx.graph.relinking import NamingWriter, Relinked, Relinker
     from opx.graph.store import GraphStore
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.contexts import ContextWriter
@@ -292,7 +295,61 @@ class Services:
         """Finds what documents say of things."""
         from opx.graph.extraction.extractor import Extractor
 
-        return Extractor()
+        model = self.model_extraction
+        return Extractor(known=(self.known_names.mentions,), whole=(model.relations,) if model else ())
+
+    @cached_property
+    def known_names(self) -> KnownNames:
+        """The names that documents may mention."""
+        from opx.graph.extraction.mentions import MAX_NAMES, KnownNames
+
+        def aliases(scopes: Sequence[str]) -> list[str]:
+            return [one.alias for one in self.aliases.aliases(scopes, limit=MAX_NAMES)]
+
+        return KnownNames(self.graph_store, aliases)
+
+    @cached_property
+    def model_extraction(self) -> ModelExtraction | None:
+        """Has a model read relations out of passages; None if none is chosen for that."""
+        if not self.settings.graph_model:
+            return None
+        from opx.graph.extraction.model import ModelExtraction
+        from opx.ingestion.context_cache import ContextCache
+
+        cache = ContextCache(self.table(EMBEDDINGS), days=self.settings.embedding_cache_days, clock=self.clock)
+        return ModelExtraction(self.chat_model(self.settings.graph_model), cache)
+
+    @cached_property
+    def graph_writer(self) -> NamingWriter:
+        """The graph's store, for the pipeline."""
+        from opx.graph.relinking import NamingWriter
+
+        return NamingWriter(self.graph_store, self.known_names)
+
+    @cached_property
+    def relinker(self) -> Relinker:
+        """Has documents mention what was declared after them."""
+        from opx.graph.naming_scopes import ScopeDirectory
+        from opx.graph.relinking import Relinker
+
+        return Relinker(
+            store=self.graph_store,
+            index=self.written_index,
+            catalog=self.catalog,
+            chunks=self.pipeline.read_chunks,
+            scopes=ScopeDirectory(self.clients, self.projects),
+        )
+
+    def relink_new(self) -> None:
+        """What is left to do after documents were taken in. What can't be done now is left to the next full run."""
+        names = self.graph_writer.taken()
+        if names:
+            self.relinker.relink_or_leave(names)
+
+    def relink(self) -> Relinked:
+        """Have all documents mention what is declared. Raises `StoreUnavailableError`."""
+        with self.exclusive_work():
+            return self.relinker.relink_all()
 
     @cached_property
     def merging(self) -> Merging:
@@ -335,7 +392,7 @@ class Services:
             index_identity=self.index_identity,
             copies=self.copies,
             contexts=self.context_writer,
-            graph=self.graph_store,
+            graph=self.graph_writer,
             extract=self.extractor,
         )
 
@@ -378,7 +435,9 @@ class Services:
         from opx.ingestion.worker import IngestionWorker, RetryRules
 
         rules = RetryRules(self.settings.max_attempts, self.settings.retry_base_seconds)
-        return IngestionWorker(self.pipeline, self.failures, rules, unit_of_work=self.unit_of_work)
+        return IngestionWorker(
+            self.pipeline, self.failures, rules, unit_of_work=self.unit_of_work, after=self.relink_new
+        )
 
     @property
     def drain(self) -> QueueDrain | None:

@@ -59,8 +59,9 @@ class Settings:
     model is `chat_model` of Bedrock, or of the service at `chat_url` that understands OpenAI's Chat Completions, with the
     key in the secret named by `chat_secret`. `research_planner` is `rules`, `chat`, or `auto` for the language model
     where there is one; research takes `research_seconds` at most. `context_model`, on the same service as `chat_model`,
-    writes a sentence of context for each chunk as it is taken in; empty, nothing is written. Rerankers and the language
-    model are asked `model_calls_per_minute` times by a process, 0 never; contexts have limits of their own.
+    writes a sentence of context for each chunk as it is taken in; empty, nothing is written. `graph_model`, there too,
+    reads relations between things out of each chunk; empty, rules alone do. Rerankers and the language model are asked
+    `model_calls_per_minute` times by a process, 0 never; contexts and relations have limits of their own.
 
     `audit_days` is how long it is kept who asked when and which documents were returned; `gap_days` how long a question
     without a good answer is, after it was asked last. 0: neither is recorded, and without the former no answer has a
@@ -123,6 +124,7 @@ class Settings:
     chat_url: str = ""
     chat_secret: str = ""
     context_model: str = ""
+    graph_model: str = ""
     model_calls_per_minute: int = 60
     research_planner: str = "auto"
     research_seconds: float = 20.0
@@ -191,7 +193,7 @@ class Settings:
         for name in ("reranker", "research_planner"):
             if getattr(self, name) == "chat" and not self.chat_model:
                 raise InvalidInputError(f"{env_name(name)}=chat needs OPX_CHAT_MODEL")
-        for name in ("chat_model", "context_model"):
+        for name in ("chat_model", "context_model", "graph_model"):
             if getattr(self, name) and not self.chat_url and self.backend != "aws":
                 raise InvalidInputError(f"{env_name(name)} needs OPX_CHAT_URL, the address of the service that has it")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opx.api.evidence_replies import EVIDENCE_PACK, EVIDENCE_SCHEMAS
 from opx.api.fields import Json
 from opx.api.graph_replies import GRAPH_REPLIES, GRAPH_SCHEMAS
 from opx.api.schema_parts import COUNT as _COUNT
@@ -136,6 +137,7 @@ _STEP = _object(
 )
 
 SCHEMAS: Json = {
+    **EVIDENCE_SCHEMAS,
     "Answer": _object(
         {
             "query": _TEXT,
@@ -144,10 +146,11 @@ SCHEMAS: Json = {
             "partial": {**_FLAG, "description": "True if something could not be searched."},
             "notes": {**_list(_TEXT), "description": "What the answer lacks, and why."},
             "timingsMs": {"type": "object", "additionalProperties": _NUMBER},
+            "evidencePack": EVIDENCE_PACK,
             "receiptId": {**_TEXT, "description": "The record of this answer in the audit log."},
             "receipt": {**_OPEN, "description": "Where it was asked for: what can be kept as evidence and replayed."},
         },
-        optional=("nearest", "receiptId", "receipt"),
+        optional=("nearest", "evidencePack", "receiptId", "receipt"),
     ),
     "Result": _RESULT,
     "Document": _object(

@@ -19,7 +19,7 @@ from opx.cli.graph_output import (
     node_lines,
     path_lines,
 )
-from opx.cli.output import print_json, print_table, warn
+from opx.cli.output import plural, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.graph import MAX_HOPS, Direction
 from opx.graph.asked import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
@@ -64,6 +64,7 @@ def graph_command() -> None:
     opx graph affected CVE-2024-1234                   services that run an affected version
     opx graph coverage                                 alerts without a runbook, runbooks that never fire
     opx graph alias list                               other names of things
+    opx graph relink                                   have old documents mention what is new
     """
 
 
@@ -123,7 +124,7 @@ def show_neighbours(
     if as_json:
         print_json(found.to_json())
     elif rows:
-        print_table(("STEPS", "THING", "BY", "AT", "DOCUMENT ID"), rows)
+        print_table(("STEPS", "THING", "HOW", "AT", "DOCUMENT ID"), rows)
         for line in contradiction_lines(found):
             warn(line)
         if found.cut:
@@ -243,6 +244,20 @@ def show_coverage(session: Session, *, since: str, limit: int, as_json: bool) ->
         click.echo(line)
     for kind in found.cut:
         warn(f"there are more of type {kind} than {limit}: give --limit")
+
+
+@graph_command.command("relink")
+@pass_session
+def relink(session: Session) -> None:
+    """Have documents mention what was declared after them. It is done as documents are taken in; this goes through all
+    names again. A deployed system does it every day."""
+    done = session.services.relink()
+    mentions = f"{plural(done.mentions, 'mention')} added in {plural(done.documents, 'document')}"
+    click.echo(f"{plural(done.names, 'name')}, {mentions}")
+    if done.busy:
+        warn(f"{plural(done.busy, 'document')} being taken in just now: run it again")
+    for left in done.left_out:
+        warn(f"left out: {left}")
 
 
 graph_command.add_command(alias_command)

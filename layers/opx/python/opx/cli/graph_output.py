@@ -9,7 +9,7 @@ import click
 
 from opx.cli.excerpts import excerpt
 from opx.cli.output import SHORT_ID, aligned, plural, printable
-from opx.graph.views import said
+from opx.graph.views import in_words, said
 
 if TYPE_CHECKING:
     from opx.domain.graph import Edge, Evidence, Node
@@ -35,7 +35,7 @@ def node_lines(view: NodeView) -> Iterator[str]:
     yield click.style(f"{node.key}  ({printable(node.type)}{seen})", bold=True)
     facts = [(printable(name), printable(str(value))) for name, value in sorted(node.properties.items())]
     yield from (f"  {line}" for line in aligned(facts))
-    yield from evidence_lines(node.evidence, passages, "  named in ")
+    yield from (f"  named in {line.strip()}" for line in evidence_lines(node.evidence, passages))
     for edge in sorted(
         view.edges, key=lambda edge: (edge.edge_type, edge.source != node.key, edge.source, edge.target)
     ):
@@ -53,12 +53,12 @@ def edge_lines(edge: Edge, passages: Passages, lead: str = "") -> Iterator[str]:
     yield from evidence_lines(edge.evidence, passages, _INDENT)
 
 
-def evidence_lines(evidence: Sequence[Evidence], passages: Passages, indent: str) -> Iterator[str]:
+def evidence_lines(evidence: Sequence[Evidence], passages: Passages, indent: str = "") -> Iterator[str]:
     """`Title > Section  2026-03-31  sure 0.90  [Document ID: 3f9a..., chunk 81ab...]`."""
     for one in evidence[:_SOURCES]:
         yield indent + click.style(_source(one, passages), dim=True)
     if len(evidence) > _SOURCES:
-        yield indent + click.style(f"and in {plural(len(evidence) - _SOURCES, 'document')} more", dim=True)
+        yield indent + click.style(f"{plural(len(evidence) - _SOURCES, 'more document')}", dim=True)
 
 
 def _source(one: Evidence, passages: Passages) -> str:
@@ -76,14 +76,22 @@ def _heading(passage: Passage) -> str:
 
 
 def neighbour_rows(found: Neighbourhood) -> list[tuple[str, ...]]:
-    """Steps, thing, last relation on the way to it, when, and the document that says so."""
-    rows = []
+    """Steps, thing, how it is related to one that is a step nearer, when, and the document that says so."""
+    rows: list[tuple[str, ...]] = []
     for one in found.reached:
         if one.path:
             edge = one.path[-1]
             best = edge.evidence[0]
-            rows.append((str(one.distance), one.key, said(edge), printable(edge.at), best.document_id[:SHORT_ID]))
+            rows.append(
+                (str(one.distance), one.key, _how(edge, one.key), printable(edge.at), best.document_id[:SHORT_ID])
+            )
     return rows
+
+
+def _how(edge: Edge, key: str) -> str:
+    """`documents service:checkout`, or, the other way round, `service:checkout depends on it`."""
+    words = in_words(edge.edge_type)
+    return f"{words} {edge.target}" if edge.source == key else f"{edge.source} {words} it"
 
 
 def path_lines(found: Connection) -> Iterator[str]:

@@ -33,11 +33,11 @@ class PathStep:
 class EvidenceItem:
     """A passage, or a relation with the passage that proves it.
 
-    Of a relation, `node` is what was reached, `relation` the last step of `path` in words, `at` when that was true, and
-    `evidence_chunk_ids` are the passages that prove it; `document_id` and `chunk_id` say where the text in `content` is
-    from, one of those or one about the node itself. `untrusted`: from outside of the organisation, data to weigh, whatever
-    it asks for. `answers` is true for what answers a question that the graph was asked, not only lies near what it is
-    about.
+    Of a relation, and of a passage that one leads to, `node` is what was reached, `relation` the last step of `path` in
+    words, `at` when that was true, and `evidence_chunk_ids` are the passages that prove it; `document_id` and `chunk_id`
+    say where the text in `content` is from, one of those or one about the node itself. `untrusted`: from outside of the
+    organisation, data to weigh, whatever it asks for. `answers` is true for what answers a question that the graph was
+    asked, not only lies near what it is about.
     """
 
     source: EvidenceSource
@@ -114,7 +114,7 @@ class EvidencePack:
     def summary(self) -> str:
         """`Found 5 RAG results and 12 related graph nodes.`"""
         texts = sum(1 for item in self.items if item.source is EvidenceSource.RAG)
-        nodes = len({item.node for item in self.items if item.source is EvidenceSource.GRAPH})
+        nodes = len({item.node for item in self.items if item.node})
         return f"Found {_counted(texts, 'RAG result')} and {_counted(nodes, 'related graph node')}."
 
     def to_json(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ MOST_TYPES = 64
 """Types of relations that are told apart in one place; of further ones the edges are left out, and said to be."""
 
 MOST_ROWS = 1_000
-"""Statements of one type that are read of one place."""
+"""Statements of one type that are read of one place, where few relations are stated by many documents."""
 
 
 @dataclass(slots=True)
@@ -25,6 +25,10 @@ class Found:
     rows: list[Item] = field(default_factory=list)
     more: bool = False
 
+    def add(self, other: Found) -> None:
+        self.rows.extend(other.rows)
+        self.more = self.more or other.more
+
 
 class AdjacentRows:
     """Reads the rows of edges by one end."""
@@ -32,43 +36,49 @@ class AdjacentRows:
     def __init__(self, table: Table, walk: Walk) -> None:
         self._table = table
         self._types = tuple(dict.fromkeys(walk.edge_types))
+        self._fan_out = walk.fan_out
         self._since, self._until = window(walk)
-        self._first = 2 * walk.fan_out
-        self._most = min(4 * walk.fan_out, MOST_ROWS)
 
     def read(self, place: str, index: str) -> Found:
         """A place with few rows is read in one go. Of others, each type is asked for its newest."""
         if self._types:
             return self._of_types(place, index, self._types)
-        rows = list(self._table.query(place, index=index, reverse=True, limit=self._first + 1))
-        if len(rows) <= self._first:
-            return Found([row for row in rows if self._since <= str(row["at"]) <= self._until])
-        return self._of_types(place, index, self._all_types(place, index))
+        most = 2 * self._fan_out
+        rows = list(self._table.query(place, index=index, reverse=True, limit=most + 1))
+        last = str(rows[-1]["edgeType"]) if len(rows) > most else ""
+        found = Found([row for row in rows if row["edgeType"] != last and self._since <= str(row["at"]) <= self._until])
+        if last:
+            found.add(self._of_types(place, index, [last, *self._types_before(place, index, last)]))
+        return found
 
     def _of_types(self, place: str, index: str, types: Sequence[str]) -> Found:
         found = Found(more=len(types) > MOST_TYPES)
         for edge_type in types[:MOST_TYPES]:
-            rows = list(
-                self._table.query(place, index=index, where=self._window(edge_type), reverse=True, limit=self._most + 1)
-            )
-            found.rows.extend(rows[: self._most])
-            found.more = found.more or len(rows) > self._most
+            found.add(self._newest(place, index, edge_type))
         return found
 
-    def _all_types(self, place: str, index: str) -> list[str]:
-        """From the last one on, each by a query for what sorts before the one that was found."""
+    def _newest(self, place: str, index: str, edge_type: str) -> Found:
+        """The newest rows of one type, until there are edges enough: one edge may have the statements of many."""
+        where = KeyRange(low=f"{edge_type}#{self._since}", high=f"{edge_type}#{self._until}")
+        most = self._fan_out
+        while True:
+            rows = list(self._table.query(place, index=index, where=where, reverse=True, limit=most + 1))
+            more = len(rows) > most
+            edges = {(row["from"], row["to"]) for row in rows[:most]}
+            if not more or len(edges) >= self._fan_out or most >= MOST_ROWS:
+                return Found(rows[:most], more)
+            most = min(4 * most, MOST_ROWS)
+
+    def _types_before(self, place: str, index: str, edge_type: str) -> list[str]:
+        """Types that sort before this one, from the last, each by a query for what sorts before the one found."""
         types: list[str] = []
-        where = None
         while len(types) <= MOST_TYPES:
+            where = KeyRange(high=types[-1] if types else edge_type)  # in an index, there is a # behind a type
             last = next(iter(self._table.query(place, index=index, where=where, reverse=True, limit=1)), None)
             if last is None:
                 break
             types.append(str(last["edgeType"]))
-            where = KeyRange(high=types[-1])  # before all of it: in an index there is a # behind the type
         return types
-
-    def _window(self, edge_type: str) -> KeyRange:
-        return KeyRange(low=f"{edge_type}#{self._since}", high=f"{edge_type}#{self._until}")
 
 
 def window(walk: Walk) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -11,10 +11,14 @@ from opx.domain.scopes import Scope
 from opx.errors import AliasLoopError, ConditionFailedError, StoreUnavailableError
 from opx.graph.alias_rows import AliasRow, alias_key, aliases_in, owner_areas, partition_of, row_of
 from opx.graph.alias_view import AliasView, LoadedNames, StoredNames
-from opx.ports import Absent, Equals, Table
+from opx.graph.names import canonical_form
+from opx.ports import Absent, Equals, Item, Table
 
 MAX_LOADED = 5_000
 """Aliases of a scope that are held in memory. Those of a scope that has more are looked up one by one."""
+
+KEYS_A_READ = 100
+"""As many as one call may read. For more names, all aliases of a scope are read."""
 
 ATTEMPTS = 100
 """Each failed one means that another writer got through."""
@@ -44,10 +48,34 @@ class AliasRows:
     def load(self, area: str, *, only_set: bool = False) -> LoadedNames | None:
         """All aliases of a scope, or those that people have set; None if it has more than `MAX_LOADED`."""
         field = "setTo" if only_set else "canonicalKey"
-        items = list(islice(self._table.query(partition_of(area), where=aliases_in(area)), MAX_LOADED + 1))
-        if len(items) > MAX_LOADED:
+        items = self._all(area)
+        if items is None:
             return None
         return LoadedNames({item["aliasKey"]: item[field] for item in items if item[field]})
+
+    def places(self, area: str, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """All references under which statements of these keys may be filed just now, by what people have set in this scope
+        and what has not been filed anew since. Keys that can be filed under themselves alone are left out."""
+        asked = {key: canonical_form(key) for key in keys}
+        following = self._following(area, set(asked.values()))
+        ways = {key: _all_from(form, following) for key, form in asked.items()}
+        return {key: places for key, places in ways.items() if places != (key,)}
+
+    def _following(self, area: str, names: set[str]) -> dict[str, set[str]]:
+        """For each of the names, and each that these lead to: which names are next."""
+        found: dict[str, set[str]] = {}
+        items = self._all(area) if len(names) > KEYS_A_READ else None
+        if items is not None:
+            return {row.alias: row.next_names for row in map(row_of, items)}
+        while names:
+            rows = [row_of(item) for item in self._table.get_many([alias_key(area, name) for name in names])]
+            found.update({row.alias: row.next_names for row in rows})
+            names = {name for row in rows for name in row.next_names} - found.keys()
+        return found
+
+    def _all(self, area: str) -> list[Item] | None:
+        items = list(islice(self._table.query(partition_of(area), where=aliases_in(area)), MAX_LOADED + 1))
+        return items if len(items) <= MAX_LOADED else None
 
     def change(self, area: str, alias: str, change: Change, guard: Guard | None = None) -> AliasRow:
         """Change a row however many others do, and return it as it is then; a row that says nothing any more is gone.
@@ -74,7 +102,7 @@ class AliasRows:
 
     def _write(self, row: AliasRow, changed: AliasRow) -> None:
         condition = Equals("revision", row.revision) if row.revision else Absent()
-        if changed.canonical:
+        if not changed.is_empty:
             self._table.put(changed.to_item(), condition=condition)
         elif row.revision:
             self._table.delete(alias_key(row.area, row.alias), condition=condition)
@@ -91,3 +119,12 @@ class AliasRows:
     def _is_loop(self, scope: Scope, row: AliasRow) -> bool:
         areas = [StoredNames(self._table, area) for area in owner_areas(scope)]
         return AliasView(areas).leads_to(row.canonical, row.alias)
+
+
+def _all_from(start: str, following: dict[str, set[str]]) -> tuple[str, ...]:
+    seen, ways = {start}, [start]
+    while ways:
+        further = following.get(ways.pop(), set()) - seen
+        seen |= further
+        ways.extend(further)
+    return tuple(sorted(seen))

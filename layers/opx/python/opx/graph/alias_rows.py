@@ -31,6 +31,8 @@ _WIDTH = {"project": 0, "group": 1, None: 2}
 class AliasRow:
     """What is known of an alias in one scope: what a person has set it to, and what documents say, the first first.
 
+    Until the statements of the scope are filed anew after a person's change, `unmoved` tells where they may be, too: under
+    the alias itself, or what it was set to before.
     `revision` is another one after each change, also if the row was deleted meanwhile; "" is for a row that isn't there.
     """
 
@@ -41,6 +43,7 @@ class AliasRow:
     stated: tuple[tuple[str, str], ...] = ()
     seen: int = 0
     last_seen: str = ""
+    unmoved: tuple[str, ...] = ()
     revision: str = ""
 
     @property
@@ -55,7 +58,8 @@ class AliasRow:
                 f"{self.alias} is another name of {self.canonical} already: remove that alias first, or merge "
                 f"{self.canonical} into {canonical}"
             )
-        return self._seen(replace(self, set_to=canonical, set_by=by), at)
+        unmoved = self.unmoved if self.set_to else _also(self.unmoved, self.alias)
+        return self._seen(replace(self, set_to=canonical, set_by=by, unmoved=unmoved), at)
 
     def with_stated(self, key_id: str, canonical: str, at: str) -> AliasRow:
         known = dict(self.stated)
@@ -64,7 +68,21 @@ class AliasRow:
         return self._seen(replace(self, stated=tuple({**known, key_id: canonical}.items())), at)
 
     def without_set(self) -> AliasRow:
-        return replace(self, set_to="", set_by="")
+        unmoved = _also(self.unmoved, self.set_to) if self.set_to else self.unmoved
+        return replace(self, set_to="", set_by="", unmoved=unmoved)
+
+    def settled(self) -> AliasRow:
+        """Everything is filed where it belongs."""
+        return replace(self, unmoved=())
+
+    @property
+    def next_names(self) -> set[str]:
+        """Under which statements of this alias may be filed, in one step."""
+        return {self.set_to, *self.unmoved} - {"", self.alias}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.canonical and not self.unmoved
 
     def without_stated(self, key_id: str) -> AliasRow:
         return replace(self, stated=tuple(one for one in self.stated if one[0] != key_id))
@@ -89,13 +107,14 @@ class AliasRow:
             **alias_key(self.area, self.alias),
             "aliasKey": self.alias,
             "canonicalKey": self.canonical,
-            "canonicalPlace": f"{self.area}|{self.canonical}",
+            **({"canonicalPlace": f"{self.area}|{self.canonical}"} if self.canonical else {}),
             "area": self.area,
             "seenCount": self.seen,
             "lastSeenAt": self.last_seen,
             "setTo": self.set_to,
             "setBy": self.set_by,
             "stated": [list(one) for one in self.stated],
+            "unmoved": list(self.unmoved),
             "revision": self.revision,
         }
 
@@ -110,8 +129,13 @@ def row_of(item: Mapping[str, object]) -> AliasRow:
         stated=tuple((key_id, canonical) for key_id, canonical in stated),
         seen=int(str(item["seenCount"])),
         last_seen=str(item["lastSeenAt"]),
+        unmoved=tuple(item["unmoved"]),  # type: ignore[arg-type]
         revision=str(item["revision"]),
     )
+
+
+def _also(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*names, name)))
 
 
 def partition_of(area: str) -> str:

@@ -11,7 +11,7 @@ from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import AliasLoopError, InvalidInputError
 from opx.graph.alias_cache import SECONDS, AliasCache
-from opx.graph.alias_changes import AliasRows, Change, Guard
+from opx.graph.alias_changes import KEYS_A_READ, AliasRows, Change, Guard
 from opx.graph.alias_rows import AliasRow, aliases_in, narrowest_first, partition_of, row_of, statement_key
 from opx.graph.alias_view import AliasView, AreaNames, StoredNames
 from opx.graph.names import canonical_form, normalised
@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 
 MAX_OF_A_DOCUMENT = 100
 """Aliases that one document may state."""
-
-_KEYS_A_READ = 100
 
 
 class AliasRegistry:
@@ -64,21 +62,32 @@ class AliasRegistry:
         if not keys:
             return {}
         area = scope.key
-        names = self._rows.load(area, only_set=True) if len(keys) > _KEYS_A_READ else None
+        names = self._rows.load(area, only_set=True) if len(keys) > KEYS_A_READ else None
         if names is None:
             return AliasView([StoredNames(self._table, area, only_set=True)]).canonical(keys)
         return AliasView([names]).canonical(keys)
+
+    def filed(self, scope: Scope, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """All references under which statements of this scope's documents may be filed just now: as `canonical`, and while
+        a merge or its undoing isn't finished as it was before. Keys that can only be filed under themselves are left out."""
+        return self._rows.places(scope.key, keys) if keys else {}
+
+    def settle(self, scope: Scope, alias: str, canonical: str) -> None:
+        """Everything is filed anew after a person has set this alias to `canonical`, or to nothing: "". If it is set to
+        something else by now, who did that sees to it."""
+        self._change(scope.key, _key(alias), lambda row: row.settled() if row.set_to == canonical else row)
 
     def aliases(self, scopes: Iterable[str], *, limit: int = 1_000) -> list[Alias]:
         """The aliases of these scopes, by scope and alphabet, as many as `limit`."""
         areas = narrowest_first(scopes)
         found = (item for area in areas for item in self._table.query(partition_of(area), where=aliases_in(area)))
-        return [row_of(item).shown() for item in islice(found, limit)]
+        rows = (row for row in map(row_of, found) if row.canonical)
+        return [row.shown() for row in islice(rows, limit)]
 
     def find(self, scope: Scope, alias: str) -> Alias | None:
         """The alias as this scope itself has it."""
         row = self._rows.read(scope.key, _key(alias))
-        return row.shown() if row.revision else None
+        return row.shown() if row.canonical else None
 
     # -- people
 

@@ -5,11 +5,12 @@ Every relation that is in it has been stated by a document that the reader may s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from opx.domain.evidence_pack import EvidenceItem, EvidencePack, EvidenceSource, PathStep
+from opx.domain.knowledge import Tier
 from opx.domain.results import RetrievalResult
 from opx.graph.questions.answers import name_of
 from opx.graph.views import in_words
@@ -47,43 +48,57 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A lead with the statement whose passage is shown."""
+    """A lead with the statement whose passage is shown. `found`: that passage is among the results already."""
 
     lead: Lead
     shown: Evidence | None
+    found: bool = False
 
 
 def chosen(leads: Iterable[Lead], results: Sequence[RetrievalResult]) -> list[Chosen]:
-    """The leads to show, the best first: none whose passage is among the results already, each thing and relation once,
-    and few of one document. Rows of an answer are kept whatever the text has found."""
+    """The leads to show, the best first: each thing and relation once, and few of one document. What leads to a passage
+    that was found as text comes besides, for the best of them."""
     known = {str(result.metadata.get("chunkId", "")) for result in results}
-    documents: dict[str, int] = {}
-    told: set[tuple[str, str]] = set()
-    kept: list[Chosen] = []
+    choosing = _Choosing()
     for lead in leads:
-        one = _choice(lead, known)
-        relation = said(lead.path[-1]) if lead.path else ""
-        if one is None or (lead.node, relation) in told:
-            continue
-        document = one.shown.document_id if one.shown else ""
-        if not lead.answers and document and documents.get(document, 0) >= MAX_OF_ONE_DOCUMENT:
-            continue
-        documents[document] = documents.get(document, 0) + 1
-        told.add((lead.node, relation))
-        kept.append(one)
-        if len(kept) == MAX_GRAPH_ITEMS:
+        choosing.consider(_choice(lead, known))
+        if choosing.shown == MAX_GRAPH_ITEMS:
             break
-    return kept
+    return choosing.kept
 
 
-def _choice(lead: Lead, known: set[str]) -> Chosen | None:
-    """What to show of a lead; None if the results show it."""
-    for evidence in (*lead.about, *lead.proof):
-        if not known.intersection(evidence.chunk_ids):
-            return Chosen(lead, evidence)
-    if lead.answers:
-        return Chosen(lead, next(iter((*lead.about, *lead.proof)), None))
-    return None
+class _Choosing:
+    """What was chosen so far."""
+
+    def __init__(self) -> None:
+        self.kept: list[Chosen] = []
+        self.shown = 0
+        self._of_document: dict[str, int] = {}
+        self._told: set[tuple[str, ...]] = set()
+
+    def consider(self, one: Chosen) -> None:
+        lead, document = one.lead, one.shown.document_id if one.shown else ""
+        if one.found and not lead.answers:
+            self._keep(one, ("found", *(one.shown.chunk_ids if one.shown else ())))
+            return
+        told = (lead.node, said(lead.path[-1]) if lead.path else "")
+        crowded = document and self._of_document.get(document, 0) >= MAX_OF_ONE_DOCUMENT
+        if (lead.answers or not crowded) and self._keep(one, told):
+            self._of_document[document] = self._of_document.get(document, 0) + 1
+            self.shown += 1
+
+    def _keep(self, one: Chosen, told: tuple[str, ...]) -> bool:
+        if told in self._told:
+            return False
+        self._told.add(told)
+        self.kept.append(one)
+        return True
+
+
+def _choice(lead: Lead, known: set[str]) -> Chosen:
+    """What to show of a lead: what the thing itself is, else what proves the relation."""
+    best = next(iter((*lead.about, *lead.proof)), None)
+    return Chosen(lead, best, found=bool(best and known.intersection(best.chunk_ids)))
 
 
 def pack_of(
@@ -92,20 +107,18 @@ def pack_of(
     passages: Mapping[str, Passage],
     understood: str = "",
 ) -> EvidencePack:
-    """Rows of an answer first, then text and relations by their confidence; those of one kind keep their order."""
-    items = [_graph_item(one, passages) for one in graph]
+    """Rows of an answer first, then text and relations by their confidence, ties in their order.
+
+    A passage is there once: one that was found both ways is text, with the way that leads to it and the confidence of the
+    surer one.
+    """
+    both = {chunk: one for one in reversed(graph) if one.found and one.shown for chunk in one.shown.chunk_ids}
+    texts = [_found_twice(item, both.get(item.chunk_id)) for item in map(_text_item, results)]
+    items = [_graph_item(one, passages) for one in graph if one.lead.answers or not one.found]
     answers = [item for item in items if item.answers]
     related = [item for item in items if not item.answers]
-    merged = _merged([_text_item(result) for result in results], related)
+    merged = sorted((*texts, *related), key=lambda item: -item.confidence)
     return EvidencePack((*answers, *merged), understood)
-
-
-def _merged(texts: Sequence[EvidenceItem], related: Sequence[EvidenceItem]) -> Iterator[EvidenceItem]:
-    """Two lists as one, the surer head first, text before what is as sure."""
-    first, second = list(texts), list(related)
-    while first and second:
-        yield (second if second[0].confidence > first[0].confidence else first).pop(0)
-    yield from (*first, *second)
 
 
 def _text_item(result: RetrievalResult) -> EvidenceItem:
@@ -122,38 +135,53 @@ def _text_item(result: RetrievalResult) -> EvidenceItem:
     )
 
 
+def _found_twice(item: EvidenceItem, one: Chosen | None) -> EvidenceItem:
+    if one is None or one.lead.answers:
+        return item
+    return replace(
+        item,
+        confidence=max(item.confidence, one.lead.confidence),
+        tier=_least_trusted(Tier(item.tier), one.lead),
+        **_way(one.lead),
+    )
+
+
 def _graph_item(one: Chosen, passages: Mapping[str, Passage]) -> EvidenceItem:
     lead, shown = one.lead, one.shown
     ids = shown.chunk_ids if shown else ()
     passage = next((passages[chunk] for chunk in ids if chunk in passages), None)
-    relation = said(lead.path[-1]) if lead.path else ""
     told = "; ".join(filter(None, (said_along(lead.path) or name_of(lead.node), lead.note)))
-    text = _around(passage.content, lead.node) if passage else ""
+    text = _around(passage.content, lead.node) if passage and not one.found else ""
     return EvidenceItem(
         source=EvidenceSource.GRAPH,
         content=f"{told}\n\n{text}" if text else told,
         confidence=lead.confidence,
-        path=tuple(PathStep(edge.source, edge.edge_type, edge.target) for edge in lead.path),
         document_id=shown.document_id if shown else "",
         chunk_id=passage.chunk_id if passage else next(iter(ids), ""),
         title=passage.title if passage else "",
-        tier=_least_trusted(lead, shown),
-        node=lead.node,
-        relation=relation,
+        tier=_least_trusted(shown.tier if shown else Tier.INTERNAL, lead),
         at=lead.at,
-        evidence_chunk_ids=tuple(dict.fromkeys(chunk for proof in lead.proof for chunk in proof.chunk_ids)),
         answers=lead.answers,
+        **_way(lead),
     )
 
 
-def _least_trusted(lead: Lead, shown: Evidence | None) -> str:
-    """The tier of what is shown, or of what proves the way there, whichever is least trusted."""
-    from opx.domain.knowledge import Tier
+def _way(lead: Lead) -> dict[str, Any]:
+    """How one came to a thing, as fields of an item."""
+    return {
+        "path": tuple(PathStep(edge.source, edge.edge_type, edge.target) for edge in lead.path),
+        "node": lead.node,
+        "relation": said(lead.path[-1]) if lead.path else "",
+        "evidence_chunk_ids": tuple(dict.fromkeys(chunk for proof in lead.proof for chunk in proof.chunk_ids)),
+    }
 
+
+def _least_trusted(tier: Tier, lead: Lead) -> str:
+    """The tier of a text, or of what proves the way to it, whichever is least trusted. Of several proofs of one relation,
+    the best counts."""
     order = list(Tier)
-    tiers = [min((one.tier for one in edge.evidence), key=order.index) for edge in lead.path]
-    tiers.extend([shown.tier] if shown else [])
-    return max(tiers, key=order.index, default=Tier.INTERNAL).value
+    ways = [min((one.tier for one in edge.evidence), key=order.index) for edge in lead.path]
+    return max((tier, *ways), key=order.index).value
 
 
 def said(edge: Edge) -> str:

@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 NO_GRAPH = "the graph is missing from this answer (it didn't answer in time, or is unavailable)"
 NO_PASSAGES = "the passages behind relations are missing (they could not be read in time)"
-INCOMPLETE = "there may be more: some things have more relations than are followed"
+INCOMPLETE = "; there may be more, as some things have more relations than are followed"
 
 FAN_OUT = 25
 MOST_NODES = 300
 MOST_SEEDS = 30
-MOST_HITS = 10
+MOST_HITS = 5
 """Hits whose references are looked up, the best ones."""
 
 CONSIDERED = 4 * MAX_GRAPH_ITEMS
@@ -64,7 +64,6 @@ _PATTERNS = tuple((re.compile(rf"\b(?:{words})\b", re.IGNORECASE), kinds) for wo
 class _Related:
     chosen: tuple[Chosen, ...] = ()
     understood: str = ""
-    cut: bool = False
 
 
 class GraphExpansion:
@@ -85,8 +84,6 @@ class GraphExpansion:
             log.warning("a question was answered without the graph", exc_info=True)
             return pack_of(found.results, (), {}), (NO_GRAPH,)
         passages, notes = self._texts(related.chosen, until - time.monotonic())
-        if related.cut:
-            notes = (*notes, INCOMPLETE)
         return pack_of(found.results, related.chosen, passages, related.understood), notes
 
     def _related(self, found: FoundText) -> _Related:
@@ -96,7 +93,8 @@ class GraphExpansion:
         leads = [*rows, *self._leads(graph, found)]
         nodes = graph.store.nodes(graph.reader.visible, [lead.node for lead in leads[:CONSIDERED]])
         kept = chosen(with_abouts(leads[:CONSIDERED], nodes, found.tiers), found.results)
-        return _Related(tuple(kept), answer.explanation if answer else "", bool(answer and answer.cut))
+        understood = answer.explanation + (INCOMPLETE if answer.cut else "") if answer else ""
+        return _Related(tuple(kept), understood)
 
     def _leads(self, graph: KnowledgeGraph, found: FoundText) -> list[Lead]:
         seeds = self._seeds(graph, found)
@@ -120,7 +118,7 @@ class GraphExpansion:
         return dict(best[:MOST_SEEDS])
 
     def _texts(self, found: Sequence[Chosen], seconds: float) -> tuple[Mapping[str, Passage], tuple[str, ...]]:
-        evidence = [one.shown for one in found if one.shown]
+        evidence = [one.shown for one in found if one.shown and not one.found]
         if not evidence:
             return {}, ()
         try:

@@ -16,7 +16,7 @@ HOPS = 2
 DECAY = 0.7
 """What is left of the confidence with each relation that is gone along."""
 
-UNWANTED = 0.5
+UNWANTED = 0.25
 """The same for things of other kinds than those that the question asks for."""
 
 ABOUT = (

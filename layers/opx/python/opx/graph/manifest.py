@@ -44,6 +44,10 @@ class Held:
                 found.setdefault(mark, []).append(str(page["chunk"]))
         return found
 
+    @property
+    def own(self) -> str:
+        return next((str(page["own"]) for page in self.pages), "")
+
     def of(self, document_ids: Collection[str] | None) -> list[Item]:
         """The entries of these versions of the document, or of all."""
         return [item for item in self.pages if document_ids is None or item["documentId"] in document_ids]
@@ -79,8 +83,8 @@ def read_chunks(table: Table, chunks: Sequence[ChunkName]) -> dict[ChunkName, St
     return found
 
 
-def pages(origin: Origin, evidence: Mapping[Mark, Sequence[str]]) -> Iterator[Item]:
-    """The entries of all chunks that are evidence of what a document version states."""
+def pages(origin: Origin, evidence: Mapping[Mark, Sequence[str]], own: str) -> Iterator[Item]:
+    """The entries of all chunks that are evidence of what a document version states. `own` is what it is about."""
     by_chunk: dict[str, list[Mark]] = {}
     for mark, chunk_ids in evidence.items():
         for chunk in dict.fromkeys(chunk_ids):
@@ -89,7 +93,7 @@ def pages(origin: Origin, evidence: Mapping[Mark, Sequence[str]]) -> Iterator[It
         parts = list(_parts(stated))
         for number, part in enumerate(parts):
             item = _item(origin.key_id, origin.scope, _page_name(chunk, number), part)
-            yield {**item, "chunk": chunk, "pages": len(parts), "documentId": origin.document_id}
+            yield {**item, "chunk": chunk, "pages": len(parts), "documentId": origin.document_id, "own": own}
 
 
 def leaving(key_id: str, scope: Scope, marks: Iterable[Mark]) -> list[Item]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -34,8 +35,8 @@ class Merging:
     """Merges are aliases that a person set, and are on record. What documents say stays as they say it: it is filed under
     another reference, by what it states, and that again when the merge is undone.
 
-    Each step may be interrupted; `resume` goes on with what was. Only the places of the one scope are rewritten: what
-    other scopes say of the two is put together when those read it who may see the alias.
+    Each step may be interrupted; the next merge in the scope, or `resume`, goes on with what was. Only the places of the
+    one scope are rewritten: what other scopes say of the two is put together when those read it who may see the alias.
     """
 
     def __init__(self, table: Table, aliases: AliasRegistry, store: Rewriting, *, clock: Clock) -> None:
@@ -51,6 +52,7 @@ class Merging:
         Raises `InvalidInputError` if they are one already, `AliasLoopError`, `AliasTakenError`,
         `InvalidReferenceError` and `StoreUnavailableError`; after the last, `resume` goes on.
         """
+        self.resume(scope)
         view = self._aliases.view(owner_areas(scope), fresh=True)
         source, into = (canonical_form(normalised(one)) for one in (source, into))
         meant = view.canonical([source, into])
@@ -73,7 +75,7 @@ class Merging:
             before = merge.state
             merge = replace(merge, state=MergeState.UNDOING, undone_by=by, undone_at=iso_time(self._clock()))
             try:
-                self._table.put(_item(merge, self._filed(scope, merge)), condition=Equals("state", before.value))
+                self._table.put(_item(merge), condition=Equals("state", before.value))
             except ConditionFailedError:
                 return self.undo(scope, merge_id, by=by)  # somebody else has gone on; a state comes once only
         return self._undo(scope, merge)
@@ -91,9 +93,8 @@ class Merging:
             if merge.source == alias and merge.state is not MergeState.UNDONE:
                 self.undo(scope, merge.merge_id, by=by)
                 return True
-        filed = self._aliases.canonical(scope, [alias]).get(alias, alias)
         removed = self._aliases.forget(scope, alias)
-        self._rewrite(scope, filed)
+        self._part(scope, alias)
         return removed
 
     def merges(self, scope: Scope) -> list[Merge]:
@@ -114,8 +115,8 @@ class Merging:
         for merge in unfinished:
             try:
                 (self._do if merge.state is MergeState.MERGING else self._undo)(scope, merge)
-            except InvalidInputError as exc:
-                log.warning("merge %s can't be finished any more: %s", merge.merge_id, exc)
+            except InvalidInputError:
+                log.warning("merge %s can't be finished: its names mean something else by now", merge.merge_id)
         return len(unfinished)
 
     def _do(self, scope: Scope, merge: Merge) -> Merge:
@@ -124,14 +125,14 @@ class Merging:
         except InvalidInputError:
             self._table.delete(merge_key(scope.key, merge.merge_id))
             raise
-        self._rewrite(scope, merge.source)
-        return self._settle(merge, MergeState.MERGED)
+        self._rewrite(scope, merge.source, merge.into, [merge.source])
+        done = self._settle(merge, MergeState.MERGED)
+        return done if done.state is MergeState.MERGED else self._undo(scope, done)
 
     def _undo(self, scope: Scope, merge: Merge) -> Merge:
-        filed = str(self._read(merge).get("filed") or merge.into)
         if not self._made_again(scope, merge):
             self._aliases.forget(scope, merge.source, merge.into)
-        self._rewrite(scope, filed)
+            self._part(scope, merge.source)
         return self._settle(merge, MergeState.UNDONE)
 
     def _made_again(self, scope: Scope, merge: Merge) -> bool:
@@ -142,15 +143,18 @@ class Merging:
             for other in self.merges(scope)
         )
 
-    def _filed(self, scope: Scope, merge: Merge) -> str:
-        """Where statements about the source are: further on, if what it was merged into was merged itself."""
-        return self._aliases.canonical(scope, [merge.source]).get(merge.source, merge.source)
+    def _part(self, scope: Scope, alias: str) -> None:
+        """File under the alias again what it states: it may be further on than where the alias led, if that was merged."""
+        places = self._aliases.filed(scope, [alias]).get(alias, ())
+        self._rewrite(scope, alias, "", [place for place in places if place != alias])
 
-    def _rewrite(self, scope: Scope, key: str) -> None:
+    def _rewrite(self, scope: Scope, alias: str, canonical: str, keys: Sequence[str]) -> None:
+        """File anew, after the alias was set to this ("" for nothing), what is filed under these keys."""
         for _ in range(MAX_PASSES):
-            if not self._store.rewrite(scope, key):
+            if not sum(self._store.rewrite(scope, key) for key in keys):
+                self._aliases.settle(scope, alias, canonical)
                 return
-        log.warning("statements about %s were still being filed under it while it was rewritten", key)
+        log.warning("things that were merged or parted are still written about under their old names")
 
     def _settle(self, merge: Merge, state: MergeState) -> Merge:
         """Note that it is done, unless somebody else has gone on from there."""
@@ -168,8 +172,8 @@ class Merging:
         return item
 
 
-def _item(merge: Merge, filed: str = "") -> Item:
-    return {**merge_key(merge.area, merge.merge_id), **merge.to_json(), "filed": filed}
+def _item(merge: Merge) -> Item:
+    return {**merge_key(merge.area, merge.merge_id), **merge.to_json()}
 
 
 def _merge(item: Item) -> Merge:

@@ -56,7 +56,7 @@ class PassageReader:
         if self._threads == 1 or len(wanted) < 2:
             return [self._of_document(*document, ids) for document, ids in wanted]
         with ThreadPoolExecutor(min(self._threads, len(wanted))) as pool:
-            return list(pool.map(lambda one: self._of_document(*one[0], one[1]), wanted))
+            return list(pool.map(lambda one: self._of_document(one[0][0], one[0][1], one[1]), wanted))
 
     def _of_document(self, document_id: str, key_id: str, chunk_ids: dict[str, None]) -> list[Passage]:
         from opx.ingestion.chunk_files import read_chunks

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from opx.domain.graph import Direction, Edge, Route, Walk
@@ -29,7 +30,6 @@ class PathSearch:
         self._scopes = scopes
         self._walk = walk
         self._most_hops = most_hops
-        self._cut: dict[str, None] = {}
 
     def find(self, source: str, target: str) -> Route:
         if source == target:
@@ -39,13 +39,14 @@ class PathSearch:
             return Route(source, target, (direct,))
         ends = _End(source, self._walk), _End(target, replace(self._walk, direction=_BACK[self._walk.direction]))
         for _ in range(self._most_hops):
-            near, far = sorted(ends, key=lambda end: len(end.level))  # stable: the source first
-            if not near.level:
-                break
+            if any(not end.level and not end.cut for end in ends):
+                return Route(source, target, None)  # all around one end was seen, whatever is behind the other's bounds
+            near = min(ends, key=lambda end: len(end.level) or math.inf)  # the source, if both are alike
+            far = ends[1] if near is ends[0] else ends[0]
             met = self._grow(near, far)
             if met:
-                return Route(source, target, (*ends[0].way(met), *reversed(ends[1].way(met))), tuple(self._cut))
-        return Route(source, target, None, tuple(self._cut))
+                return Route(source, target, (*ends[0].way(met), *reversed(ends[1].way(met))), _cut(ends))
+        return Route(source, target, None, _cut(ends))
 
     def _direct(self, source: str, target: str) -> Edge | None:
         """An edge between the two: of two things with very many edges neither would show it."""
@@ -63,17 +64,21 @@ class PathSearch:
         for start in range(0, len(level), PLACES_AT_ONCE):
             keys = level[start : start + PLACES_AT_ONCE]
             if len(near.steps) + len(far.steps) >= self._walk.most_nodes:
-                self._cut.update(dict.fromkeys(keys))
+                near.cut.update(dict.fromkeys(keys))
                 continue
             adjacent = self._store.edges_of(self._scopes, keys, near.walk)
             for key in keys:
                 edges, more = adjacent.get(key, ([], False))
                 if more:
-                    self._cut[key] = None
+                    near.cut[key] = None
                 met = next((one for one in near.follow(key, edges) if one in far.steps), "")
                 if met:
                     return met
         return ""
+
+
+def _cut(ends: Iterable[_End]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key for end in ends for key in end.cut))
 
 
 class _End:
@@ -83,6 +88,7 @@ class _End:
         self.walk = walk
         self.steps: dict[str, tuple[str, Edge] | None] = {start: None}
         self.level = [start]
+        self.cut: dict[str, None] = {}
 
     def follow(self, key: str, edges: Sequence[Edge]) -> list[str]:
         """The nodes that are new."""

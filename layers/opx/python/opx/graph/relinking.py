@@ -22,7 +22,14 @@ from opx.errors import StoreUnavailableError
 from opx.graph.extraction.dictionary import Dictionary, spellings
 from opx.graph.extraction.gathering import Gathered
 from opx.graph.extraction.material import Findings
-from opx.graph.extraction.mentions import MAX_NAMES, NAMED_TYPES, KnownNames, NodesOfType, mentioned
+from opx.graph.extraction.mentions import (
+    MAX_NAMES,
+    NAMED_TYPES,
+    KnownNames,
+    NodesOfType,
+    mentioned,
+    without_needless,
+)
 from opx.graph.extraction.own_node import own_reference
 from opx.graph.extraction.whole_lines import whole_lines
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
@@ -100,8 +107,14 @@ class NamingWriter:
         return list(dict.fromkeys(names))
 
 
-ScopesUnder = Callable[[Scope], Iterable[str]]
-"""Keys of the scopes whose documents may name what a document of this scope declares."""
+class Scopes(Protocol):
+    """Which scopes there are; see `ScopeDirectory`."""
+
+    def all(self) -> Iterable[Scope]: ...
+
+    def naming(self, scope: Scope) -> Iterable[str]:
+        """Keys of the scopes whose documents may name what a document of this scope declares."""
+
 
 ChunkReader = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
 
@@ -110,7 +123,7 @@ class Relinker:
     """Adds mentions to documents that are there, one at a time, each under the catalog's claim."""
 
     def __init__(
-        self, *, store: StatementStore, index: SearchEngine, catalog: Catalog, chunks: ChunkReader, scopes: ScopesUnder
+        self, *, store: StatementStore, index: SearchEngine, catalog: Catalog, chunks: ChunkReader, scopes: Scopes
     ) -> None:
         self._store = store
         self._index = index
@@ -128,10 +141,21 @@ class Relinker:
         self._relink(ordered[:NAMES_A_BATCH], done)
         return done
 
-    def relink_all(self, scopes: Iterable[Scope]) -> Relinked:
-        """The same for every name that documents of these scopes declare. Raises `StoreUnavailableError`."""
+    def relink_or_leave(self, names: Sequence[DeclaredName]) -> None:
+        """The same, and what can't be done is logged and left to the next full run."""
+        try:
+            done = self.relink(names)
+        except StoreUnavailableError as exc:
+            log.warning("mentions of %d new names are left to the next full run: %s", len(names), exc)
+            return
+        if done.left_out or done.busy:
+            left = (*done.left_out, f"{done.busy} documents that others are working on")
+            log.warning("left to the next full run, of mentions of new names: %s", ", ".join(left))
+
+    def relink_all(self) -> Relinked:
+        """The same for every name that a document declares. Raises `StoreUnavailableError`."""
         done = Relinked()
-        for scope in scopes:
+        for scope in self._scopes.all():
             names = [
                 DeclaredName(scope.key, node.key)
                 for kind in NAMED_TYPES
@@ -158,7 +182,7 @@ class Relinker:
         """Passages that may give the name, of documents that may know it."""
         scope = scope_of_key(name.scope_key)
         texts = [" ".join(words) for words in spellings(name.key)]
-        for some in _batches(list(dict.fromkeys(self._scopes(scope))), SCOPES_A_SEARCH):
+        for some in _batches(list(dict.fromkeys(self._scopes.naming(scope))), SCOPES_A_SEARCH):
             for text in texts:
                 yield from self._search(text, some, name, done)
 
@@ -214,7 +238,11 @@ class Relinker:
             findings.add(*mentioned(own, chunk, dictionary))
             gathered.take(findings)
         known = {(edge.source, edge.edge_type, edge.target) for edge in said.edges}
-        edges = tuple(edge for name, edge in gathered.edges.items() if name not in known)
+        edges = tuple(
+            edge
+            for edge in without_needless([*said.edges, *gathered.edges.values()])
+            if edge.rule and (edge.source, edge.edge_type, edge.target) not in known
+        )
         ends = {key for edge in edges for key in (edge.source, edge.target)}
         return Statements(own, tuple(node for key, node in gathered.with_ends().items() if key in ends), edges)
 

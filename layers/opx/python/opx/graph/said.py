@@ -46,7 +46,8 @@ def said(origin: Origin, statements: Statements, now: str) -> Said:
     nodes = _nodes([*statements.nodes, *(end for edge in edges for end in _ends(edge))])
     updated = moment(origin.updated) or now
     found: dict[Mark, Statement] = {}
-    for statement in (*nodes, *edges):
+    every: tuple[Statement, ...] = (*nodes, *edges)
+    for statement in every:
         mark = mark_of(statement, origin, updated)
         if not any(statement.chunk_ids):
             raise InvalidInputError(f"{' '.join(mark)} has no evidence: name the chunks of the document that say so")

@@ -65,10 +65,12 @@ class GraphStore(TableReads):
     def statements_of(self, key_id: str) -> Statements:
         """What a document states, by what it gives as evidence: references as it writes them, without properties. For
         who may change the document: nobody is asked whether they may see it."""
-        stated = sorted(manifest.read(self._table, key_id).evidence().items(), key=lambda one: tuple(one[0]))
+        held = manifest.read(self._table, key_id)
+        stated = sorted(held.evidence().items(), key=lambda one: tuple(one[0]))
         nodes = ((mark, ids) for mark, ids in stated if isinstance(mark, NodeMark))
         edges = ((mark, ids) for mark, ids in stated if isinstance(mark, EdgeMark))
         return Statements(
+            own=held.own,
             nodes=tuple(NodeStatement(mark.key, node_type(mark.key), chunk_ids=tuple(ids)) for mark, ids in nodes),
             edges=tuple(EdgeStatement(*mark, chunk_ids=tuple(ids)) for mark, ids in edges),
         )

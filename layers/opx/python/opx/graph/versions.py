@@ -16,9 +16,10 @@ ALL = ""
 MAX_VERSION = 200
 _PART = re.compile(r"\d+|[^\W\d_]+")
 _BOUND = re.compile(r"(>=|<=|>|<|==?)?\s*([^\s,<>=]+(?: (?![<>=])[^\s,<>=]+)*)")
-_BEFORE = frozenset(("alpha", "beta", "rc", "pre", "preview", "dev", "snapshot", "milestone", "ea", "cr"))
-"""Words that come before the number alone: 1.0rc1 < 1.0. All others come after it: 1.0 < 1.0p1, 1.1.1 < 1.1.1k."""
-_BEFORE_IF_COUNTED = frozenset(("a", "b", "m"))
+_BEFORE = {"dev": 0, "alpha": 1, "beta": 2, "milestone": 3, "pre": 4, "preview": 4, "ea": 4, "rc": 5, "cr": 5, "snapshot": 6}
+"""Words that come before the number alone, in their order: 1.0rc1 < 1.0. All others come after it: 1.0 < 1.0p1, 1.1.1 <
+1.1.1k."""
+_BEFORE_IF_COUNTED = {"a": 1, "b": 2, "m": 3}
 """The same, with a number behind them: 1.0b2 < 1.0 < 1.0b."""
 _NUMBERS_LAST = 3
 
@@ -85,8 +86,8 @@ def _key(version: str) -> Key:
 def _comparable(part: str, following: str) -> tuple[int, int, str]:
     if part.isdecimal():
         return _NUMBERS_LAST, int(part), ""
-    early = part in _BEFORE or (part in _BEFORE_IF_COUNTED and following.isdecimal())
-    return 0 if early else 2, 0, part
+    known = {**_BEFORE, **_BEFORE_IF_COUNTED} if following.isdecimal() else _BEFORE
+    return (0, known[part], "") if part in known else (2, 0, part)
 
 
 _END = (1, 0, "")
@@ -94,8 +95,8 @@ _END = (1, 0, "")
 
 def _compared(one: Key, other: Key) -> int:
     """Missing numbers are zeros: 7.0 is 7.0.0."""
-    for mine, yours in zip_longest(one, other):
-        mine, yours = _filled(mine, yours), _filled(yours, mine)
+    for first, second in zip_longest(one, other):
+        mine, yours = _filled(first, second), _filled(second, first)
         if mine != yours:
             return -1 if mine < yours else 1
     return 0

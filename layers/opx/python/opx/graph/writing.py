@@ -18,7 +18,7 @@ from opx.graph import manifest
 from opx.graph.places import Places
 from opx.graph.rows import Mark, Names, ends, key_in_table, row_key
 from opx.graph.said import Said, said
-from opx.ports import Clock, Table
+from opx.ports import Clock, Item, Table
 from opx.ports.graph import Canonical
 
 MOST_MERGES = 5
@@ -41,7 +41,7 @@ class StatementWriter:
         gone = manifest.marks_in(*held.pages, *held.leaving) - new.statements.keys()
         leaving = manifest.leaving(origin.key_id, origin.scope, gone)
         self._places.list(leaving)
-        pages = list(manifest.pages(origin, new.evidence))
+        pages = list(manifest.pages(origin, new.evidence, statements.own))
         self._places.list(pages)
         listed = {page["entry"] for page in pages}
         self._places.delete([key_in_table(page) for page in held.pages if page["entry"] not in listed])
@@ -60,7 +60,7 @@ class StatementWriter:
         stated = held.evidence()
         new = new.without(stated)
         touched = {chunk for chunks in new.evidence.values() for chunk in chunks}
-        pages = manifest.pages(origin, {**stated, **new.evidence})
+        pages = manifest.pages(origin, {**stated, **new.evidence}, held.own)
         self._places.list([page for page in pages if page["chunk"] in touched])
         self._put(new)
         return True
@@ -89,7 +89,7 @@ class StatementWriter:
             )
         return held
 
-    def _holds(self, page: manifest.Item) -> bool:
+    def _holds(self, page: Item) -> bool:
         """Whether what was listed still is: else another worker took the document over meanwhile."""
         found = self._table.get(key_in_table(page))
         return found is not None and found["documentId"] == page["documentId"]

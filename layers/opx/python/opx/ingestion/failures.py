@@ -79,10 +79,11 @@ class FailureLog:
         item = self._table.get({"failureId": failure})
         return _from_item(item) if item else None
 
-    def items(self, *, since: str = "") -> Iterator[FailedItem]:
-        """Failed items, the oldest first."""
+    def items(self, *, since: str = "", scope: str = "") -> Iterator[FailedItem]:
+        """Failed items, the oldest first: of all scopes, or of the one with this key, of which nothing else is read."""
         where = KeyRange(low=since) if since else None
-        for item in self._table.query(_STATUS, index="status-failedAt-index", where=where):
+        partition, index = (scope, "scope-index") if scope else (_STATUS, "status-failedAt-index")
+        for item in self._table.query(partition, index=index, where=where):
             yield _from_item(item)
 
 

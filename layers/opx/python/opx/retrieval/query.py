@@ -192,7 +192,13 @@ class KnowledgeQuery:
             evidence, notes = self._graph(
                 FoundText(asked.text, asked.question.identifiers, answer.results, hits, tiers)
             )
-        return replace(answer, evidence=evidence, notes=(*answer.notes, *notes), timings_ms=asked.timings)
+        return replace(
+            answer,
+            evidence=evidence,
+            partial=answer.partial or bool(notes),
+            notes=(*answer.notes, *notes),
+            timings_ms=asked.timings,
+        )
 
 
 def with_graph(config: QueryConfig | None) -> QueryConfig:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opx.ports import SearchFilter, SearchRequest
 from opx.tables import GRAPH
-from opx.tenants.holdings import Held
+from opx.tenants.holdings import ClientDocument, Held, each
 
 if TYPE_CHECKING:
     from opx.services import Services
@@ -47,15 +47,16 @@ class Checks:
 
     def _references(self, held: Held) -> int:
         """By document, while the index was counted by scope."""
-        index = self._services.index
-        return sum(len(index.references(document.key.id)) for document in held.documents)
+        return sum(each(self._entries, held.documents, self._services.read_threads))
+
+    def _entries(self, document: ClientDocument) -> int:
+        return len(self._services.index.references(document.key.id))
 
     def _nodes(self, held: Held) -> int:
-        table = self._services.table(GRAPH)
-        found = (
-            1
-            for scope in held.scopes
-            for kind in GRAPH_TYPES
-            for _ in table.query(f"{scope}|{kind}", index="type-index")
-        )
-        return sum(found)
+        """In the scopes that have documents: nobody else says anything of things."""
+        scopes = {document.key.scope.key for document in held.documents}
+        places = [f"{scope}|{kind}" for scope in sorted(scopes) for kind in GRAPH_TYPES]
+        return sum(each(self._listed, places, self._services.read_threads))
+
+    def _listed(self, place: str) -> int:
+        return sum(1 for _ in self._services.table(GRAPH).query(place, index="type-index"))

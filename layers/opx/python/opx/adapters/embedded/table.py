@@ -92,7 +92,8 @@ class SqliteTable:
         part = slice_of(self._spec, partition, index, where)
         if limit is not None:
             check_whole("limit", limit, 0, 2**31)
-        return islice(self._read(part, reverse=reverse), limit)
+        page = ITEMS_A_PAGE if limit is None else max(1, min(limit, ITEMS_A_PAGE))
+        return islice(self._read(part, page, reverse=reverse), limit)
 
     def purge_expired(self) -> int:
         """Remove the expired items for good and return how many there were."""
@@ -102,16 +103,16 @@ class SqliteTable:
             statement = f"DELETE FROM {self._name} WHERE {EXPIRES} < ?"  # noqa: S608
             return connection.execute(statement, (self._clock(),)).rowcount
 
-    def _read(self, part: Slice, *, reverse: bool) -> Iterator[Item]:
+    def _read(self, part: Slice, page: int, *, reverse: bool) -> Iterator[Item]:
         # No cursor stays open between pages: it would pin the snapshot, and the caller may write meanwhile.
         after: tuple[Any, ...] | None = None
         while not part.is_empty:
             statement, parameters = page_query(self._spec, part, after, reverse=reverse)
             with self._database.translated_errors():
-                rows = self._database.connection().execute(statement, (*parameters, ITEMS_A_PAGE)).fetchall()
+                rows = self._database.connection().execute(statement, (*parameters, page)).fetchall()
             items = (from_json(row[0]) for row in rows)
             yield from (item for item in items if not self._is_expired(item))
-            if len(rows) < ITEMS_A_PAGE:
+            if len(rows) < page:
                 return
             after = rows[-1][1:]
 

@@ -35,7 +35,9 @@ _BULLET = re.compile(r"(?P<indent> {0,12})- (?P<told>\S.*)")
 _NOTES = re.compile(r"(?: \([^()]*\))+\Z")
 _SECTION = "Affected products"
 _EXPOSED = "not vulnerable itself"
-_ENDS = re.compile(r"(?P<word>from|after|through|before|up to) (?P<version>.+?)(?= (?:from|after|through|before|up to) |\Z)")
+_ENDS = re.compile(
+    r"(?P<word>from|after|through|before|up to) (?P<version>.+?)(?= (?:from|after|through|before|up to) |\Z)"
+)
 _NOT_APPLICABLE = "version not applicable"
 _ALL = "all versions"
 _ANY = ("any vendor", "any product")
@@ -61,7 +63,8 @@ def affected_in_record(material: Material, findings: Findings) -> None:
     with material.open() as stream:
         data = stream.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        findings.remarks.append(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, f"products of a record of over {MAX_BYTES:,} bytes"))
+        text = f"the products of a record of more than {MAX_BYTES:,} bytes are not in the graph"
+        findings.remarks.append(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text))
         return
     try:
         _state(material.own, list(_configured(json.loads(data))), (), findings)
@@ -78,17 +81,12 @@ def _state(own: str, found: Iterable[Affected], chunk_ids: tuple[str, ...], find
         for name in dict.fromkeys(((known, product), ("", product))):
             ranges[name] = union(ranges[name], versions) if name in ranges else versions
     for (vendor, product), versions in ranges.items():
-        name = f"{vendor}/{product}" if vendor else product
-        key = product_key(name)
+        called = f"{vendor}/{product}" if vendor else product
+        key = product_key(called)
         if not key:
             continue
-        if len(versions) > MAX_RANGES:
-            versions = versions[:MAX_RANGES].rpartition(", ")[0]
-            findings.remarks.append(
-                Remark(RemarkKind.LEFT_OUT_OF_GRAPH, f"{name} has so many affected versions that only the first are in the graph")
-            )
         findings.add(
-            named(name, key, chunk_ids),
+            named(called, key, chunk_ids),
             EdgeStatement(
                 own,
                 "affects",
@@ -96,9 +94,17 @@ def _state(own: str, found: Iterable[Affected], chunk_ids: tuple[str, ...], find
                 chunk_ids,
                 rule=RULE,
                 confidence=1.0 if vendor else ANY_VENDOR,
-                properties={VERSIONS: versions},
+                properties={VERSIONS: _fitting(versions, called, findings)},
             ),
         )
+
+
+def _fitting(versions: str, name: str, findings: Findings) -> str:
+    if len(versions) <= MAX_RANGES:
+        return versions
+    text = f"{name} has so many affected versions that only the first are in the graph"
+    findings.remarks.append(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text))
+    return versions[:MAX_RANGES].rpartition(", ")[0]
 
 
 # -- documents of the connector

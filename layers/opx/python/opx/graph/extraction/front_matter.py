@@ -47,7 +47,9 @@ _FIELDS = {
 """The names that each field goes by."""
 
 _ALERT = re.compile(r"(?:etcd)?[A-Z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
-_VERSIONED = re.compile(r"(?P<name>.*\S)[ @]+v?(?P<version>\d\S*(?: (?:sp|p|r|u|rev|update)[ _]?\d\S*)?)", re.IGNORECASE)
+_VERSIONED = re.compile(
+    r"(?P<name>.*\S)[ @]+v?(?P<version>\d\S*(?: (?:sp|p|r|u|rev|update)[ _]?\d\S*)?)", re.IGNORECASE
+)
 
 
 def is_alert_name(text: str) -> bool:
@@ -97,9 +99,9 @@ class _Fields:
     def state_all(self) -> None:
         self._entity()
         self._services()
-        for field in _RULES:
+        for field, state in _RULES.items():
             for text in self._values(field):
-                _RULES[field](self, text)
+                state(self, text)
         for alias in self._texts(("aliases",)):
             self._alias(alias)
 

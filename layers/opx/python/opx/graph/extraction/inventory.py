@@ -6,16 +6,14 @@ what it lists: its services are declared. Entries that can't be read are left ou
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import Any
 
 from opx.domain.graph import EdgeStatement, Value
 from opx.domain.remarks import Remark, RemarkKind
-from opx.graph.extraction.front_matter import named, product_of, runbook_of
+from opx.graph.extraction.front_matter import name_of_product, named, product_of, runbook_of
+from opx.graph.extraction.inventory_files import SINGLE, UnreadableInventoryError, listed_services
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.references import has_namespace, made, product_key, read
 from opx.graph.versions import MAX_VERSION
@@ -23,9 +21,8 @@ from opx.hygiene.secrets import mask
 
 CATEGORY = "operations/inventory"
 RULE = "inventory"
-MAX_BYTES = 4 * 1024 * 1024
-MAX_DEPTH = 50
 MAX_NAME = 200
+MAX_UNKNOWN = 10
 MAX_VALUES = 500
 """Of one field of an entry."""
 
@@ -38,14 +35,7 @@ _FIELDS = {
     "runbooks": ("runbooks", "runbook"),
     "aliases": ("aliases", "alias"),
 }
-_ABOUT = ("name", "service", "description", "tier", "criticality", "environment", "url", "repository", "language")
-"""Keys of an entry that name it, or are properties of the service and no relations."""
-
-_KNOWN = frozenset((*_ABOUT, *(name for names in _FIELDS.values() for name in names)))
-
-
-class UnreadableInventoryError(ValueError):
-    """What is wrong with the file as a whole."""
+_KNOWN = frozenset((*SINGLE, *(name for names in _FIELDS.values() for name in names)))
 
 
 def inventory_entries(material: Material, findings: Findings) -> None:
@@ -53,91 +43,19 @@ def inventory_entries(material: Material, findings: Findings) -> None:
     if material.document.category != CATEGORY:
         return
     try:
-        listed = list(_services(_loaded(material)))
+        listed = listed_services(material)
     except UnreadableInventoryError as exc:
         _remark(findings, f"the inventory can't be read: {exc}")
         return
     if not listed:
         _remark(findings, "the inventory lists no services: it needs a list `services` whose entries have a `name`")
-    for where, name, entry in listed:
-        _Entry(where, findings).read(name, entry)
-
-
-# -- files
-
-
-def _loaded(material: Material) -> Any:
-    with material.open() as stream:
-        data = stream.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise UnreadableInventoryError(f"it has more than {MAX_BYTES // 1024 // 1024} MiB; split it")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        raise UnreadableInventoryError(f"it is not UTF-8: {exc.reason} at byte {exc.start}") from exc
-    suffix = PurePosixPath(material.document.key.source).suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        return _rows(text, "\t" if suffix == ".tsv" else ",")
-    return _json(text) if suffix == ".json" else _yaml(text)
-
-
-def _rows(text: str, delimiter: str) -> dict[str, Any]:
-    """A service a row; several values of a field are separated by `;`."""
-    try:
-        rows = list(csv.DictReader(text.splitlines(), delimiter=delimiter, strict=True))
-    except csv.Error as exc:
-        raise UnreadableInventoryError(f"it is no CSV: {exc}") from exc
-    services = []
-    for row in rows:
-        cells = {str(name).strip().lower(): cell for name, cell in row.items() if name and isinstance(cell, str)}
-        services.append({
-            name: [part.strip() for part in cell.split(";")] if name not in _ABOUT else cell.strip()
-            for name, cell in cells.items()
-            if cell.strip()
-        })  # fmt: skip
-    return {"services": services}
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise UnreadableInventoryError(f"it is no JSON: {str(exc)[:200]}") from exc
-
-
-def _yaml(text: str) -> Any:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        depth = 0
-        for event in yaml.parse(text, loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if isinstance(event, yaml.AliasEvent):  # a few of them can stand for billions of values
-                raise UnreadableInventoryError("it has YAML aliases (*name), which are not followed; write the values out")
-            if depth > MAX_DEPTH:
-                raise UnreadableInventoryError(f"it is nested deeper than {MAX_DEPTH} levels; an inventory needs four")
-        return yaml.load(text, loader)
-    except (yaml.YAMLError, ValueError) as exc:
-        if isinstance(exc, UnreadableInventoryError):
-            raise
-        raise UnreadableInventoryError(f"it is no YAML: {' '.join(str(exc).split())[:200]}") from exc
-
-
-def _services(loaded: Any) -> Iterator[tuple[str, str, Any]]:
-    """Where each entry is, its name, and what it is; several of a mapping have their names as keys."""
-    listed = loaded.get("services", loaded) if isinstance(loaded, Mapping) else loaded
-    if isinstance(listed, Mapping):
-        if listed is loaded and "name" in listed:
-            listed = [listed]
-        else:
-            yield from ((f"service {name!s:.60}", str(name), entry) for name, entry in listed.items())
-            return
-    if not isinstance(listed, list):
-        raise UnreadableInventoryError("`services` is neither a list of entries nor a mapping of names to entries")
-    for number, entry in enumerate(listed, 1):
-        name = next((entry[key] for key in ("name", "service") if entry.get(key)), "") if isinstance(entry, Mapping) else entry
-        yield f"service {number}", name if isinstance(name, str | int) else "", entry if isinstance(entry, Mapping) else {}
+    unknown: dict[str, str] = {}
+    for one in listed:
+        _Entry(one.where, findings).read(one.name, one.entry)
+        fields = map(str, one.entry) if isinstance(one.entry, Mapping) else ()
+        unknown.update({field: one.where for field in fields if field not in _KNOWN and field not in unknown})
+    for field, where in list(unknown.items())[:MAX_UNKNOWN]:
+        _remark(findings, f"inventory, {where}: the field {field[:60]!r} means nothing here")
 
 
 def _remark(findings: Findings, text: str) -> None:
@@ -167,12 +85,11 @@ class _Entry:
         if not isinstance(entry, Mapping):
             self._refuse(f"is {_kind(entry)} and no mapping of fields, so only its name counts")
             entry = {}
-        about = {key: self._text(entry[key])[:500] for key in _ABOUT[2:] if isinstance(entry.get(key), str | int | float)}
+        about = {
+            key: self._text(entry[key])[:500] for key in SINGLE[2:] if isinstance(entry.get(key), str | int | float)
+        }
         statement = named(text.partition(":")[2].strip() if has_namespace(text) else text, self._key, declared=True)
         self._findings.add(replace(statement, properties={**statement.properties, **about}))
-        unknown = sorted(str(key)[:40] for key in entry if str(key) not in _KNOWN)
-        if unknown:
-            self._refuse(f"has fields that mean nothing here: {', '.join(unknown[:10])}")
         for field in _FIELDS:
             for value in self._values(entry, field):
                 self._state(field, value)
@@ -212,7 +129,9 @@ class _Entry:
             name = self._text(value)
             key, version = product_of(name) if name else ("", "")
         if not key:
-            self._refuse("has something in `runs` that is neither a text such as `nginx 1.24.0` nor a product with a version")
+            self._refuse(
+                "has something in `runs` that is neither a text such as `nginx 1.24.0` nor a product with a version"
+            )
             return
         self._findings.add(named(name_of_product(name), key))
         self._add(self._key, "runs", key, **({"version": version[:MAX_VERSION]} if version else {}))

@@ -44,11 +44,12 @@ class Findings:
 
 DocumentRule = Callable[[Material, Findings], None]
 """Reads the metadata, or the object as a whole. Where its statements have no passages, those that name the thing (of an
-edge: both ends, or else its far end) are looked for, and the first passage stands for the document if there are none."""
+edge: both ends, or else the one that the document isn't about, or else its source) are looked for, and the first passage
+stands for the document if there are none."""
 
 ChunkRule = Callable[[Material, DocumentChunk, Findings], None]
-"""Reads one passage, and gives it as evidence of each of its statements. Where windows were cut within a line, the passage
-that the line begins in has all of it."""
+"""Reads one passage, and gives it as evidence of each of its statements. It is given each line once and whole, with the
+first passage that it begins in: see `whole_lines`."""
 
 Passages = Callable[[], Iterable[DocumentChunk]]
 """The passages of a document, from the first one, each time it is called."""

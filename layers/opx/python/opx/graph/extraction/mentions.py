@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
 
 from opx.domain.documents import DocumentChunk
-from opx.domain.graph import EdgeStatement, Node, node_type
+from opx.domain.graph import EdgeStatement, Node, NodeStatement, node_type
+from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
+from opx.graph.extraction import front_matter, inventory
 from opx.graph.extraction.dictionary import Dictionary
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.pages import PAGES
@@ -24,12 +26,15 @@ log = logging.getLogger(__name__)
 NAMED_TYPES = ("service", "host", "alert", "product", "team", "class")
 """Types of things that are looked for by name, once a document declared them."""
 
+LISTED_TYPES = frozenset(NAMED_TYPES) - {"class"}
+
 MAX_NAMES = 10_000
 """Of a type, that the documents of one scope may name; the first by key."""
 
 SECONDS = 60.0
 """How late a name may be known that another process declared."""
 
+_LISTING_RULES = frozenset((front_matter.RULE, inventory.RULE))
 PATTERN_RULE, NAME_RULE = "pattern", "name"
 BY_PATTERN, BY_NAME = 0.9, 0.8
 
@@ -47,6 +52,16 @@ _NO_PROJECTS = frozenset(_NOT_PROJECTS.split())
 """What stands before a number without being a project of Jira."""
 
 
+def listed(material: Material, findings: Findings) -> None:
+    """What internal documents list in their metadata, and inventories in their entries, is declared: it is a name that may
+    be looked for in other documents. To be called after the rules that read those."""
+    if material.document.tier is not Tier.INTERNAL:
+        return
+    stated = (one for one in findings.statements if isinstance(one, EdgeStatement) and one.rule in _LISTING_RULES)
+    keys = dict.fromkeys(key for one in stated for key in (one.source, one.target))
+    findings.add(*(NodeStatement(key, node_type(key), declared=True) for key in keys if node_type(key) in LISTED_TYPES))
+
+
 def patterned(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
     """own -mentions-> the CVEs, ATT&CK techniques and Jira issues that the passage names."""
     if not material.own:
@@ -59,6 +74,16 @@ def patterned(material: Material, chunk: DocumentChunk, findings: Findings) -> N
         if key and key != material.own:
             where = (chunk.chunk_id,)
             findings.add(EdgeStatement(material.own, "mentions", key, where, rule=PATTERN_RULE, confidence=BY_PATTERN))
+
+
+def without_needless(edges: Collection[EdgeStatement]) -> list[EdgeStatement]:
+    """Without mentions found in text of what the document is related to in another way, too: that says more."""
+    related = {frozenset((one.source, one.target)) for one in edges if not _is_found(one)}
+    return [one for one in edges if not (_is_found(one) and frozenset((one.source, one.target)) in related)]
+
+
+def _is_found(edge: EdgeStatement) -> bool:
+    return edge.edge_type == "mentions" and edge.rule in (PATTERN_RULE, NAME_RULE)
 
 
 class NodesOfType(Protocol):

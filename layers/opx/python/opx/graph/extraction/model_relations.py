@@ -29,8 +29,8 @@ You read passages of an operations team's documents, given as JSON: "passages" w
 a passage states outright between two things that it names. Kinds of things: {", ".join(THINGS)}. Relations: \
 {"; ".join(f"{name} (from {'/'.join(sorted(a))} to {'/'.join(sorted(b))})" for name, (a, b) in RELATIONS.items())}. \
 For each give the passage's id, the two names exactly as the passage writes them, their kinds, the relation, and as \
-"quote" the words of the passage that state it, both names among them, copied without any change. Leave out what is only likely, what is \
-denied, and examples. Most passages state none."""
+"quote" the words of the passage that state it, both names among them, copied without any change. Leave out what is \
+only likely, what is denied, and examples. Most passages state none."""
 
 
 @dataclass(frozen=True, slots=True)

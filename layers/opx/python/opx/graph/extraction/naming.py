@@ -1,50 +1,59 @@
-"""Which passages name a thing."""
+"""Which passages name a thing, or two of them together."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from opx.domain.documents import DocumentChunk
 
 MAX_PASSAGES = 20
 """Chunk ids that are kept of a statement, the first ones."""
 
+Pair = tuple[str, str]
+
 _WORD = re.compile(r"\w+")
 
 
 class Naming:
-    """Looks for names in passages, each as whole words in any case. The names are looked up by their longest word: what a
-    passage costs doesn't grow with how many there are."""
+    """Looks for names in passages, each as whole words in any case, and for pairs of them.
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    The names are by reference. They are looked up by their longest word: what a passage costs grows with what it names,
+    and not with how many there are.
+    """
+
+    def __init__(self, names: Mapping[str, str], pairs: Iterable[Pair]) -> None:
         self._by_word: dict[str, list[tuple[str, str]]] = {}
-        self._found: dict[str, list[str]] = {}
+        self._others: dict[str, set[str]] = {}
+        self._found: dict[str | Pair, list[str]] = {}
         for key, name in names.items():
             folded = name.casefold()
             words = _WORD.findall(folded)
             if words:
                 self._by_word.setdefault(max(words, key=len), []).append((key, folded))
+        for one, other in pairs:
+            self._others.setdefault(one, set()).add(other)
 
     def read(self, passage: DocumentChunk) -> None:
         """Note what this passage names. The document's title doesn't count: all of its passages have it."""
         if not self._by_word:
             return
         text = "\n".join((*passage.section, passage.content)).casefold()
-        for word in self._by_word.keys() & set(_WORD.findall(text)):
-            for key, name in self._by_word[word]:
-                ids = self._found.setdefault(key, [])
-                if len(ids) < MAX_PASSAGES and has_words(text, name):
-                    ids.append(passage.chunk_id)
+        words = self._by_word.keys() & set(_WORD.findall(text))
+        named = {key for word in words for key, name in self._by_word[word] if has_words(text, name)}
+        for key in named:
+            self._note(key, passage.chunk_id)
+            for other in self._others.get(key, set()) & named:
+                self._note((key, other), passage.chunk_id)
 
-    def of(self, key: str) -> tuple[str, ...]:
-        """The first passages that name it."""
-        return tuple(self._found.get(key, ()))
+    def _note(self, what: str | Pair, chunk_id: str) -> None:
+        ids = self._found.setdefault(what, [])
+        if len(ids) < MAX_PASSAGES:
+            ids.append(chunk_id)
 
-    def of_edge(self, near: str, far: str) -> tuple[str, ...]:
-        """The first passages that name both ends, or else the far one, or else the near one."""
-        both = set(self.of(near))
-        return tuple(chunk for chunk in self.of(far) if chunk in both) or self.of(far) or self.of(near)
+    def of(self, *what: str | Pair) -> tuple[str, ...]:
+        """The first passages that name it; if none does, those of what is given next."""
+        return next((tuple(self._found[one]) for one in what if one in self._found), ())
 
 
 def has_words(text: str, name: str) -> bool:

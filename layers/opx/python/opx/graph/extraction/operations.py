@@ -16,10 +16,10 @@ from opx.graph.extraction.references import made, of_shape, value_of
 
 MAX_LINE = 2_000
 
-_TOKEN = r"`([A-Za-z][A-Za-z0-9_-]{2,99}?)(?:-<[\w -]{1,40}>)?`"
-_NAME = re.compile(rf"{_TOKEN}(:)?")
+_QUOTED = r"`([A-Za-z][A-Za-z0-9_-]{2,99}?)(?:-<[\w -]{1,40}>)?`"
+_NAME = re.compile(rf"{_QUOTED}(:)?")
 _LABEL = re.compile(r"[\s>|*_-]*Al(?:ert|arm)s?\b[*_]*(?:\s*\([^()]*\))?[\s:.|*_]*(?=`|\Z)")
-_DIRECT = re.compile(rf"\b[Aa]l(?:ert|arm)s?[*_]{{0,3}}:?[*_]{{0,3}}\s{{1,3}}{_TOKEN}")
+_DIRECT = re.compile(rf"\b[Aa]l(?:ert|arm)s?[*_]{{0,3}}:?[*_]{{0,3}}\s{{1,3}}{_QUOTED}")
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _TABLE = re.compile(r"\s*\|[\s*]*Al(?:ert|arm)s?(?: name)?[\s*]*\|")
 _ITEM = re.compile(r"\s*(?:[-*+]\s|\|)")
@@ -29,7 +29,9 @@ _FAMILIES = re.compile(r"(?:Alertmanager|etcd|Etcd|Kube|Kubelet|Node|Prometheus|
 
 _ID = r"((?:CHG|CHANGE|CRQ|INC|INCIDENT)[-_]?\d{1,12})\b"
 _ANY_ID = re.compile(rf"\b{_ID}", re.IGNORECASE)
-_WITH = r"(?:\s+(?:the|a|our|by|change|deployment|release|rollout|rollback|incident|of|with|request)){0,4}\s+[`\[(*]{0,3}"
+_WITH = (
+    r"(?:\s+(?:the|a|our|by|change|deployment|release|rollout|rollback|incident|of|with|request)){0,4}\s+[`\[(*]{0,3}"
+)
 _CAUSED_BY = re.compile(rf"\b(?:caused|triggered|introduced)\s+by{_WITH}{_ID}", re.IGNORECASE)
 _CAUSED = re.compile(rf"\b(?:caused|triggered|led\s+to|caused\s+by\s+this){_WITH}{_ID}", re.IGNORECASE)
 _ENDED_BY = re.compile(rf"\b(?:fixed|resolved|mitigated|ended|repaired)\s+(?:by|with|in){_WITH}{_ID}", re.IGNORECASE)
@@ -158,4 +160,3 @@ class _Told:
         if text != value_of(key):
             self._findings.add(named(text, key, self._chunk_ids))
         self._findings.add(edge)
-

@@ -102,23 +102,29 @@ def _by_id(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> s
 
 def _by_identity(document: KnowledgeDocument) -> str:
     """Things that have names outside of the corpus."""
-    path = PurePosixPath(document.key.source)
-    address = document.source_uri
-    if document.category == "security/cve" and (match := _CVE.match(path.stem) or _CVE.match(document.title)):
-        return made("cve", match[0])
+    name = PurePosixPath(document.key.source).stem
+    if document.category == "security/cve":
+        match = _CVE.match(name) or _CVE.match(document.title)
+        return made("cve", match[0]) if match else ""
     if document.category == "security/mitre":
         return _of_attack(document)
-    if document.category == "standards/rfc" and (match := _RFC.fullmatch(path.stem)):
-        return made("rfc", match[1])
-    if "commit" in document.tags and _COMMIT.fullmatch(path.stem):
-        return made("commit", path.stem)
-    if (match := _JIRA.fullmatch(address)) and match[1] == path.stem:
-        return made("jira", match[1])
-    if path.stem.isdecimal() and _CONFLUENCE.fullmatch(address):
-        return made("confluence", path.stem)
-    if match := _GITHUB.fullmatch(address):
-        return made("github", f"{match[1]}#{match[2]}")
-    return ""
+    if document.category == "standards/rfc":
+        match = _RFC.fullmatch(name)
+        return made("rfc", match[1]) if match else ""
+    return _of_connector(document, name)
+
+
+def _of_connector(document: KnowledgeDocument, name: str) -> str:
+    """Of what a workplace has, by the name and the address that its connector gives."""
+    address = document.source_uri
+    if "commit" in document.tags and _COMMIT.fullmatch(name):
+        return made("commit", name)
+    if (match := _JIRA.fullmatch(address)) and match[1] == name:
+        return made("jira", name)
+    if name.isdecimal() and _CONFLUENCE.fullmatch(address):
+        return made("confluence", name)
+    match = _GITHUB.fullmatch(address)
+    return made("github", f"{match[1]}#{match[2]}") if match else ""
 
 
 def _of_attack(document: KnowledgeDocument) -> str:

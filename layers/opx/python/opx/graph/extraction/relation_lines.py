@@ -8,7 +8,6 @@ diagrams, queries and code, too. What is in a block and can't be understood stay
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement, NodeStatement, node_type

@@ -9,6 +9,7 @@ from functools import cache
 from opx.domain.graph import EdgeStatement, NodeStatement, Statements, node_type
 from opx.graph.extraction.gathering import Gathered
 from opx.graph.extraction.material import ChunkRule, DocumentRule, Findings, Material, Passages, PassagesRule
+from opx.graph.extraction.mentions import without_needless
 from opx.graph.extraction.naming import Naming
 from opx.graph.extraction.whole_lines import whole_lines
 
@@ -16,7 +17,7 @@ from opx.graph.extraction.whole_lines import whole_lines
 @cache
 def document_rules() -> tuple[DocumentRule, ...]:
     """The rules that read a document as a whole, in their order."""
-    from opx.graph.extraction import advisories, front_matter, inventory, operations, relation_lines
+    from opx.graph.extraction import advisories, commits, front_matter, inventory, mentions, operations, relation_lines
 
     return (
         relation_lines.relationships_field,
@@ -24,26 +25,34 @@ def document_rules() -> tuple[DocumentRule, ...]:
         operations.tagged_alerts,
         inventory.inventory_entries,
         advisories.affected_in_record,
+        commits.author,
+        mentions.listed,
     )
 
 
 @cache
 def chunk_rules() -> tuple[ChunkRule, ...]:
     """The rules that read one passage, in their order."""
-    from opx.graph.extraction import advisories, operations, relation_lines
+    from opx.graph.extraction import advisories, commits, mentions, operations, pages, relation_lines
 
     return (
         relation_lines.stated_relations,
         operations.handled_alerts,
         operations.causes,
         advisories.affected_products,
+        commits.changes,
+        pages.links,
+        pages.named_code,
+        mentions.patterned,
     )
 
 
 @cache
 def passages_rules() -> tuple[PassagesRule, ...]:
     """The rules that read all passages together, in their order."""
-    return ()
+    from opx.graph.extraction import code
+
+    return (code.code_structure,)
 
 
 def extract(
@@ -62,7 +71,7 @@ def extract(
     for rule in document_rules():
         rule(material, findings)
     gathered.take(findings)
-    naming = Naming(_names(gathered))
+    naming = _naming(gathered)
     first = ""
     each_passage = (*chunk_rules(), *known)
     for chunk in whole_lines(passages()):
@@ -79,13 +88,14 @@ def extract(
     return _settled(material.own, gathered, naming, first)
 
 
-def _names(gathered: Gathered) -> dict[str, str]:
-    """What to look for in the passages, by reference: the names, as they were written, of what has no evidence yet."""
+def _naming(gathered: Gathered) -> Naming:
+    """Looks for what has no evidence yet: things by their names as they were written, and the ends of edges together."""
+    pairs = [(one.source, one.target) for one in gathered.edges.values() if not one.chunk_ids]
     wanted = {one.key for one in gathered.nodes.values() if not one.chunk_ids}
-    wanted.update(key for one in gathered.edges.values() if not one.chunk_ids for key in (one.source, one.target))
+    wanted.update(key for pair in pairs for key in pair)
     nodes = gathered.nodes
     written = {key: str(nodes[key].properties.get("name", "")) for key in wanted if key in nodes}
-    return {key: written.get(key) or key.partition(":")[2] for key in wanted}
+    return Naming({key: written.get(key) or key.partition(":")[2] for key in wanted}, pairs)
 
 
 def _settled(own: str, gathered: Gathered, naming: Naming, first: str) -> Statements:
@@ -93,13 +103,13 @@ def _settled(own: str, gathered: Gathered, naming: Naming, first: str) -> Statem
         return one.chunk_ids or naming.of(one.key) or (first,)
 
     def of_edge(one: EdgeStatement) -> tuple[str, ...]:
-        near, far = (one.target, one.source) if one.target == own else (one.source, one.target)
-        return one.chunk_ids or naming.of_edge(near, far) or (first,)
+        ends = (one.target, one.source) if one.source == own else (one.source, one.target)
+        return one.chunk_ids or naming.of((one.source, one.target), *ends) or (first,)
 
     return Statements(
         own=own,
         nodes=tuple(replace(one, chunk_ids=of_node(one)) for one in gathered.with_ends().values()),
-        edges=tuple(replace(one, chunk_ids=of_edge(one)) for one in gathered.edges.values()),
+        edges=tuple(replace(one, chunk_ids=of_edge(one)) for one in without_needless(gathered.edges.values())),
         aliases=tuple(gathered.aliases),
         remarks=gathered.remarks(),
     )

@@ -66,10 +66,12 @@ def counted(count: int, one: str, several: str = "") -> str:
 def name_of(key: str) -> str:
     """A reference as people say it: a service by its name, anything else with what it is, codes in capitals."""
     kind, _, value = key.partition(":")
+    if kind == "cve":
+        return f"CVE-{value.removeprefix('cve-')}"
     if kind in _CODES:
         return value.upper()
     return value if kind in _PLAIN else f"{kind.replace('_', ' ')} {value}"
 
 
-_CODES = ("cve", "jira", "technique", "mitigation")
+_CODES = ("jira", "technique", "mitigation")
 _PLAIN = ("service", "user", "email", "file")

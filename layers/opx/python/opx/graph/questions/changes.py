@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import MAX_HOPS, Direction
@@ -30,13 +31,43 @@ def changes(
     Each is there once, by the shortest path. Raises `NodeNotFoundError`, `InvalidReferenceError` and
     `StoreUnavailableError`.
     """
+    what = ("change", "changes", "what changed")
+    return _happened(graph, reference, MAKERS, what, _Bounds(since, until, hops, upstream))
+
+
+def incidents(
+    graph: KnowledgeGraph,
+    reference: str,
+    *,
+    since: str = "",
+    until: str = "",
+    hops: int = MAX_HOPS,
+    upstream: bool = True,
+) -> GraphAnswer:
+    """The same of incidents."""
+    what = ("incident", "incidents", "incidents")
+    return _happened(graph, reference, ("incident",), what, _Bounds(since, until, hops, upstream))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    since: str
+    until: str
+    hops: int
+    upstream: bool
+
+
+def _happened(
+    graph: KnowledgeGraph, reference: str, makers: tuple[str, ...], what: tuple[str, str, str], bounds: _Bounds
+) -> GraphAnswer:
     start = graph.show(reference).key
-    around = walked(graph, [start], along(hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
+    upstream, since, until = bounds.upstream, bounds.since, bounds.until
+    around = walked(graph, [start], along(bounds.hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
     paths = {key: path for key, path in paths_of(around).items() if key != start}
     made = walked(graph, paths, along(1, Direction.IN, "affects", "modifies", since=since, until=until))
     rows: dict[str, Row] = {}
     for edge in made.edges:
-        if not is_a(edge.source, *MAKERS) or edge.target not in paths:
+        if not is_a(edge.source, *makers) or edge.target not in paths:
             continue
         row = Row(edge.source, (*paths[edge.target], edge), edge.at, {"affects": edge.target})
         known = rows.get(edge.source)
@@ -45,10 +76,10 @@ def changes(
     found = sorted(rows.values(), key=lambda row: (row.at, row.key), reverse=True)
     side = "upstream" if upstream else "downstream"
     explanation = (
-        f"{counted(len(found), 'change')}{_span(since, until)} among the "
-        f"{counted(len(paths), 'thing')} {side} of {name_of(start)}"
+        f"{counted(len(found), *what[:2])}{_span(since, until)} {side} of {name_of(start)}, "
+        f"where {counted(len(paths), 'thing is', 'things are')} known"
     )
-    return GraphAnswer(f"what changed {side} of {start}", explanation, tuple(found), bool(around.cut or made.cut))
+    return GraphAnswer(f"{what[2]} {side} of {start}", explanation, tuple(found), bool(around.cut or made.cut))
 
 
 def changes_upstream(graph: KnowledgeGraph, reference: str, since: str = "", hops: int = MAX_HOPS) -> GraphAnswer:

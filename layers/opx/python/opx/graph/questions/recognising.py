@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from opx.domain.times import iso_time
 from opx.graph.coverage import Uncovered, coverage
 from opx.graph.questions.answers import GraphAnswer, Row
-from opx.graph.questions.changes import changes
+from opx.graph.questions.changes import changes, incidents
 from opx.graph.questions.naming import named
 from opx.graph.questions.surroundings import blast_radius, what_handles
 from opx.graph.questions.times import since_when
@@ -31,11 +31,12 @@ COVERAGE_DAYS = 90
 """Within which an alert has fired, where a question about runbooks that never do doesn't say since when."""
 
 _CHANGED = r"(?:chang\w*|deploy\w*|releas\w*|roll(?:ed|ing)?[ -]?outs?|shipped|merged|modif\w+|commit\w*)"
+_WENT_WRONG = r"(?:incidents?|outages?|postmortems?)"
 _UP = (
     r"(?:upstream|dependenc(?:y|ies)\s+of"
-    r"|(?:that|which|what|anything|everything|things?)\s+\S+(?:\s+\S+)?\s+(?:depends?|relies)\s+(?:up)?on)"
+    r"|(?:that|which|what|anything|everything|things?)\s+\S+(?:\s+\S+)?\s+(?:(?:depends?|relies)\s+(?:up)?on|needs))"
 )
-_DOWN = r"(?:downstream|depend(?:s|ing|ents?)?\s+(?:on|of)|relies\s+on|need\w*)"
+_DOWN = r"(?:downstream|depend(?:s|ing|ents?)?\s+(?:on|of)|relies\s+on)"
 _LACK = r"(?:without|(?:has|have|with|lack\w*)\s+no|don't\s+have|do\s+not\s+have|miss\w*|lack\w*)"
 
 _CVE = re.compile(r"\bCVE-\d{4}-\d{4,9}\b", re.IGNORECASE)
@@ -75,6 +76,11 @@ def _changes(asked: Asked, *, upstream: bool) -> GraphAnswer | None:
     if not key:
         return None
     return changes(asked.graph, key, since=since_when(asked.text, asked.now), upstream=upstream)
+
+
+def _incidents(asked: Asked) -> GraphAnswer | None:
+    key = asked.reference("service", "host", "product")
+    return incidents(asked.graph, key, since=since_when(asked.text, asked.now)) if key else None
 
 
 def _runbooks_for_cve(asked: Asked) -> GraphAnswer | None:
@@ -136,6 +142,7 @@ _RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
         _affected,
     ),
     (_rule(rf"\b{_CHANGED}\b.*\b{_UP}|\b{_UP}.*\b{_CHANGED}\b"), lambda asked: _changes(asked, upstream=True)),
+    (_rule(rf"\b{_WENT_WRONG}\b.*\b{_UP}|\b{_UP}.*\b{_WENT_WRONG}\b"), _incidents),
     (
         _rule(rf"\b{_CHANGED}\b.*\b(?:downstream)|\bdownstream\b.*\b{_CHANGED}\b"),
         lambda asked: _changes(asked, upstream=False),

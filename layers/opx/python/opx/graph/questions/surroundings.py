@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 
+BREAKS_WITH = ("depends_on", "hosted_on", "runs")
+"""Relations whose source is in trouble where their target is."""
+
+
 def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
     """The runbooks for an alert, or for the alert that this is a firing of; the surest first. Raises `NodeNotFoundError`,
     `InvalidReferenceError` and `StoreUnavailableError`."""
@@ -30,11 +34,11 @@ def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
     return GraphAnswer(f"what handles {start}", explanation, tuple(rows.values()), bool(cut or handled.cut))
 
 
-def blast_radius(graph: KnowledgeGraph, service: str, hops: int = MAX_HOPS) -> GraphAnswer:
-    """What depends on a service, also by way of others; the nearest first. Raises `NodeNotFoundError`,
-    `InvalidReferenceError` and `StoreUnavailableError`."""
-    start = graph.show(service).key
-    found = walked(graph, [start], along(hops, Direction.IN, "depends_on"))
+def blast_radius(graph: KnowledgeGraph, reference: str, hops: int = MAX_HOPS) -> GraphAnswer:
+    """What depends on a service, also by way of others, the nearest first; of a host or a product, what is hosted on it or
+    runs it and what depends on that. Raises `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`."""
+    start = graph.show(reference).key
+    found = walked(graph, [start], along(hops, Direction.IN, *BREAKS_WITH))
     rows = tuple(Row(one.key, one.path, values={"distance": one.distance}) for one in found.reached if one.distance)
     direct = sum(1 for row in rows if row.values["distance"] == 1)
     explanation = (

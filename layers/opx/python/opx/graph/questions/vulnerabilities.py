@@ -37,7 +37,7 @@ def affected(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
     unsure = sum(1 for row in found if not row.values["certain"])
     if unsure:
         explanation += f"; of {unsure} of them the version is not known"
-    return GraphAnswer(f"what {start} affects", explanation, tuple(found), bool(products.cut or running.cut))
+    return GraphAnswer(f"what {name_of(start)} affects", explanation, tuple(found), bool(products.cut or running.cut))
 
 
 def _row(affects: Edge, runs: Edge) -> Row | None:
@@ -54,7 +54,8 @@ def _row(affects: Edge, runs: Edge) -> Row | None:
 def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
     """Runbooks about the services that run an affected version; the explanation names services that have none. Raises as
     `affected`."""
-    services = affected(graph, cve)
+    start = graph.show(cve).key
+    services = affected(graph, start)
     paths = {row.key: row for row in services.rows}
     documented = walked(graph, paths, along(1, Direction.IN, "documents"))
     rows: dict[tuple[str, str], Row] = {}
@@ -68,7 +69,9 @@ def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
     explanation = f"{counted(len({row.key for row in found}), 'runbook')}; {services.explanation}"
     if bare:
         explanation += f"; no runbook for {_list(bare)}"
-    return GraphAnswer(f"runbooks for {name_of(cve)}", explanation, tuple(found), bool(services.cut or documented.cut))
+    return GraphAnswer(
+        f"runbooks for {name_of(start)}", explanation, tuple(found), bool(services.cut or documented.cut)
+    )
 
 
 def _list(keys: list[str] | dict[str, Edge]) -> str:

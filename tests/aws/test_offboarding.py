@@ -1,0 +1,124 @@
+"""The removal of a client from a bucket with versions, DynamoDB, and an index behind HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import boto3
+import pytest
+
+from opx.adapters.aws.object_history import S3ObjectHistory
+from opx.domain.scopes import Identity, Scope
+from opx.errors import ClientRemovedError, InvalidInputError
+from opx.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS
+from opx.tenants.clients import ClientState
+from opx.tenants.offboarding import Offboarding
+from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.fakes import function_logs
+
+CLIENT, OTHER = "acme", "acme-b"
+DISK = "documents/runbooks/procedures/disk.md"
+
+
+@pytest.fixture(scope="module")
+def cloud(aws_session: boto3.Session) -> Iterator[Cloud]:
+    """Two clients with two versions of a document, one that was deleted, a question, values and another name each."""
+    from moto import mock_aws
+
+    with mock_aws(), function_logs(), a_cloud(aws_session) as deployed:
+        deployed.s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+        for client in (CLIENT, OTHER):
+            fill(deployed, client)
+        yield deployed
+
+
+def fill(cloud: Cloud, client: str) -> None:
+    for scope, words in ((Scope(client), ("walrus", "zebrafish")), (Scope(client, project_id="shop"), ("ibis",))):
+        for word in words:
+            relation = f'relationships: [ "service:checkout{client}|DEPENDS_ON|service:pay{client}" ]'
+            cloud.put(scope.prefix + DISK, f"# Disk of {client}\n\n{relation}\n\nThe {client} {word} of {scope.key}.")
+            cloud.deliver()
+    cloud.put(f"clients/{client}/documents/runbooks/procedures/old.md", f"# Old\n\nA {client} heron.")
+    cloud.deliver()
+    cloud.delete(f"clients/{client}/documents/runbooks/procedures/old.md")
+    cloud.deliver()
+    services = cloud.services
+    services.query_service(Identity(client, "shop")).query("quantum gearbox")
+    services.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope(client))
+    services.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}")
+    cloud.s3.create_multipart_upload(Bucket=BUCKET, Key=f"clients/{client}/documents/big.bin")
+
+
+def items(cloud: Cloud) -> set[str]:
+    """Every item of every table, but for hashes of events, which expire in a day."""
+    specs = [spec for spec in ALL_TABLES if spec is not IDEMPOTENCY]
+    return {
+        f"{spec.name} {json.dumps(item, sort_keys=True, default=str)}"
+        for spec in specs
+        for item in cloud.items(spec.name)
+    }
+
+
+def versions(cloud: Cloud) -> set[tuple[str, str]]:
+    page = cloud.s3.list_object_versions(Bucket=BUCKET)
+    return {(one["Key"], one["VersionId"]) for one in (*page.get("Versions", []), *page.get("DeleteMarkers", []))}
+
+
+def is_clients(text: str) -> bool:
+    return CLIENT in text.replace(OTHER, "")
+
+
+def test_all_of_a_client_goes_and_nothing_of_another(cloud: Cloud) -> None:
+    before, objects, inventory = items(cloud), versions(cloud), Offboarding(cloud.services).count(OTHER)
+    late = cloud.event(Scope(CLIENT).prefix + DISK)
+    waited: list[float] = []
+    report = Offboarding(cloud.services, sleep=waited.append).remove(CLIENT, by="ann")
+
+    assert report.left == {}
+    assert {name for name, count in report.before.items() if not count} == {
+        "sources and streams",
+        "cached contexts",
+        "references into the index",
+        "failed items",
+        "orders of webhook deliveries",
+        "waiting messages",
+        "copies for a managed service, with versions",
+    }
+    assert all(report.checks_before.values())
+    gone = {item for item in before - items(cloud) if not item.startswith(EMBEDDINGS.name) and "#corpus" not in item}
+    assert [item for item in gone if not is_clients(item) or OTHER in item] == []
+    assert not [item for item in items(cloud) if is_clients(item) and not item.startswith(PROJECTS.name)]
+    assert Offboarding(cloud.services).count(OTHER) == inventory
+    left = versions(cloud)
+    assert {key for key, _ in objects - left if not is_clients(key)} == set()
+    assert {key for key, _ in left - objects} == {report.object_key}
+    assert cloud.services.clients.get(CLIENT).state is ClientState.REMOVED  # type: ignore[union-attr]
+
+    # What comes late changes nothing, and what is put is refused.
+    settled = items(cloud)
+    cloud.send(late)
+    assert cloud.deliver() == []
+    assert items(cloud) == settled
+    with pytest.raises(ClientRemovedError):
+        cloud.services.manager_of(Scope(CLIENT)).put_document("runbooks/procedures", "# New\n\nText.", {})
+    with pytest.raises(ClientRemovedError):
+        cloud.services.upload_signer.sign_put(Scope(CLIENT).prefix + DISK, size=1, sha256="0" * 64)  # type: ignore[union-attr]
+    assert waited[0] == 5.0
+
+
+def test_history_takes_folders_alone(cloud: Cloud) -> None:
+    history = S3ObjectHistory(BUCKET, cloud.s3)
+    for prefix in ("", "/", "clients/acme"):
+        with pytest.raises(InvalidInputError):
+            history.erase(prefix)
+
+
+def test_more_versions_than_a_call_takes_go_in_several(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opx.adapters.aws.object_history._AT_ONCE", 2)
+    for number in range(5):
+        cloud.s3.put_object(Bucket=BUCKET, Key="managed/clients/many/x.txt", Body=str(number).encode())
+    history = S3ObjectHistory(BUCKET, cloud.s3)
+    assert len(list(history.held("managed/clients/many/"))) == 5
+    assert history.erase("managed/clients/many/") == 5
+    assert list(history.held("managed/clients/many/")) == []

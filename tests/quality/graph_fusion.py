@@ -1,0 +1,61 @@
+"""Would nearness in the graph help as a third list, beside words and meaning?
+
+`python -m tests.quality.graph_fusion` fuses the pages that an answer has with those that relations lead to, by reciprocal
+ranks, at several weights of the latter, and prints what that does to our own questions and to those of the graph.
+docs/decisions/0038-graph-in-answers.md has the figures. `FOLDER ...` are further sets of questions in BEIR form.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+
+from opx.bootstrap import bootstrap
+from opx.domain.evidence_pack import EvidencePack
+from opx.evaluation.datasets import load_dataset
+from opx.evaluation.measures import hit_rate, ndcg
+from opx.retrieval.fusion import reciprocal_rank_fusion
+from opx.settings import Settings
+from tests.quality.expected import FOLDER as OWN
+from tests.quality.graph_questions import FOLDER as GRAPH
+from tests.quality.graph_questions import NOW, PATIENCE, Asked, GraphQuestions
+
+WEIGHTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+def fused(asked: Asked, near: Sequence[str], weight: float) -> list[str]:
+    """The pages of the answer and those nearby as one list."""
+    lists = [[(page, 0.0) for page in pages] for pages in (asked.text, near)]
+    return [page for page, _ in reciprocal_rank_fusion(lists, (1.0, weight))] if weight else list(asked.text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
+    for folder in (OWN, GRAPH, *parser.parse_args().folders):
+        with TemporaryDirectory() as home:
+            _measure(folder, Path(home))
+
+
+def _measure(folder: Path, home: Path) -> None:
+    with bootstrap(Settings(home=str(home), graph_seconds=PATIENCE), clock=lambda: NOW) as services:
+        questions = GraphQuestions(services, load_dataset(folder))
+        asked = questions.ask_all()
+        near = [questions.pages(_near(one.answer.evidence)) for one in asked]
+    print(f"{folder.name}: {len(asked)} questions, {fmean(map(len, near)):.1f} pages nearby")
+    for weight in WEIGHTS:
+        ranked = [(fused(one, pages, weight), one.question.relevant) for one, pages in zip(asked, near, strict=True)]
+        best = fmean(hit_rate(pages, relevant, 1) for pages, relevant in ranked)
+        print(f"  weight {weight:4.2f}  nDCG@10 {fmean(ndcg(*one) for one in ranked):.4f}  hit@1 {best:.4f}")
+
+
+def _near(pack: EvidencePack | None) -> Iterable[str]:
+    """Documents that relations lead to, in the order of the pack; no answers to questions of the graph."""
+    return [item.document_id for item in pack.items if item.node and not item.answers] if pack else []
+
+
+if __name__ == "__main__":
+    main()

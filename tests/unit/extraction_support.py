@@ -1,0 +1,93 @@
+"""Documents through reading, chunking and extraction, as the pipeline does it, in one folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from opx.adapters.embedded.object_store import FolderObjectStore
+from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.graph import EdgeStatement, NodeStatement, Statements
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.scopes import Scope
+from opx.graph.extraction.extractor import Extractor
+from opx.ingestion.chunking import ChunkOwner, chunk_lines
+from opx.ingestion.reading import OBJECT_METADATA, DocumentReader
+from opx.knowledge_file import load_knowledge
+from tests.doubles.fake_time import FakeTime
+
+STATED = ("relationship", "metadata", "alerts", "causes", "inventory", "advisory")
+"""Rules that read what a document says of things, and don't look for names."""
+
+MAX_BYTES = 40 * 1024 * 1024
+
+
+@cache
+def knowledge() -> KnowledgeModel:
+    return load_knowledge(Path(__file__).parents[2] / "corpus" / "knowledge.yaml")
+
+
+class Said:
+    """What a document says, in a form that tests can read."""
+
+    def __init__(self, document: KnowledgeDocument, chunks: list[DocumentChunk], statements: Statements) -> None:
+        self.document = document
+        self.chunks = chunks
+        self.statements = statements
+
+    @property
+    def own(self) -> str:
+        return self.statements.own
+
+    @property
+    def edges(self) -> set[str]:
+        """`from edge to`, of what is stated; what is only named is left out."""
+        return {f"{one.source} {one.edge_type} {one.target}" for one in self.statements.edges if one.rule in STATED}
+
+    @property
+    def remarks(self) -> str:
+        return "\n".join(remark.text for remark in self.statements.remarks)
+
+    def edge(self, text: str) -> EdgeStatement:
+        return next(one for one in self.statements.edges if f"{one.source} {one.edge_type} {one.target}" == text)
+
+    def node(self, key: str) -> NodeStatement:
+        return next(one for one in self.statements.nodes if one.key == key)
+
+    def evidence(self, text: str) -> str:
+        """The passages that prove an edge, one after the other."""
+        wanted = self.edge(text).chunk_ids
+        return "\n".join(chunk.content for chunk in self.chunks if chunk.chunk_id in wanted)
+
+
+class Extraction:
+    def __init__(self, folder: Path) -> None:
+        self.store = FolderObjectStore(folder)
+        self.reader = DocumentReader(self.store, knowledge(), max_bytes=MAX_BYTES, clock=FakeTime().clock)
+        self.extractor = Extractor()
+
+    def said(
+        self,
+        content: str | bytes | Mapping[str, Any],
+        source: str = "runbooks/page.md",
+        *,
+        tokens: int = 500,
+        **metadata: Any,
+    ) -> Said:
+        data = json.dumps(content) if isinstance(content, Mapping) else content
+        data = data.encode() if isinstance(data, str) else data
+        name = f"documents/{source}"
+        info = self.store.put(name, data, metadata={OBJECT_METADATA: json.dumps(metadata)} if metadata else {})
+        with self.reader.read(DocumentKey(Scope(), name), info) as read:
+            document = read.document
+            owner = ChunkOwner(document.document_id, document.title, document.category, document.tags)
+            chunks = list(chunk_lines(read.lines(), owner, tokens=tokens, overlap=min(50, tokens // 4)))
+            opened = partial(self.store.open, name)
+            return Said(document, chunks, self.extractor(document, read.facts, partial(_all, chunks), opened))
+
+
+def _all(chunks: list[DocumentChunk]) -> Iterator[DocumentChunk]:
+    yield from chunks
