@@ -67,7 +67,7 @@ QUEUES_POLLED = 2
 POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
 """Lambda asks a queue five times in parallel, for 20 seconds each, whether there is anything or not."""
 
-ALARM_METRICS, DASHBOARDS = 31, 3
+ALARM_METRICS, DASHBOARDS = 32, 3
 METRICS_OF_QUERIES = 41
 """Metrics that are paid for in an hour with questions or documents, and only then."""
 

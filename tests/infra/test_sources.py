@@ -21,7 +21,7 @@ from opx.sources.pulling import LEASE_SECONDS
 from opx.tables import SOURCES
 from tests.infra.templates import Assembly, Resource, listed, plain
 from tests.infra.test_functions import environment
-from tests.infra.test_ingestion import BUCKET, pairs, table_arns
+from tests.infra.test_ingestion import BUCKET, clients_arn, pairs, table_arns
 
 DECLARED = {source.source_id: source for source in declared_sources(load_knowledge()).values() if source.schedule}
 
@@ -108,6 +108,7 @@ class TestPullSources:
             | pairs("s3:ListBucket", {BUCKET})
             | pairs("s3:AbortMultipartUpload DeleteObject GetObject PutObject", documents)
             | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(SOURCES))
+            | pairs("dynamodb:GetItem", clients_arn())
             | pairs(
                 "sqs:ChangeMessageVisibility DeleteMessage GetQueueAttributes GetQueueUrl ReceiveMessage SendMessage",
                 {queue},

@@ -15,7 +15,7 @@ from opx.streams.definitions import declared_streams
 from opx.tables import BASELINES, SOURCES
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_functions import environment
-from tests.infra.test_ingestion import BUCKET, pairs, table_arns
+from tests.infra.test_ingestion import BUCKET, clients_arn, pairs, table_arns
 from tests.unit.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, REDIS, SQS
 
 SECRET = f"arn:aws:secretsmanager:{ACCOUNT}:secret:kafka-AbCdEf"

@@ -20,7 +20,7 @@ from opx.tables import BASELINES, DELIVERIES
 from opx.webhooks.definitions import WebhookDefinition
 from tests.infra.templates import Assembly, lint_findings, listed
 from tests.infra.test_functions import environment
-from tests.infra.test_ingestion import BUCKET, pairs, rights, table_arns
+from tests.infra.test_ingestion import BUCKET, clients_arn, pairs, rights, table_arns
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +101,7 @@ def test_the_function_may_do_exactly_this(open_to_others: Assembly) -> None:
         | pairs("s3:GetObject", {f"{each}.metadata.json" for each in deliveries})
         | pairs("dynamodb:GetItem PutItem", table_arns(DELIVERIES))
         | pairs("dynamodb:PutItem", table_arns(BASELINES))
+        | pairs("dynamodb:GetItem", clients_arn())
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
     )
 

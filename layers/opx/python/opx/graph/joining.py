@@ -25,14 +25,15 @@ def node_of(key: str, rows: Sequence[Item]) -> Node | None:
     )
 
 
-def edges_of(rows: Iterable[Item]) -> list[Edge]:
-    """The relations of these rows, the newest first."""
+def edges_of(rows: Iterable[Item], most: int = 0) -> list[Edge]:
+    """The relations of these rows, the newest first; with `most`, so many."""
     found: dict[tuple[str, str, str], dict[tuple[str, str], Item]] = {}
     for row in rows:
         statements = found.setdefault((row["from"], row["edgeType"], row["to"]), {})
         statements[row["place"], row["entry"]] = row  # in both directions, an edge to itself comes twice
-    edges = [_edge(*name, list(statements.values())) for name, statements in sorted(found.items())]
-    return sorted(edges, key=lambda edge: edge.at, reverse=True)
+    last = {name: max(str(row["at"]) for row in statements.values()) for name, statements in found.items()}
+    newest = sorted(sorted(found), key=last.__getitem__, reverse=True)
+    return [_edge(*name, list(found[name].values())) for name in (newest[:most] if most else newest)]
 
 
 def _edge(source: str, edge_type: str, target: str, rows: list[Item]) -> Edge:

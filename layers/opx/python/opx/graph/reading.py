@@ -120,5 +120,5 @@ class TableReads:
 
 
 def _newest(found: Sequence[Found], fan_out: int) -> Adjacent:
-    edges = edges_of(row for one in found for row in one.rows)
+    edges = edges_of((row for one in found for row in one.rows), fan_out + 1)
     return edges[:fan_out], len(edges) > fan_out or any(one.more for one in found)
