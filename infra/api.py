@@ -194,7 +194,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges
-        rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:DeleteItem", "dynamodb:PutItem")),
+        rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
         rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),
         *_source_rights(names),
     ]

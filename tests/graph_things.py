@@ -45,14 +45,21 @@ def stating(*statements: EdgeStatement | NodeStatement) -> Statements:
 
 
 class Renaming:
-    """Canonical references that a test gives; `then` are those from the second look on."""
+    """Canonical references that a test gives. What was one before may still be where something is filed."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         self.names = dict(names or {})
+        self._ever: dict[str, dict[str, None]] = {}
         self.stated: list[tuple[str, Any]] = []
 
     def canonical(self, scope: Scope, keys: Sequence[str]) -> dict[str, str]:
+        for key, canonical in self.names.items():
+            self._ever.setdefault(key, {key: None})[canonical] = None
         return {key: self.names[key] for key in keys if key in self.names}
+
+    def filed(self, scope: Scope, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        self.canonical(scope, keys)
+        return {key: tuple(self._ever[key]) for key in keys if key in self._ever}
 
     def state(self, key_id: str, scope: Scope, aliases: Any) -> None:
         self.stated.append((key_id, tuple(aliases)))

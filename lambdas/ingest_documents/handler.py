@@ -1,10 +1,9 @@
-"""Takes in what changed in the corpus bucket: S3 events that EventBridge puts into a queue, in batches.
+"""Takes in what changed in the corpus bucket: S3 events that EventBridge puts into a queue, in batches. Once a day it has
+documents mention what was declared after them.
 
 A batch goes through the pipeline together, as the index commits once a batch. Powertools' batch processors call a
 function a record, which would commit once a record, so only their form of answer is used. Its idempotency records
 skip exact duplicates; the catalog keeps order, by sequencer and claim. An event to be retried isn't recorded.
-
-Once a day the scheduler has documents mention what was declared after them.
 """
 
 from __future__ import annotations

@@ -213,9 +213,10 @@ class ReadingContract:
         store.write(an_origin("k2", updated="2026-11-01"), stating(a_node("web", tier="1", team="b")))
         store.write(an_origin("k3", updated="2026-11-02"), stating(a_node("web", tier="2")))
         store.write(an_origin("k4", trust=0.5), stating(a_node("web", declared=True)))
+        store.write(an_origin("k5", trust=0.4), replace(stating(a_node("web", declared=True)), own="service:web"))
         (node,) = store.nodes(ALL, ["service:web"])
         assert node.properties == {"tier": "2", "team": "b", "lang": "go"}
-        assert [one.document_id for one in node.evidence] == ["k4-d1", "k3-d1", "k2-d1", "k1-d1"]
+        assert [one.document_id for one in node.evidence] == ["k5-d1", "k4-d1", "k3-d1", "k2-d1", "k1-d1"]
         assert node.declared
 
     def test_of_a_thing_that_many_documents_name_the_best_statements_are_read(

@@ -154,7 +154,7 @@ class TestManageKnowledge:
             | pairs("s3:DeleteObject GetObject PutObject", documents)
             | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(DOCUMENTS, KEYS, FAILURES))
             | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
-            | pairs("dynamodb:BatchGetItem DeleteItem GetItem PutItem Query", table_arns(PROJECTS))
+            | pairs("dynamodb:BatchGetItem GetItem PutItem Query", table_arns(PROJECTS))
             | pairs("sqs:SendMessage", {queue, PULLS})
             | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(*WRITTEN))
             | pairs("scheduler:CreateSchedule DeleteSchedule UpdateSchedule", {SCHEDULES})

@@ -378,6 +378,11 @@ class TestReporter:
         (target,) = [target for target in targets if json.loads(target["Input"]) == CHECK]
         assert target["Arn"].endswith(":function:dev-opx-retrieve-knowledge:live")
 
+    def test_documents_are_linked_again_once_a_day_by_the_function_that_takes_them_in(self, default: Assembly) -> None:
+        targets = [schedule["Target"] for schedule in default.resources(STACK, "Scheduler::Schedule").values()]
+        (target,) = [target for target in targets if json.loads(target["Input"]) == RELINK]
+        assert target["Arn"].endswith(":function:dev-opx-ingest-documents")
+
     def test_it_may_only_read_four_tables(self, default: Assembly) -> None:
         statements = [
             statement

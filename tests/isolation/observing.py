@@ -277,6 +277,8 @@ def _named_things(world: World, known: Known, chance: random.Random) -> Operatio
 
 def _whole_graph(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
     name = chance.choice(("graph_coverage", "aliases", "merges"))
+    if name == "merges":
+        return Operation(name, "", lambda seat: _in_any_order(seat.base.merges()))
     return Operation(name, "", lambda seat: getattr(seat.base, name)())
 
 

@@ -11,7 +11,7 @@ import pytest
 from opx.domain.graph import NodeStatement
 from tests.unit.cli_support import Opx
 from tests.unit.graph_support import CHECKOUT, PAYMENTS, SAID, tell, write
-from tests.unit.remote_support import KINDS, deployed
+from tests.unit.remote_support import KINDS, DeployedOpx, deployed
 
 HOSTILE = "Pay\x1b]0;owned\x07ments \x9b31m\u202e"
 
@@ -44,8 +44,11 @@ def test_a_thing_is_shown_with_its_relations_in_words_and_where_they_are_written
     found = opx("graph", "show", "Service:Checkout")
     assert found.exit_code == 0, found.output
     assert found.stdout.startswith("service:checkout  (service")
-    assert "\nservice:checkout depends on service:payments\n" in found.stdout
-    assert "\n   Checkout is slow > Dependencies  2026-03-01  [Document ID: " in found.stdout
+    assert (
+        "\ndepends on: 1\n  service:payments\n     Checkout is slow > Dependencies  2026-03-01  [Document ID: "
+        in found.stdout
+    )
+    assert "\ndocuments it: 1\n  runbook:checkout" in found.stdout
     assert "sure 0.90" in found.stdout
 
 
@@ -177,6 +180,14 @@ def test_a_relation_goes_with_the_document_that_says_it(alone: Opx) -> None:
         services.manager.delete_object(CHECKOUT)
         list(services.manager.work())
     assert alone("graph", "neighbours", "service:payments", "--direction", "in", "--type", "depends_on").exit_code == 1
+
+
+def test_documents_mention_what_was_declared_after_them_on_this_machine_alone(opx: Opx) -> None:
+    found = opx("graph", "relink")
+    if isinstance(opx, DeployedOpx):
+        assert (found.exit_code, "folder of this machine" in found.stderr) == (2, True)
+    else:
+        assert (found.exit_code, "mentions added in" in found.stdout) == (0, True)
 
 
 def test_without_knowledge_there_is_nothing_to_ask(tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def test_what_is_only_around_or_excluded_is_not_affected(extraction: Extraction,
     assert set(affected(said)) == {"acme/firmware", "firmware"}
     excluded = told(extraction, a_node(a_match("acme:firmware")), a_node(a_match("acme:safe"), negate=True))
     assert set(affected(excluded)) == {"acme/firmware", "firmware"}
+    assert not affected(told(extraction, a_node(a_match("acme:safe")), negate=True))
 
 
 def test_versions_of_several_passages_count_together(extraction: Extraction) -> None:

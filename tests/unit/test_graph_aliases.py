@@ -186,6 +186,13 @@ def test_a_loop_is_refused(registry: AliasRegistry, length: int) -> None:
     assert set(registry.resolve(READER, names).values()) == {names[-1]}
 
 
+def test_a_loop_that_is_refused_was_never_there(registry: AliasRegistry, table: CountedTable) -> None:
+    registry.register(ACME, "a:1", "a:2")
+    table.writes_left = 0
+    with pytest.raises(AliasLoopError):
+        registry.register(ACME, "a:2", "a:1")
+
+
 def test_a_loop_by_way_of_a_wider_scope_is_refused(registry: AliasRegistry) -> None:
     registry.register(ALL, "a:1", "a:2")
     with pytest.raises(AliasLoopError):
@@ -318,6 +325,14 @@ def test_what_a_document_states_stays_when_a_person_takes_it_back(registry: Alia
     assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
 
 
+def test_the_word_of_a_person_holds_over_that_of_a_document(registry: AliasRegistry) -> None:
+    registry.register(SHOP, SHORT, CHECKOUT)
+    registry.state("k1", SHOP, [(SHORT, "service:cola")])
+    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+    registry.forget(SHOP, SHORT)
+    assert registry.resolve(READER, [SHORT]) == {SHORT: "service:cola"}
+
+
 def test_where_documents_disagree_the_first_holds_until_it_is_gone(
     registry: AliasRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -389,6 +404,7 @@ def test_things_are_filed_by_what_people_set_in_the_scope_itself(registry: Alias
 
 def test_filing_reads_few_keys_in_one_call_and_many_in_one_range(registry: AliasRegistry, table: CountedTable) -> None:
     registry.register(SHOP, "a:1", "b:1")
+    registry.state("k1", SHOP, [("a:2", "b:2")])
     for count in (5, 500):
         table.reads = 0
         assert registry.canonical(SHOP, [f"a:{number}" for number in range(count)]) == {"a:1": "b:1"}
@@ -396,6 +412,25 @@ def test_filing_reads_few_keys_in_one_call_and_many_in_one_range(registry: Alias
     table.reads = 0
     assert registry.canonical(SHOP, []) == {}
     assert table.reads == 0
+
+
+def test_until_all_is_filed_anew_things_may_lie_where_they_were(registry: AliasRegistry) -> None:
+    def filed(*keys: str) -> dict[str, tuple[str, ...]]:
+        many = [f"b:{number}" for number in range(200)]
+        found = registry.filed(SHOP, keys)
+        assert registry.filed(SHOP, [*keys, *many]) == found
+        return found
+
+    assert filed("a:1") == {}
+    registry.register(SHOP, "a:1", "a:2")
+    registry.register(SHOP, "a:2", "a:3")
+    assert filed("a:1", "a:2", "a:3") == {"a:1": ("a:1", "a:2", "a:3"), "a:2": ("a:2", "a:3")}
+    registry.forget(SHOP, "a:2")
+    registry.settle(SHOP, "a:2", "a:3")  # of who set it; that it was taken back is somebody else's
+    assert filed("a:1", "a:2") == {"a:1": ("a:1", "a:2", "a:3"), "a:2": ("a:2", "a:3")}
+    registry.settle(SHOP, "a:2", "")
+    assert filed("a:1", "a:2") == {"a:1": ("a:1", "a:2")}
+    assert filed("order:order_5") == {"order:order_5": ("order:5",)}
 
 
 def test_filing_sees_at_once_what_another_process_has_set(

@@ -34,7 +34,9 @@ def extraction(tmp_path_factory: pytest.TempPathFactory) -> Extraction:
 
 def pulled(extraction: Extraction, document: SourceDocument, category: str) -> Said:
     assert isinstance(document.content, str)
-    return extraction.said(document.content, f"{category}/sources/s/{document.key}.md", category=category, **document.metadata)
+    return extraction.said(
+        document.content, f"{category}/sources/s/{document.key}.md", category=category, **document.metadata
+    )
 
 
 def of_attack(extraction: Extraction, found: dict[str, Any]) -> Said:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx import wire
-from opx.api.replies import SCHEMAS
+from opx.api.replies import REPLIES, SCHEMAS
+from opx.cli.related import related_lines
 from opx.domain.documents import DocumentKey
 from opx.domain.evidence_pack import EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.graph import EdgeStatement, Origin, Statements
@@ -29,10 +32,12 @@ from opx.graph.found_text import FoundText, Hit
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.leads import DECAY, UNWANTED
 from opx.graph.passages import PassageReader
+from opx.ingestion.chunk_files import read_chunks
 from opx.retrieval.query import INDEX_DOWN
 from opx.services import Services
 from tests.agent_calls import a_system
-from tests.api_requests import ROUTE, a_request, a_token, answered
+from tests.api_requests import call
+from tests.fakes import function_logs
 from tests.unit.cli_support import Opx
 from tests.unit.graph_support import write
 from tests.unit.graph_world import an_edge
@@ -84,9 +89,10 @@ def pack_of(answer: Answer) -> EvidencePack:
     return answer.evidence
 
 
-def by_node(answer: Answer) -> dict[str, EvidenceItem]:
+def by_node(found: Answer | EvidencePack) -> dict[str, EvidenceItem]:
     """The best item that leads to each thing."""
-    return {item.node: item for item in reversed(pack_of(answer).items) if item.node}
+    pack = found if isinstance(found, EvidencePack) else pack_of(found)
+    return {item.node: item for item in reversed(pack.items) if item.node}
 
 
 def document_id(services: Services, object_key: str) -> str:
@@ -119,7 +125,12 @@ def an_expansion(services: Services, store: Any, seconds: float = 30.0) -> Graph
     return GraphExpansion(KnowledgeGraph(store, reader), passages, clock=services.clock, seconds=seconds)
 
 
-NOTHING_FOUND = FoundText(QUESTION, (), (), (), frozenset(Tier))
+NOTHING_FOUND = FoundText(QUESTION, (), (), (), frozenset((Tier.INTERNAL, Tier.SPECIALIZED)))
+"""The question names checkout, which is all that there is to begin with."""
+
+
+def from_checkout(services: Services, question: str = QUESTION) -> dict[str, EvidenceItem]:
+    return by_node(an_expansion(services, services.graph_store)(replace(NOTHING_FOUND, text=question))[0])
 
 
 class TestUnasked:
@@ -128,15 +139,14 @@ class TestUnasked:
     ) -> None:
         monkeypatch.setitem(services.__dict__, "graph_store", BrokenGraph())
         answer = ask(services, config=replace(RELATED, expand_graph=False))
-        assert answer.evidence is None and not answer.partial
+        assert answer.evidence is None
+        assert not answer.partial
         assert "evidencePack" not in answer.to_json()
         assert "graph" not in answer.timings_ms
 
     def test_the_results_are_the_same_as_with_the_graph(self, services: Services) -> None:
         plain = ask(services, config=replace(RELATED, expand_graph=False))
-        assert [result.to_json() for result in plain.results] == [
-            result.to_json() for result in ask(services).results
-        ]
+        assert [result.to_json() for result in plain.results] == [result.to_json() for result in ask(services).results]
         query = services.query_service(recorded=False)
         assert query.query(QUESTION, replace(RELATED, expand_graph=False), expand_graph=True) == list(plain.results)
 
@@ -159,24 +169,32 @@ class TestPack:
         assert pack.summary == f"Found 1 RAG result and {len(nodes)} related graph nodes."
 
     def test_confidence_falls_with_each_relation(self, services: Services) -> None:
-        """checkout has three relations to be seen from there, payments has three, too."""
-        found = by_node(ask(services, "service:checkout"))
-        first = 0.9 * DECAY / 2
+        """checkout has three relations that may be seen, and so has payments."""
+        found = from_checkout(services)
+        first = 0.9 * DECAY / math.log2(1 + 3)
         assert found["service:payments"].confidence == pytest.approx(first)
-        assert found["runbook:seal"].confidence == pytest.approx(first * DECAY / 2)
+        assert found["runbook:seal"].confidence == pytest.approx(first * DECAY / math.log2(1 + 3))
 
     def test_things_of_another_kind_than_asked_for_come_behind(self, services: Services) -> None:
-        found = by_node(ask(services, "which runbook is there around service:checkout"))
-        assert found["runbook:seal"].confidence == pytest.approx(0.9 * (DECAY / 2) ** 2)
-        assert found["service:payments"].confidence == pytest.approx(0.9 * DECAY / 2 * UNWANTED)
+        plain, asked = from_checkout(services), from_checkout(services, "which runbook is there around checkout")
+        assert asked["runbook:seal"].confidence == pytest.approx(plain["runbook:seal"].confidence)
+        assert asked["service:payments"].confidence == pytest.approx(plain["service:payments"].confidence * UNWANTED)
 
     def test_goes_two_relations_far_and_says_which(self, services: Services) -> None:
-        found = by_node(ask(services))
+        found = from_checkout(services)
         assert [step.to_json() for step in found["service:vault"].path] == [
             {"from": "service:checkout", "edgeType": "depends_on", "to": "service:payments"},
             {"from": "service:payments", "edgeType": "depends_on", "to": "service:vault"},
         ]
         assert "service:far-away" not in found
+
+    def test_passages_that_were_found_lead_as_far_as_they_are_good(self, services: Services) -> None:
+        key = DocumentKey(*scope_of_object(PARTS))
+        chunk = next(iter(read_chunks(services.store, key, document_id(services, PARTS))))
+        found = replace(NOTHING_FOUND, text="zebra", hits=[Hit(key.id, chunk.chunk_id, 0.5)])
+        pack, _ = an_expansion(services, services.graph_store)(found)
+        seed = 0.5 / math.sqrt(4)  # the passage names four things
+        assert by_node(pack)["runbook:seal"].confidence == pytest.approx(seed * DECAY / math.log2(1 + 3))
 
     def test_has_no_passage_twice(self, services: Services) -> None:
         """The relation that a result's passage proves is told with it."""
@@ -198,19 +216,23 @@ class TestPack:
 
     def test_is_bounded_however_many_relations_there_are(self, services: Services) -> None:
         hub = Origin("hub", document_id(services, SEAL), Scope(), Tier.INTERNAL, 1.0, "2031-01-01")
-        edges = [EdgeStatement("service:hub", "mentions", f"host:h{n}", (f"chunk-{n}",)) for n in range(1500)]
-        services.graph_store.write(hub, Statements(edges=tuple(edges)))
+        edges = [EdgeStatement("service:hub", "mentions", f"host:h{n}", (f"chunk-{n}",)) for n in range(300)]
+        with services.unit_of_work():
+            services.graph_store.write(hub, Statements(edges=tuple(edges)))
         try:
             found = pack_of(ask(services, "service:hub"))
         finally:
-            services.graph_store.remove("hub", Scope())
+            with services.unit_of_work():
+                services.graph_store.remove("hub", Scope())
         assert 0 < sum(item.source is EvidenceSource.GRAPH for item in found.items) <= MAX_GRAPH_ITEMS
 
 
 class TestWhatReadersMaySee:
     def test_relations_of_another_client_are_not_there(self, services: Services) -> None:
         assert "service:acme-only" not in by_node(ask(services))
-        assert "acme" not in json.dumps(ask(services, "service:acme-only depends on checkout").to_json()["evidencePack"])
+        assert "acme" not in json.dumps(
+            ask(services, "service:acme-only depends on checkout").to_json()["evidencePack"]
+        )
 
     def test_a_client_has_its_own_beside_those_of_everybody(self, services: Services) -> None:
         assert {"service:acme-only", "service:payments"} <= by_node(ask(services, client="acme")).keys()
@@ -245,7 +267,9 @@ class TestWithoutAGraph:
     def test_the_text_is_answered_with_a_note(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(services.__dict__, "graph_store", BrokenGraph())
         answer = ask(services)
-        assert answer.results and NO_GRAPH in answer.notes and answer.partial
+        assert answer.results
+        assert NO_GRAPH in answer.notes
+        assert answer.partial
         assert pack_of(answer).summary == "Found 1 RAG result and 0 related graph nodes."
 
     def test_a_slow_one_is_not_waited_for(self, services: Services) -> None:
@@ -270,7 +294,7 @@ class TestWithoutAGraph:
             def search(self, _: object) -> None:
                 raise IndexUnavailableError("no route to the index")
 
-        monkeypatch.setitem(services.__dict__, "search_engine", BrokenIndex())
+        monkeypatch.setitem(services.__dict__, "index", BrokenIndex())
         answer = ask(services, "service:checkout")
         assert INDEX_DOWN in answer.notes
         assert "service:payments" in by_node(answer)
@@ -293,16 +317,30 @@ def test_words_say_what_kind_of_thing_is_asked_for(text: str, kinds: set[str]) -
     assert wanted_types(text) == kinds
 
 
-def test_the_command_line_prints_what_is_related(services: Services, tmp_path: Path) -> None:
-    opx = Opx(services.settings.home_path)
-    shown = opx("search", QUESTION, "--graph", "--limit", "1", "--min-confidence", "0")
-    assert "related graph nodes." in shown.stdout
-    assert "checkout depends on payments" in shown.stdout
-    assert "checkout depends on" not in opx("search", QUESTION, "--limit", "1", "--min-confidence", "0").stdout
+def test_the_command_line_prints_what_is_related(services: Services) -> None:
+    output = click.unstyle("\n".join(related_lines(pack_of(ask(services)))))
+    assert "related graph nodes." in output
+    assert "- checkout depends on payments  (" in output
+    assert "   | The shop has many parts, each with a page." in output
+    assert "untrusted: from outside (specialized)" in output
+
+
+def test_the_command_line_has_a_way_to_ask_for_it(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    opx.write("runbooks/checkout.md", "---\nservices: [checkout]\n---\n\n# Checkout is slow\n\nLook at its latency.\n")
+    assert opx("ingest", str(tmp_path / "docs")).exit_code == 0
+    found = ("search", QUESTION, "--min-confidence", "0")
+    assert "related graph node" in opx(*found, "--graph").stdout
+    assert "related graph node" not in opx(*found).stdout
 
 
 def test_the_http_api_gives_the_pack_where_it_is_asked_for(services: Services) -> None:
     handler = make_handler(lambda: services)
-    with_graph = answered(handler, a_request("search", a_token(), q=QUESTION, graph="true"))
-    print(with_graph, ROUTE)
-    jsonschema.validate(with_graph, SCHEMAS["Answer"])
+    with function_logs():
+        status, found = call(handler, "search", query={"q": QUESTION, "graph": "true"}, kbId="default")
+        assert "evidencePack" not in call(handler, "search", query={"q": QUESTION}, kbId="default")[1]
+        by_config = call(handler, "query", body={"query": QUESTION, "config": {"expandGraph": True}}, kbId="default")[1]
+    assert status == 200, found
+    jsonschema.validate(found, {**REPLIES["search"], "components": {"schemas": SCHEMAS}})
+    assert found["evidencePack"]["items"]
+    assert by_config["evidencePack"]["items"]

@@ -157,9 +157,18 @@ def test_a_merge_is_no_affair_of_other_scopes(graph: Graph) -> None:
 
 def test_a_relation_between_the_two_is_none_of_the_one(graph: Graph) -> None:
     graph.say("k1", (OLD, "references", NEW), (OLD, "calls", OLD))
+    graph.say("k2", (OLD, "references", NEW), (NEW, "references", NEW), scope=ACME)
     merge = graph.merging.merge(SHOP, OLD, NEW)
+    assert graph.relations(OLD) == [(NEW, "calls", NEW), (NEW, "references", NEW)]
+    assert [edge.evidence_chunk_ids for edge in graph.reads.between(READER, OLD, NEW)] == []
     graph.merging.undo(SHOP, merge.merge_id)
     assert graph.relations(OLD) == [(OLD, "calls", OLD), (OLD, "references", NEW)]
+
+
+def test_a_relation_to_itself_has_no_evidence_that_names_two(graph: Graph) -> None:
+    graph.say("k1", (OLD, "references", NEW), (NEW, "references", NEW))
+    graph.merging.merge(SHOP, OLD, NEW)
+    assert [edge.evidence_chunk_ids for edge in graph.edges(NEW)] == [("k1-1",)]
 
 
 def test_the_thing_that_an_alias_means_is_merged(graph: Graph) -> None:
@@ -202,6 +211,7 @@ def test_undoing_brings_back_every_row_as_it_was(graph: Graph) -> None:
     assert graph.rows() != before
     graph.merging.undo(SHOP, merge.merge_id)
     assert graph.rows() == before
+    assert [one["aliasArea"] for one in graph.aliases.query("acme")] == [f"~merge|{SHOP.key}|{merge.merge_id}"]
     assert graph.relations(OLD) == [(RUNBOOK, "documents", OLD), (OLD, "calls", NEW), (OLD, "depends_on", DATABASE)]
 
 
@@ -442,6 +452,15 @@ def test_a_thing_exists_under_any_of_its_names(named: Graph) -> None:
 def test_of_a_property_the_newest_word_holds(named: Graph) -> None:
     (node,) = named.reads.nodes(READER, [OLD])
     assert node.properties == {"owner": "bob"}
+    named.say("k3", (OLD, "calls", DATABASE), at="2026-03-01", owner="eve")
+    (node,) = named.reads.nodes(READER, [OLD])
+    assert node.properties == {"owner": "eve"}
+
+
+def test_a_thing_under_a_name_of_another_type_is_not_listed_with_those(named: Graph) -> None:
+    named.say("k3", ("host:db", "runs", "product:x"))
+    named.registry.register(ACME, "host:db", DATABASE)
+    assert named.reads.of_type(READER, "host") == []
 
 
 def test_relations_between_two_things_are_found_by_any_name(named: Graph) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,29 +27,36 @@ def page(extraction: Extraction, fields: str, text: str = "text", source: str = 
 @pytest.mark.parametrize(
     ("fields", "edges"),
     [
-        ("services: [checkout, orders]", {"runbook:page documents service:checkout", "runbook:page documents service:orders"}),
-        ("alerts: [HighCpu]", {"runbook:page handles alert:highcpu"}),
-        ("alert: HighCpu", {"runbook:page handles alert:highcpu"}),
-        ("owner: team-a", {"runbook:page owned_by team:team-a"}),
-        ("owners: [user:john, ops@example.com]", {"runbook:page owned_by user:john", "runbook:page owned_by email:ops@example.com"}),
-        ("incidents: [INC-1]", {"runbook:page mentions incident:inc-1"}),
-        ("change: CHG-1", {"runbook:page mentions change:chg-1"}),
-        ("runbooks: [../runbooks/other.md, db/third]", {"runbook:page references runbook:other", "runbook:page references runbook:db/third"}),
-        ("affects: [checkout, product:nginx]", {"runbook:page affects service:checkout", "runbook:page affects product:nginx"}),
-        ("fixes: [TASK-1, INC-2]", {"runbook:page fixes jira:task-1", "incident:inc-2 resolved_by runbook:page"}),
-        ("supersedes: runbooks/old.md", {"runbook:page supersedes runbook:old"}),
-        ("tested-with: [nginx 1.24.0]", {"runbook:page tested_with product:nginx"}),
-        ("entity: service:shop\ndepends_on: [orders]", {"service:shop depends_on service:orders"}),
-        ("entity: service:shop\nhosts: web-1", {"service:shop hosted_on host:web-1"}),
-        ("entity: service:shop\nruns: [fortinet/FortiOS@7.0.13]", {"service:shop runs product:fortinet/fortios"}),
-        ("entity: service:shop\nalerts: [ShopDown]", {"alert:shopdown fires_on service:shop"}),
-        ("entity: service:shop\nrunbook: shop-down", {"runbook:shop-down documents service:shop"}),
-        ("services: [shop]\ndependencies: orders", {"runbook:page documents service:shop", "service:shop depends_on service:orders"}),
+        ("services: [shop, orders]", ["runbook:page documents service:shop", "runbook:page documents service:orders"]),
+        ("alerts: [HighCpu]", ["runbook:page handles alert:highcpu"]),
+        ("alert: HighCpu", ["runbook:page handles alert:highcpu"]),
+        ("owner: team-a", ["runbook:page owned_by team:team-a"]),
+        (
+            "owners: [user:ann, a@b.example]",
+            ["runbook:page owned_by user:ann", "runbook:page owned_by email:a@b.example"],
+        ),
+        ("incidents: [INC-1]", ["runbook:page mentions incident:inc-1"]),
+        ("change: CHG-1", ["runbook:page mentions change:chg-1"]),
+        ("runbooks: ../runbooks/other.md", ["runbook:page references runbook:other"]),
+        ("runbooks: [db/third]", ["runbook:page references runbook:db/third"]),
+        ("affects: [shop, product:nginx]", ["runbook:page affects service:shop", "runbook:page affects product:nginx"]),
+        ("fixes: [TASK-1, INC-2]", ["runbook:page fixes jira:task-1", "incident:inc-2 resolved_by runbook:page"]),
+        ("supersedes: runbooks/old.md", ["runbook:page supersedes runbook:old"]),
+        ("tested-with: [nginx 1.24.0]", ["runbook:page tested_with product:nginx"]),
+        ("entity: service:shop\ndepends_on: [orders]", ["service:shop depends_on service:orders"]),
+        ("entity: service:shop\nhosts: web-1", ["service:shop hosted_on host:web-1"]),
+        ("entity: service:shop\nruns: [fortinet/FortiOS@7.0.13]", ["service:shop runs product:fortinet/fortios"]),
+        ("entity: service:shop\nalerts: [ShopDown]", ["alert:shopdown fires_on service:shop"]),
+        ("entity: service:shop\nrunbook: shop-down", ["runbook:shop-down documents service:shop"]),
+        (
+            "service: shop\ndependencies: db",
+            ["runbook:page documents service:shop", "service:shop depends_on service:db"],
+        ),
     ],
-)  # fmt: skip
-def test_fields_of_a_page_are_relations(extraction: Extraction, fields: str, edges: set[str]) -> None:
+)
+def test_fields_of_a_page_are_relations(extraction: Extraction, fields: str, edges: list[str]) -> None:
     said = page(extraction, fields)
-    assert said.edges == edges
+    assert said.edges == set(edges)
     assert said.remarks == ""
 
 
@@ -92,7 +100,12 @@ def test_aliases_are_other_names_of_the_own_node(extraction: Extraction) -> None
 
 
 def test_relation_of_a_field_is_proved_by_a_passage_that_names_its_end(extraction: Extraction) -> None:
-    text = "Nothing here but checkout-edge.\n\n## More\n\n" + "filling words " * 60 + "\n\n## Where\n\nAsk Checkout.\n\n" + "more " * 70
+    text = (
+        "Nothing here but checkout-edge.\n\n## More\n\n"
+        + "filling words " * 60
+        + "\n\n## Where\n\nAsk Checkout.\n\n"
+        + "more " * 70
+    )
     said = extraction.said(f"---\nservices: [checkout, ghost]\n---\n# Page\n\n{text}\n", tokens=100)
     assert len(said.chunks) > 2
     assert "Ask Checkout" in said.evidence("runbook:page documents service:checkout")
@@ -128,7 +141,7 @@ def test_record_of_an_alert_is_an_instance_of_it_when_it_fired(extraction: Extra
     ],
 )
 def test_name_of_an_alert_that_fired_is_in_a_field_a_tag_or_the_title(
-    extraction: Extraction, metadata: dict[str, object], alert: str
+    extraction: Extraction, metadata: dict[str, Any], alert: str
 ) -> None:
     said = extraction.said("text\n", "operations/alerts/a1.md", **metadata)
     assert said.edges == {f"alert_event:a1 instance_of {alert}"}
@@ -199,13 +212,19 @@ def test_ids_in_other_pages_are_no_causes(extraction: Extraction) -> None:
     ("text", "alerts"),
     [
         ("**Alert:** `KubePodCrashLooping` (warning)", {"kubepodcrashlooping"}),
-        ("Alarms: `CpuHigh` (`CPUUtilization` above 85 %), `DbLoadHigh`, on `cluster_count`.", {"cpuhigh", "dbloadhigh"}),
+        (
+            "Alarms: `CpuHigh` (`CPUUtilization` above 85 %), `DbLoadHigh`, on `cluster_count`.",
+            {"cpuhigh", "dbloadhigh"},
+        ),
         ("| **Alerts** | `NodeDiskFull` (under 5 %), `NodeInodesFull` |", {"nodediskfull", "nodeinodesfull"}),
         ("Alarms (all in **us-east-1**): `Shop5xxHigh`", {"shop5xxhigh"}),
         ("**Alarm:** `NatErrors-<az>`: `ErrorPortAllocation` above 0", {"naterrors"}),
         ("Cluster `nw-events`. **Alert** `KafkaLagHigh`, 10 minutes", {"kafkalaghigh"}),
         ("**Alerts**\n\n- `DiskFull`: `node_x > 1`\n- `DiskFilling`\n\nOr `OtherThing`.", {"diskfull", "diskfilling"}),
-        ("| Alert | When |\n|---|---|\n| `DiskFull` | `RateOfWrites` |\n| `DiskFilling` | now |", {"diskfull", "diskfilling"}),
+        (
+            "| Alert | When |\n|---|---|\n| `DiskFull` | `RateOfWrites` |\n| `DiskFilling` | now |",
+            {"diskfull", "diskfilling"},
+        ),
         ("Alarm on `ActiveConnectionCount` trend.", set()),
         ("The alert needs `kubectl` and `Errors`.", set()),
         ("`OOMKilled` pods; `CrashLoopBackOff` is no cause. The alert fires.", set()),
@@ -225,7 +244,9 @@ def test_alerts_of_a_runbook_are_those_that_it_lists(extraction: Extraction, tex
         ("Pod is in CrashLoopBackOff", "The alert fires.", False),
     ],
 )
-def test_runbook_with_the_title_of_an_alert_is_for_it(extraction: Extraction, title: str, text: str, found: bool) -> None:
+def test_runbook_with_the_title_of_an_alert_is_for_it(
+    extraction: Extraction, title: str, text: str, found: bool
+) -> None:
     said = extraction.said(f"# {title}\n\n{text} See also alert `AnotherThing`.\n")
     names = {f"runbook:page handles alert:{title.lower()}"} if found else {"runbook:page handles alert:anotherthing"}
     assert said.edges == names

@@ -28,7 +28,9 @@ A_DOCUMENT = KnowledgeDocument(
 )
 
 
-def own(source: str, category: str = "web/blogs", facts: dict[str, tuple[str, ...]] | None = None, **fields: Any) -> str:
+def own(
+    source: str, category: str = "web/blogs", facts: dict[str, tuple[str, ...]] | None = None, **fields: Any
+) -> str:
     key = DocumentKey(Scope(), f"documents/{source}")
     return own_reference(replace(A_DOCUMENT, key=key, category=category, **fields), facts or {})
 
@@ -38,7 +40,11 @@ def own(source: str, category: str = "web/blogs", facts: dict[str, tuple[str, ..
     [
         ("runbooks/ingress-502.md", "runbooks/procedures", "runbook:ingress-502"),
         ("runbooks/procedures/db/failover.md", "runbooks/procedures", "runbook:db/failover"),
-        ("team/runbooks/x.md", "runbooks/procedures", "runbook:team/runbooks/x"),
+        ("team/runbooks/x.md", "runbooks/procedures", "runbook:x"),
+        ("home/ann/corpus/documents/runbooks/db/x.md", "runbooks/procedures", "runbook:db/x"),
+        ("home/ann/corpus/documents/postmortems/x.md", "postmortems", "incident:x"),
+        ("runbooks/procedures/alerts/x.md", "runbooks/procedures", "runbook:alerts/x"),
+        ("vendor/cloud/sources/aws/cloud/x.md", "vendor/cloud", "document:sources/aws/cloud/x"),
         ("page.md", "runbooks/procedures", "runbook:page"),
         ("runbooks/page.pdf", "runbooks/procedures", "runbook:page.pdf"),
         ("architecture/data-stores.md", "runbooks/architecture", "document:data-stores"),
@@ -46,9 +52,14 @@ def own(source: str, category: str = "web/blogs", facts: dict[str, tuple[str, ..
         ("operations/incidents/sources/pd/INC-12.json", "operations/incidents", "incident:inc-12"),
         ("operations/incidents/sources/pd/Q1.json", "operations/incidents", "incident:sources/pd/q1"),
         ("operations/changes/CHG0030001.json", "operations/changes", "change:chg0030001"),
-        ("operations/alerts/webhooks/am/5ef77f1f8a3ecb8d.md", "operations/alerts", "alert_event:webhooks/am/5ef77f1f8a3ecb8d"),
-        ("evidence/agent_runs/evidence/run-1.json", "evidence/agent_runs", "document:run-1.json"),
+        (
+            "operations/alerts/webhooks/am/5ef77f1f8a3ecb8d.md",
+            "operations/alerts",
+            "alert_event:webhooks/am/5ef77f1f8a3ecb8d",
+        ),
+        ("evidence/agent_runs/evidence/run-1.json", "evidence/agent_runs", "document:evidence/run-1.json"),
         ("runbooks/procedures/src/UserService.kt", "runbooks/procedures", "file:src/userservice.kt"),
+        ("vendor/cloud/sources/shop/src/a.py", "vendor/cloud", "file:src/a.py"),
         ("vendor/cloud/sources/aws/ec2/limits.md", "vendor/cloud", "document:sources/aws/ec2/limits"),
     ],
 )
@@ -63,6 +74,7 @@ def test_place_tells_what_a_document_is_about(source: str, category: str, refere
         ("documents/postmortems/2024-01-rds.md", "incident:2024-01-rds"),
         ("documents/architecture/data-stores.md", "document:data-stores"),
         ("documents/page.md", "runbook:page"),
+        ("documents/home/ann/runbooks/alerts/x.md", "runbook:alerts/x"),
         ("operations/changes/CHG-1.md", "change:chg-1"),
     ],
 )
@@ -75,7 +87,11 @@ def test_folders_tell_it_where_the_category_is_not_known(source: str, reference:
     [
         ("sources/j/TASK-12.md", {"source_uri": "https://x.example/jira/browse/TASK-12"}, "jira:task-12"),
         ("sources/j/TASK-12.md", {"source_uri": "https://x.example/browse/TASK-13"}, "document:sources/j/task-12"),
-        ("sources/c/98304.md", {"source_uri": "https://x.atlassian.net/wiki/spaces/OPS/pages/98304/A"}, "confluence:98304"),
+        (
+            "sources/c/98304.md",
+            {"source_uri": "https://x.atlassian.net/wiki/spaces/OPS/pages/98304/A"},
+            "confluence:98304",
+        ),
         ("sources/c/98304.md", {"source_uri": "https://x.example/98304"}, "document:sources/c/98304"),
         (f"sources/g/{'ab' * 20}.md", {"tags": ("commit",)}, f"commit:{'ab' * 20}"),
         (f"sources/g/{'ab' * 20}.md", {"tags": ("other",)}, f"document:sources/g/{'ab' * 20}"),
@@ -84,11 +100,17 @@ def test_folders_tell_it_where_the_category_is_not_known(source: str, reference:
         ("x1.json", {"category": "security/cve", "title": "CVE-2024-23113: Format string"}, "cve:cve-2024-23113"),
         ("sources/a/t.md", {"category": "security/mitre", "tags": ("T1059.001", "technique")}, "technique:t1059.001"),
         ("sources/a/m.md", {"category": "security/mitre", "tags": ("M1038", "mitigation")}, "mitigation:m1038"),
-        ("sources/a/t.json", {"category": "security/mitre", "tags": ("execution", "Linux", "T1059")}, "technique:t1059"),
+        (
+            "sources/a/t.json",
+            {"category": "security/mitre", "tags": ("execution", "Linux", "T1059")},
+            "technique:t1059",
+        ),
         ("sources/r/rfc9110.md", {"category": "standards/rfc"}, "rfc:9110"),
     ],
 )
-def test_names_outside_of_the_corpus_are_those_of_connectors(source: str, fields: dict[str, Any], reference: str) -> None:
+def test_names_outside_of_the_corpus_are_those_of_connectors(
+    source: str, fields: dict[str, Any], reference: str
+) -> None:
     assert own(source, **fields) == reference
 
 

@@ -159,7 +159,8 @@ class TestRecognising:
     )
     def test_phrasings_ask_the_same(self, graph: KnowledgeGraph, text: str, question: str) -> None:
         found = recognised(graph, text, now=NOW)
-        assert found is not None and found.question == question
+        assert found is not None
+        assert found.question == question
 
     @pytest.mark.parametrize(
         "text",

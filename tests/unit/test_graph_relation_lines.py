@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from opx.graph.extraction.gathering import MAX_EDGES
 from tests.unit.extraction_support import Extraction, Said
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "documents"
-JIRA = {"title": "TASK-123: Login", "source_uri": "https://jira.example/browse/TASK-123"}
+JIRA: dict[str, Any] = {"title": "TASK-123: Login", "source_uri": "https://jira.example/browse/TASK-123"}
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +32,10 @@ class _OnIssue:
     def __init__(self, extraction: Extraction) -> None:
         self._extraction = extraction
 
-    def __call__(self, text: str, **options: int) -> Said:
-        return self._extraction.said(f"# TASK-123: Login\n\n{text}\n", "sources/jira/TASK-123.md", **options, **JIRA)
+    def __call__(self, text: str, *, tokens: int = 500) -> Said:
+        return self._extraction.said(
+            f"# TASK-123: Login\n\n{text}\n", "sources/jira/TASK-123.md", tokens=tokens, **JIRA
+        )
 
 
 # -- the three forms
@@ -60,7 +63,9 @@ def test_line_of_each_form_is_a_relation(extraction: Extraction, line: str, edge
 
 
 def test_relation_is_proved_by_its_passage_and_named_as_it_is_written(extraction: Extraction) -> None:
-    said = extraction.said("# Page\n\n## One\n\n" + "words " * 300 + "\n\n## Two\n\njira:A-1|BLOCKS|jira:A-2\n", tokens=100)
+    said = extraction.said(
+        "# Page\n\n## One\n\n" + "words " * 300 + "\n\n## Two\n\njira:A-1|BLOCKS|jira:A-2\n", tokens=100
+    )
     assert "jira:A-1|BLOCKS" in said.evidence("jira:a-1 blocks jira:a-2")
     assert len(said.edge("jira:a-1 blocks jira:a-2").chunk_ids) == 1
     assert said.node("jira:a-1").properties["name"] == "A-1"
@@ -142,7 +147,7 @@ def test_line_that_a_window_cuts_is_neither_lost_nor_taken_for_another(extractio
 
 def test_list_of_the_front_matter_counts_and_says_what_is_wrong_with_it(extraction: Extraction) -> None:
     said = extraction.said(
-        "---\nentity: jira:TASK-123\nrelationships: [\"TASK-123|BLOCKS|jira:TASK-9\", \"x|y\"]\n---\n# Page\n\nTASK-9\n"
+        '---\nentity: jira:TASK-123\nrelationships: ["TASK-123|BLOCKS|jira:TASK-9", "x|y"]\n---\n# Page\n\nTASK-9\n'
     )
     assert said.edges == {"jira:task-123 blocks jira:task-9"}
     assert "'x|y': it has 2 parts" in said.remarks
@@ -156,6 +161,7 @@ def test_list_of_the_front_matter_counts_and_says_what_is_wrong_with_it(extracti
     [
         "| service:a | DEPENDS_ON | service:b |\n|---|---|---|\n| x:1 | CALLS | y:2 |",
         "service:a | DEPENDS_ON | service:b",
+        "service:a -> CALLS -> service:b",
         "browser -> CDN -> app:80",
         "checkout:8080->LB->orders:8080",
         "a->b->c",
@@ -200,8 +206,9 @@ def test_word_relationships_of_others_is_no_block(extraction: Extraction, text: 
     assert not said.statements.remarks
 
 
-def test_list_in_brackets_that_is_never_closed_ends_with_its_paragraph(on_issue: _OnIssue) -> None:
-    said = on_issue('relationships: [ "TASK-123|BLOCKS|jira:A-1",\n\n"a|b", and other words\n')
+@pytest.mark.parametrize("end", ["\n", "```\n", "## Other\n"])
+def test_list_in_brackets_that_is_never_closed_ends_with_its_paragraph(on_issue: _OnIssue, end: str) -> None:
+    said = on_issue(f'```\nrelationships: [ "TASK-123|BLOCKS|jira:A-1",\n{end}"a|b", and other words\n')
     assert said.edges == {"jira:task-123 blocks jira:a-1"}
     assert not said.remarks
 

@@ -111,7 +111,7 @@ def each_write(world: World, before: Act, act: Act, hook: Callable[[], None]) ->
         with suppress(Died):
             act(world)
         if world.hooked.is_armed:
-            assert number > 5
+            assert number > 3
             world.clear()
             return
         yield number
@@ -157,6 +157,18 @@ def test_a_first_version_that_was_interrupted_leaves_nothing_when_it_is_removed(
     for number in each_write(world, lambda world: None, World.new, die):
         world.remove()
         assert world.rows() == [], f"died at write {number}"
+
+
+def test_what_was_half_added_is_added_the_next_time(world: World) -> None:
+    def add(world: World) -> None:
+        world.store.add(
+            an_origin(), stating(an_edge("web", "mentions", "queue", "c2"), an_edge("web", "calls", "cache"))
+        )
+
+    expected = world.after(World.old, add)
+    for number in each_write(world, World.old, add, die):
+        add(world)
+        assert world.rows() == expected, f"died at write {number}"
 
 
 # -- at the same time

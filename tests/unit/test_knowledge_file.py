@@ -242,8 +242,14 @@ def test_learned_patterns_are_kept_a_year(shipped: KnowledgeModel) -> None:
     assert shipped.category("learning/patterns").retention.days == 365
 
 
+def test_inventory_of_services_is_kept_for_good(shipped: KnowledgeModel) -> None:
+    found = shipped.category("operations/inventory")
+    assert (found.tier, found.retention.days) == (Tier.INTERNAL, None)
+    assert shipped.category_of_path("inventory/services.yaml") == found
+
+
 def test_no_category_is_shipped_beside_the_agreed_ones(shipped: KnowledgeModel) -> None:
-    assert set(shipped.categories) == {row[0] for row in SHIPPED} | {"learning/patterns"}
+    assert set(shipped.categories) == {row[0] for row in SHIPPED} | {"learning/patterns", "operations/inventory"}
 
 
 def test_documents_without_any_sign_are_procedures(shipped: KnowledgeModel) -> None:

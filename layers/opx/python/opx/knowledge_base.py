@@ -264,7 +264,7 @@ class RelatedKnowledge(Protocol):
     """Things, how they are related, and the text that says so. What the caller may not see is not there: references to it
     are unknown like any other."""
 
-    def graph_node(self, reference: str, *, limit: int = 50) -> NodeView:
+    def graph_node(self, reference: str, *, limit: int = 100) -> NodeView:
         """A thing with up to `limit` of its relations, the newest first. Raises `NodeNotFoundError`, which names those
         that are written alike, and `InvalidInputError` for what is no reference."""
 

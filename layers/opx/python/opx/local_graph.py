@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import Edge, Node, Walk
-from opx.graph.views import Connection, Neighbourhood, NodeView, Passage, evidence_of
+from opx.graph.views import Connection, Names, Neighbourhood, NodeView, Passage, evidence_of, name_of
 
 if TYPE_CHECKING:
     from opx.domain.aliases import Alias, Merge
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
     from opx.graph.questions.answers import GraphAnswer
     from opx.services import Services
+
+
+MOST_NAMED = 100
+"""Things whose names are looked up for one answer."""
 
 
 class LocalGraph:
@@ -32,19 +36,20 @@ class LocalGraph:
 
         def _reader(self) -> Reader: ...
 
-    def graph_node(self, reference: str, *, limit: int = 50) -> NodeView:
+    def graph_node(self, reference: str, *, limit: int = 100) -> NodeView:
         graph = self._graph
         node = graph.show(reference)
         around = graph.neighbours(node.key, Walk(fan_out=limit))
-        return NodeView(node, around.edges, bool(around.cut), self._passages((node, *around.edges)))
+        edges = tuple(sorted(around.edges, key=lambda edge: edge.at, reverse=True))
+        passages = self._passages((node, *edges))
+        return NodeView(node, edges, bool(around.cut), passages, _names(graph, edges))
 
     def graph_neighbours(self, reference: str, walk: Walk) -> Neighbourhood:
         graph = self._graph
         start = graph.show(reference).key
         around = graph.neighbours(start, _normalised(walk))
-        return Neighbourhood(
-            start, around.reached, around.edges, around.cut, around.contradicting, self._passages(around.edges)
-        )
+        passages, names = self._passages(around.edges), _names(graph, around.edges)
+        return Neighbourhood(start, around.reached, around.edges, around.cut, around.contradicting, passages, names)
 
     def graph_path(self, source: str, target: str, walk: Walk) -> Connection:
         graph = self._graph
@@ -112,6 +117,12 @@ class LocalGraph:
         services = self._services
         reading = PassageReader(services.catalog, services.store, self._reader(), threads=services.read_threads)
         return reading.of(evidence_of(things))
+
+
+def _names(graph: KnowledgeGraph, edges: Iterable[Edge]) -> Names:
+    keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.target))
+    nodes = graph.store.nodes(graph.reader.visible, list(keys)[:MOST_NAMED])
+    return {node.key: name for node in nodes if (name := name_of(node))}
 
 
 def _normalised(walk: Walk) -> Walk:

@@ -69,7 +69,8 @@ if TYPE_CHECKING:
     from opx.graph.found_text import Expanded, FoundText
     from opx.graph.knowledge_graph import KnowledgeGraph
     from opx.graph.merging import Merging
-    from opx.graph.relinking import NamingWriter, Relinked, Relinker
+    from opx.graph.naming_writer import NamingWriter
+    from opx.graph.relinking import Relinked, Relinker
     from opx.graph.store import GraphStore
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.contexts import ContextWriter
@@ -322,7 +323,7 @@ class Services:
     @cached_property
     def graph_writer(self) -> NamingWriter:
         """The graph's store, for the pipeline."""
-        from opx.graph.relinking import NamingWriter
+        from opx.graph.naming_writer import NamingWriter
 
         return NamingWriter(self.graph_store, self.known_names)
 
@@ -346,10 +347,11 @@ class Services:
         if names:
             self.relinker.relink_or_leave(names)
 
-    def relink(self) -> Relinked:
-        """Have all documents mention what is declared. Raises `StoreUnavailableError`."""
+    def relink(self, *, seconds: float = 0.0) -> Relinked:
+        """Have all documents mention what is declared, within `seconds` if they are given. Raises
+        `StoreUnavailableError`."""
         with self.exclusive_work():
-            return self.relinker.relink_all()
+            return self.relinker.relink_all(seconds=seconds)
 
     @cached_property
     def merging(self) -> Merging:

@@ -21,6 +21,11 @@ _EVIDENCE = object_of(
 )
 _NAMED_EDGE = object_of({"from": TEXT, "edgeType": TEXT, "to": TEXT})
 _CUT = {**list_of(TEXT), "description": "Things of which not all relations were followed."}
+_NAMES: Json = {
+    "type": "object",
+    "additionalProperties": TEXT,
+    "description": "What things are called, by reference, where that says more.",
+}
 _PASSAGES = {**list_of(named("GraphPassage")), "description": "The text of evidence, by chunk id; of much, the first."}
 _UNCOVERED = list_of(object_of({"key": TEXT, "firings": COUNT, "lastFired": TEXT}))
 _ALIAS = object_of(
@@ -92,6 +97,7 @@ GRAPH_REPLIES: dict[str, Json] = {
             "edges": list_of(named("GraphEdge")),
             "more": {**FLAG, "description": "True if it has more relations than these."},
             "passages": _PASSAGES,
+            "names": _NAMES,
         }
     ),
     "graph_neighbours": object_of(
@@ -102,6 +108,7 @@ GRAPH_REPLIES: dict[str, Json] = {
             "cut": _CUT,
             "contradicting": {**list_of(list_of(_NAMED_EDGE)), "description": "Pairs that can't both be."},
             "passages": _PASSAGES,
+            "names": _NAMES,
         }
     ),
     "graph_path": object_of(

@@ -48,7 +48,7 @@ GRAPH_READING = (
         path="/graph/nodes",
         function=Function.RETRIEVE,
         about="A thing, its relations, the newest first, and the passages that say so.",
-        query=(reference_field("ref"), _at_most(50, "How many relations at most.")),
+        query=(reference_field("ref"), _at_most(100, "How many relations at most.")),
     ),
     Route(
         name="graph_neighbours",

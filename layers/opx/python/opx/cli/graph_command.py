@@ -70,10 +70,11 @@ def graph_command() -> None:
 
 @graph_command.command("show")
 @click.argument("reference")
-@limit_option(50, "How many relations at most.")
+@click.option("--all", "everything", is_flag=True, help="All relations, not the newest ten of each type.")
+@limit_option(100, "How many relations at most.")
 @as_json_option
 @pass_session
-def show_node(session: Session, reference: str, *, limit: int, as_json: bool) -> None:
+def show_node(session: Session, reference: str, *, everything: bool, limit: int, as_json: bool) -> None:
     """Show a thing (namespace:value, such as service:checkout), its relations, and where that is written.
 
     Exit codes: 0 shown, 2 there is no such thing, or any other error.
@@ -82,7 +83,7 @@ def show_node(session: Session, reference: str, *, limit: int, as_json: bool) ->
     if as_json:
         print_json(found.to_json())
         return
-    for line in node_lines(found):
+    for line in node_lines(found, everything=everything):
         click.echo(line)
 
 
@@ -124,7 +125,7 @@ def show_neighbours(
     if as_json:
         print_json(found.to_json())
     elif rows:
-        print_table(("STEPS", "THING", "HOW", "AT", "DOCUMENT ID"), rows)
+        print_table(("STEPS", "THING", "NAME", "HOW", "AT", "DOCUMENT ID"), rows)
         for line in contradiction_lines(found):
             warn(line)
         if found.cut:

@@ -12,14 +12,18 @@ from opx.cli.output import SHORT_ID, aligned, plural, printable
 from opx.graph.views import in_words, said
 
 if TYPE_CHECKING:
-    from opx.domain.graph import Edge, Evidence, Node
+    from opx.domain.graph import Edge, Evidence, Node, Value
     from opx.graph.answered import AnswerView
     from opx.graph.coverage import GraphCoverage, Uncovered
-    from opx.graph.views import Connection, Neighbourhood, NodeView, Passage
+    from opx.graph.views import Connection, Names, Neighbourhood, NodeView, Passage
 
 _INDENT = "   "
+_NAME_SHOWN = 50
 _SOURCES = 3
 """Documents that are named of one relation; the rest is counted."""
+
+A_GROUP = 10
+"""Relations of one type that are shown."""
 
 Passages = Mapping[str, "Passage"]
 
@@ -28,63 +32,97 @@ def by_id(passages: Sequence[Passage]) -> Passages:
     return {passage.chunk_id: passage for passage in passages}
 
 
-def node_lines(view: NodeView) -> Iterator[str]:
-    """The thing, its properties, where it is named, and its relations."""
+def node_lines(view: NodeView, *, everything: bool = False) -> Iterator[str]:
+    """The thing, its properties, where it is named, and its relations by type, of each type the newest unless
+    `everything` is wanted."""
     node, passages = view.node, by_id(view.passages)
     seen = "" if node.declared else ", only mentioned"
     yield click.style(f"{node.key}  ({printable(node.type)}{seen})", bold=True)
     facts = [(printable(name), printable(str(value))) for name, value in sorted(node.properties.items())]
     yield from (f"  {line}" for line in aligned(facts))
     yield from (f"  named in {line.strip()}" for line in evidence_lines(node.evidence, passages))
-    for edge in sorted(
-        view.edges, key=lambda edge: (edge.edge_type, edge.source != node.key, edge.source, edge.target)
-    ):
+    for heading, edges in _grouped(view).items():
         yield ""
-        yield from edge_lines(edge, passages)
+        more = "+" if view.more else ""
+        yield click.style(f"{heading}: {len(edges)}{more}", bold=True)
+        shown = edges if everything else edges[:A_GROUP]
+        for edge in shown:
+            yield from _line(edge, edge.other(node.key), view.names, passages)
+        if len(edges) > len(shown):
+            yield f"  and {len(edges) - len(shown):,} more (--all)"
     if view.more:
         yield ""
-        yield "and more relations: see `opx graph neighbours`, or give --limit"
+        yield "there are more relations: give --limit"
+
+
+def _grouped(view: NodeView) -> dict[str, list[Edge]]:
+    """Relations by how they are said of the thing: `depends on`, `documents it`."""
+    found: dict[str, list[Edge]] = {}
+    for edge in view.edges:
+        words = in_words(edge.edge_type)
+        found.setdefault(words if edge.source == view.node.key else f"{words} it", []).append(edge)
+    return dict(sorted(found.items()))
+
+
+def _line(edge: Edge, key: str, names: Names, passages: Passages) -> Iterator[str]:
+    """The thing at the other end, then the documents that say so."""
+    name = f'  "{printable(names[key])}"' if key in names else ""
+    yield f"  {key}{name}{_values(edge)}"
+    yield from evidence_lines(edge.evidence, passages, "     ", told=names.get(key, ""))
+
+
+def _values(edge: Edge) -> str:
+    values = ", ".join(f"{printable(name)} {_shown(value)}" for name, value in edge.properties.items() if value)
+    return f"  ({values})" if values else ""
 
 
 def edge_lines(edge: Edge, passages: Passages, lead: str = "") -> Iterator[str]:
     """A relation in words, then the documents that say so."""
-    values = ", ".join(f"{printable(name)} {printable(str(value))}" for name, value in edge.properties.items() if value)
-    yield click.style(lead + said(edge), bold=True) + (f"  ({values})" if values else "")
+    yield click.style(lead + said(edge), bold=True) + _values(edge)
     yield from evidence_lines(edge.evidence, passages, _INDENT)
 
 
-def evidence_lines(evidence: Sequence[Evidence], passages: Passages, indent: str = "") -> Iterator[str]:
-    """`Title > Section  2026-03-31  sure 0.90  [Document ID: 3f9a..., chunk 81ab...]`."""
+def _shown(value: Value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return printable(str(value))
+
+
+def evidence_lines(
+    evidence: Sequence[Evidence], passages: Passages, indent: str = "", *, told: str = ""
+) -> Iterator[str]:
+    """`Title > Section  2026-03-31  sure 0.90  [Document ID: 3f9a..., chunk 81ab...]`, without a title that was `told`."""
     for one in evidence[:_SOURCES]:
-        yield indent + click.style(_source(one, passages), dim=True)
+        yield indent + click.style(_source(one, passages, told), dim=True)
     if len(evidence) > _SOURCES:
         yield indent + click.style(f"{plural(len(evidence) - _SOURCES, 'more document')}", dim=True)
 
 
-def _source(one: Evidence, passages: Passages) -> str:
+def _source(one: Evidence, passages: Passages, told: str) -> str:
     passage = next((passages[chunk] for chunk in one.chunk_ids if chunk in passages), None)
-    where = [_heading(passage)] if passage else []
+    where = [_heading(passage, told)] if passage else []
     outside = [f"untrusted: from outside ({one.tier.value})"] if passage and passage.untrusted else []
     sure = [f"sure {one.confidence:.2f}"] if one.confidence < 1 else []
     chunk = passage.chunk_id if passage else next(iter(one.chunk_ids), "-")
     ids = f"[Document ID: {one.document_id[:SHORT_ID]}, chunk {chunk[:SHORT_ID]}]"
-    return "  ".join((*where, printable(one.at), *sure, *outside, ids))
+    return "  ".join(part for part in (*where, printable(one.at), *sure, *outside, ids) if part)
 
 
-def _heading(passage: Passage) -> str:
-    return printable(" > ".join(part for part in (passage.title, passage.section) if part))
+def _heading(passage: Passage, told: str) -> str:
+    """A section is often called like the document: that is said once."""
+    parts = [passage.title, *passage.section.split(" > ")]
+    return printable(" > ".join(part for part in dict.fromkeys(parts) if part and part != told))
 
 
 def neighbour_rows(found: Neighbourhood) -> list[tuple[str, ...]]:
-    """Steps, thing, how it is related to one that is a step nearer, when, and the document that says so."""
+    """Steps, thing, its name, how it is related to one that is a step nearer, when, and the document that says so."""
     rows: list[tuple[str, ...]] = []
     for one in found.reached:
         if one.path:
             edge = one.path[-1]
-            best = edge.evidence[0]
-            rows.append(
-                (str(one.distance), one.key, _how(edge, one.key), printable(edge.at), best.document_id[:SHORT_ID])
-            )
+            name = printable(found.names.get(one.key, ""))[:_NAME_SHOWN]
+            document = edge.evidence[0].document_id[:SHORT_ID]
+            rows.append((str(one.distance), one.key, name, _how(edge, one.key), printable(edge.at)[:10], document))
     return rows
 
 
@@ -117,7 +155,7 @@ def answer_lines(found: AnswerView) -> Iterator[str]:
     passages = by_id(found.passages)
     yield printable(found.answer.explanation)
     for row in found.answer.rows:
-        values = ", ".join(f"{printable(name)} {printable(str(value))}" for name, value in row.values.items())
+        values = ", ".join(f"{printable(name)} {_shown(value)}" for name, value in row.values.items())
         yield ""
         yield "  ".join(filter(None, (click.style(row.key, bold=True), printable(row.at), values)))
         for edge in row.path:

@@ -125,7 +125,8 @@ def _standing(node: Node) -> tuple[float, str]:
 
 def _joined(parts: Sequence[Adjacent], canonical: Mapping[str, str], fan_out: int) -> Adjacent:
     """What is said of a thing under all its names."""
-    if len(parts) == 1 and not any(end in canonical for edge in parts[0][0] for end in _ends(edge)):
+    edges = parts[0][0]
+    if len(parts) == 1 and not any(one.source == one.target or {*_ends(one)} & canonical.keys() for one in edges):
         return parts[0]
     merged = _one_each((edge for edges, _ in parts for edge in edges), canonical)
     return merged[:fan_out], len(merged) > fan_out or any(more for _, more in parts)
@@ -136,10 +137,18 @@ def _one_each(edges: Iterable[Edge], canonical: Mapping[str, str]) -> list[Edge]
     found: dict[tuple[str, str, str], list[Edge]] = {}
     for edge in edges:
         source, target = (canonical.get(end, end) for end in _ends(edge))
-        if source != target or edge.source == edge.target:
-            found.setdefault((source, edge.edge_type, target), []).append(edge)
+        known = edge if source != target else _of_itself(edge)
+        if known:
+            found.setdefault((source, edge.edge_type, target), []).append(known)
     merged = [_one_edge(name, alike) for name, alike in found.items()]
     return sorted(merged, key=lambda edge: (edge.at, edge.edge_type, edge.source, edge.target), reverse=True)
+
+
+def _of_itself(edge: Edge) -> Edge | None:
+    """A relation of a thing to itself, as far as a document states it so, and not of the thing under two names."""
+    stated = ((one, one.stated or _ends(edge)) for one in edge.evidence)
+    evidence = tuple(one for one, (source, target) in stated if source == target)
+    return replace(edge, evidence=evidence) if evidence else None
 
 
 def _one_edge(name: tuple[str, str, str], edges: Sequence[Edge]) -> Edge:

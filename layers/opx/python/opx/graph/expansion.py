@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opx.domain.graph import Direction, Subgraph, Walk
+from opx.domain.graph import MAX_NODES, Direction, Walk
 from opx.errors import StoreUnavailableError
 from opx.graph.evidence import MAX_GRAPH_ITEMS, Chosen, Lead, chosen, pack_of
 from opx.graph.found_text import Expanded, FoundText
-from opx.graph.leads import HOPS, leads_of, rows_as_leads, with_abouts, within_tiers
+from opx.graph.leads import Relations, by_name, leads_of, rows_as_leads, with_abouts, within_tiers
 from opx.graph.questions.naming import named
 from opx.graph.questions.recognising import recognised
 from opx.graph.questions.walking import walked
@@ -33,8 +33,10 @@ NO_PASSAGES = "the passages behind relations are missing (they could not be read
 INCOMPLETE = "; there may be more, as some things have more relations than are followed"
 
 FAN_OUT = 25
-MOST_NODES = 300
-MOST_SEEDS = 30
+MOST_SEEDS = 20
+FOLLOWED = 30
+"""Things next to the seeds whose own relations are looked at, the surest: each costs a request or two."""
+
 MOST_HITS = 5
 """Hits whose references are looked up, the best ones."""
 
@@ -97,11 +99,16 @@ class GraphExpansion:
         return _Related(tuple(kept), understood)
 
     def _leads(self, graph: KnowledgeGraph, found: FoundText) -> list[Lead]:
-        seeds = self._seeds(graph, found)
-        walk = Walk(HOPS, Direction.BOTH, fan_out=FAN_OUT, most_nodes=MOST_NODES)
-        around = walked(graph, seeds, walk)
-        visible = Subgraph(around.reached, within_tiers(around.edges, found.tiers), around.cut)
-        return leads_of(visible, seeds, wanted_types(found.text))
+        seeds, wanted = self._seeds(graph, found), wanted_types(found.text)
+        near = self._edges(graph, seeds, found)
+        nearest = dict.fromkeys(lead.node for lead in leads_of(near, seeds) if lead.node not in seeds)
+        far = self._edges(graph, list(nearest)[:FOLLOWED], found)
+        return leads_of({**near, **far}, seeds, wanted)
+
+    def _edges(self, graph: KnowledgeGraph, keys: Iterable[str], found: FoundText) -> Relations:
+        """The relations of these things by what they say, as far as tiers that were searched prove them."""
+        walk = Walk(1, Direction.BOTH, fan_out=FAN_OUT, most_nodes=MAX_NODES)
+        return by_name(within_tiers(walked(graph, keys, walk).edges, found.tiers))
 
     def _seeds(self, graph: KnowledgeGraph, found: FoundText) -> dict[str, float]:
         """Where to start, with how sure that is: 1 for what the question names; for what a passage names, the passage's

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from opx.domain.graph import Edge, Evidence, Node, Subgraph
+from opx.domain.graph import Edge, Evidence, Node
 from opx.domain.knowledge import Tier
 from opx.graph.evidence import Lead
 from opx.graph.questions.answers import Row
@@ -26,13 +26,21 @@ ABOUT = (
 """Things that are what a document is about: it says more than the relation to them."""
 
 
+Relations = dict[tuple[str, str, str], Edge]
+"""By their ends and type."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
     confidence: float
     path: tuple[Edge, ...] = ()
 
 
-def leads_of(found: Subgraph, seeds: Mapping[str, float], wanted: Collection[str] = ()) -> list[Lead]:
+def by_name(edges: Iterable[Edge]) -> Relations:
+    return {(edge.source, edge.edge_type, edge.target): edge for edge in edges}
+
+
+def leads_of(found: Relations, seeds: Mapping[str, float], wanted: Collection[str] = ()) -> list[Lead]:
     """What is up to `HOPS` relations away from the seeds, along the surest way; the best first, ties by reference.
 
     The confidence of a lead is that of its seed, times for each relation on the way its own confidence, `DECAY`, and
@@ -40,7 +48,7 @@ def leads_of(found: Subgraph, seeds: Mapping[str, float], wanted: Collection[str
     little. Things that are not of a `wanted` type, if there are any, have `UNWANTED` of it.
     """
     touching: dict[str, list[Edge]] = {}
-    for edge in found.edges:
+    for edge in found.values():
         for key in {edge.source, edge.target}:
             touching.setdefault(key, []).append(edge)
     best = {key: _Way(confidence) for key, confidence in seeds.items()}

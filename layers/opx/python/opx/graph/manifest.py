@@ -90,7 +90,7 @@ def pages(origin: Origin, evidence: Mapping[Mark, Sequence[str]], own: str) -> I
         for chunk in dict.fromkeys(chunk_ids):
             by_chunk.setdefault(chunk, []).append(mark)
     for chunk, stated in by_chunk.items():
-        parts = list(_parts(stated))
+        parts = list(_parts(_sorted(stated)))
         for number, part in enumerate(parts):
             item = _item(origin.key_id, origin.scope, _page_name(chunk, number), part)
             yield {**item, "chunk": chunk, "pages": len(parts), "documentId": origin.document_id, "own": own}
@@ -100,7 +100,7 @@ def leaving(key_id: str, scope: Scope, marks: Iterable[Mark]) -> list[Item]:
     """Entries for what is not stated any more. Their names follow from what they list: none overwrites another."""
     return [
         _item(key_id, scope, LEAVING + stable_hash(*(list(mark) for mark in part)), part)
-        for part in _parts(sorted(marks, key=lambda mark: (len(mark), mark)))
+        for part in _parts(_sorted(marks))
     ]
 
 
@@ -124,6 +124,10 @@ def _item(key_id: str, scope: Scope, entry: str, marks: Sequence[Mark]) -> Item:
         "nodes": [list(mark) for mark in marks if isinstance(mark, NodeMark)],
         "edges": [list(mark) for mark in marks if isinstance(mark, EdgeMark)],
     }
+
+
+def _sorted(marks: Iterable[Mark]) -> list[Mark]:
+    return sorted(marks, key=lambda mark: (len(mark), *mark))
 
 
 def _parts(marks: Sequence[Mark]) -> Iterator[Sequence[Mark]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from opx.domain.scopes import Scope
 from opx.errors import ConditionFailedError
 from opx.graph import manifest
 from opx.graph.places import Places
-from opx.graph.rows import HEAD, Names, is_node, key_in_table, mark_in, moved, place
+from opx.graph.rows import HEAD, is_node, key_in_table, mark_in, moved, place
 from opx.ports import Absent, Equals, Item, Table
 from opx.ports.graph import Canonical
 
@@ -43,18 +43,18 @@ class RowMover:
     def _move(self, scope: Scope, batch: Sequence[Item]) -> int:
         keys = [key_in_table(row) for row in batch if row["entry"] != HEAD]
         rows = self._table.get_many(keys)  # an index may show what isn't there any more
-        stated = list(dict.fromkeys(str(key) for row in rows for key in row["stated"]))
-        names = self._canonical(scope, stated) if stated else {}
-        return sum(map(self._placed, self._misplaced(rows, names)))
+        ends = list(dict.fromkeys(str(key) for row in rows for key in row["stated"]))
+        names = self._canonical(scope, ends) if ends else {}
+        changes = [(row, moved(row, names)) for row in rows]
+        misplaced = [(row, new) for row, new in changes if key_in_table(new) != key_in_table(row)]
+        in_place = [row for row, new in changes if key_in_table(new) == key_in_table(row)]
+        for row in self._unstated(in_place):  # what an interruption has left
+            self._delete(row, Equals("documentId", row["documentId"]))
+        for old, new in misplaced:
+            self._put_in_place(old, new)
+        return len(misplaced)
 
-    def _misplaced(self, rows: Sequence[Item], names: Names) -> Iterator[tuple[Item, Item]]:
-        for row in rows:
-            new = moved(row, names)
-            if key_in_table(new) != key_in_table(row):
-                yield row, new
-
-    def _placed(self, change: tuple[Item, Item]) -> bool:
-        old, new = change
+    def _put_in_place(self, old: Item, new: Item) -> None:
         token = secrets.token_hex(8)
         try:
             self._table.put({**new, "moved": token}, condition=Absent())
@@ -62,16 +62,21 @@ class RowMover:
             token = ""  # by the document's writer, or before an interruption
         if is_node(new):
             self._places.put_heads([new])
-        if token and not self._is_stated(old):
+        if token and self._unstated([old]):
             self._delete(new, Equals("moved", token))
             self._places.tidy([new["place"]])
         self._delete(old, Equals("documentId", old["documentId"]))
-        return True
 
-    def _is_stated(self, row: Item) -> bool:
-        chunks = [(str(row["keyId"]), str(chunk)) for chunk in row["chunkIds"]]
-        mark = mark_in(row)
-        return any(mark in stated.marks for stated in manifest.read_chunks(self._table, chunks).values())
+    def _unstated(self, rows: Sequence[Item]) -> list[Item]:
+        """Those that their documents don't state now."""
+        chunks = {id(row): [(str(row["keyId"]), str(chunk)) for chunk in row["chunkIds"]] for row in rows}
+        stated = manifest.read_chunks(
+            self._table, list(dict.fromkeys(name for names in chunks.values() for name in names))
+        )
+        nothing = manifest.Stated("")
+        return [
+            row for row in rows if not any(mark_in(row) in stated.get(name, nothing).marks for name in chunks[id(row)])
+        ]
 
     def _delete(self, row: Item, condition: Equals) -> None:
         try:

@@ -45,7 +45,7 @@ def normalised(text: str) -> str:
     """
     if len(text) > MAX_TEXT:
         raise InvalidReferenceError(f"{text[:60]!r}... is too long for a reference: {_ACCEPTED}")
-    namespace, colon, value = _stable(text).partition(":")
+    namespace, colon, value = _folded(text).partition(":")
     namespace = re.sub(r"[\s_-]+", "_", namespace).strip("_")
     value = _trimmed(value)
     if not colon or not namespace or not value:
@@ -79,7 +79,7 @@ def canonical_form(key: str) -> str:
 def edge_type(text: str) -> str:
     """The type of an edge in small letters with underscores: `Depends On`, `dependsOn` and `DEPENDS-ON` ->
     `depends_on`. Raises `InvalidReferenceError`, also for letters that aren't of `a-z`."""
-    words = re.sub(r"[\W_]+", "_", _stable(_CAMEL.sub("_", text[:MAX_TEXT]))).strip("_")
+    words = re.sub(r"[\W_]+", "_", _folded(_CAMEL.sub("_", text[:MAX_TEXT]))).strip("_")
     if not words or not words.isascii() or len(words) > MAX_EDGE_TYPE:
         raise InvalidReferenceError(
             f"{text[:100]!r} is no type of a relation: write a word or two such as depends_on, "
@@ -88,23 +88,12 @@ def edge_type(text: str) -> str:
     return words
 
 
-def _stable(text: str) -> str:
-    """Folded and without what isn't of a name, until nothing changes: to take a character out can join two others."""
-    if text.isascii():
-        return _spaced(text.lower())
-    while (after := _spaced(_folded(text))) != text:
-        text = after
-    return text
-
-
 def _folded(text: str) -> str:
-    """By Unicode's NFKC and case folding, without invisible characters and halves of surrogate pairs."""
-    shown = "".join(character for character in text if unicodedata.category(character) not in ("Cf", "Cs"))
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", shown).casefold())
-
-
-def _spaced(text: str) -> str:
-    return " ".join(text.translate(_SPACES).split())
+    """By Unicode's NFKC and case folding, without invisible characters and halves of surrogate pairs, in single spaces."""
+    if not text.isascii():
+        shown = "".join(character for character in text if unicodedata.category(character) not in ("Cf", "Cs"))
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", shown).casefold())
+    return " ".join(text.lower().translate(_SPACES).split())
 
 
 def _trimmed(value: str) -> str:

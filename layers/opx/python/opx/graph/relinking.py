@@ -8,10 +8,11 @@ difference which of them came first. The work is bounded; what it leaves out is 
 from __future__ import annotations
 
 import logging
-from collections import deque
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from math import inf
+from secrets import randbelow
 from typing import Protocol, TypeVar
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
@@ -25,17 +26,16 @@ from opx.graph.extraction.material import Findings
 from opx.graph.extraction.mentions import (
     MAX_NAMES,
     NAMED_TYPES,
-    KnownNames,
     NodesOfType,
     mentioned,
     without_needless,
 )
 from opx.graph.extraction.own_node import own_reference
 from opx.graph.extraction.whole_lines import whole_lines
+from opx.graph.naming_writer import DeclaredName
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
-from opx.ports import SearchEngine
-from opx.ports.graph import GraphWriter
+from opx.ports import Clock, SearchEngine
 from opx.ports.search import SearchFilter, SearchRequest
 from opx.retrieval.phrases import required_groups
 
@@ -43,6 +43,9 @@ log = logging.getLogger(__name__)
 
 NAMES_A_BATCH = 100
 """New names that are looked for after a batch of documents; classes, of which code has thousands, come last."""
+
+BATCH_SECONDS = 45.0
+"""For them in all: a function that takes documents in has five minutes."""
 
 HITS_A_NAME = 1_000
 DOCUMENTS_A_RUN = 2_000
@@ -61,14 +64,6 @@ class StatementStore(NodesOfType, Protocol):
         """Have a document version say this, too. False if another version is in the graph, or none."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class DeclaredName:
-    """A reference, and the scope of the document that declares it."""
-
-    scope_key: str
-    key: str
-
-
 @dataclass(slots=True)
 class Relinked:
     """What a run did. `left_out` says what it didn't get to."""
@@ -78,33 +73,6 @@ class Relinked:
     mentions: int = 0
     busy: int = 0
     left_out: list[str] = field(default_factory=list)
-
-
-class NamingWriter:
-    """A `GraphWriter` that notes which names documents declare that were not known before."""
-
-    def __init__(self, writer: GraphWriter, known: KnownNames) -> None:
-        self._writer = writer
-        self._known = known
-        self._new: deque[DeclaredName] = deque()
-
-    def write(self, origin: Origin, statements: Statements) -> None:
-        self._writer.write(origin, statements)
-        declared = [node.key for node in statements.nodes if node.declared]
-        declared += [alias for alias, _ in statements.aliases]
-        if any(node_type(key) in NAMED_TYPES for key in declared):
-            fresh = self._known.declare(origin.scope, declared)
-            self._new.extend(DeclaredName(origin.scope.key, key) for key in fresh)
-
-    def remove(self, key_id: str, scope: Scope, *, document_ids: Iterable[str] | None = None) -> None:
-        self._writer.remove(key_id, scope, document_ids=document_ids)
-
-    def taken(self) -> list[DeclaredName]:
-        """The new names since this was asked last."""
-        names = []
-        while self._new:
-            names.append(self._new.popleft())
-        return list(dict.fromkeys(names))
 
 
 class Scopes(Protocol):
@@ -123,22 +91,30 @@ class Relinker:
     """Adds mentions to documents that are there, one at a time, each under the catalog's claim."""
 
     def __init__(
-        self, *, store: StatementStore, index: SearchEngine, catalog: Catalog, chunks: ChunkReader, scopes: Scopes
+        self,
+        *,
+        store: StatementStore,
+        index: SearchEngine,
+        catalog: Catalog,
+        chunks: ChunkReader,
+        scopes: Scopes,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._store = store
         self._index = index
         self._catalog = catalog
         self._chunks = chunks
         self._scopes = scopes
+        self._clock = clock
 
     def relink(self, names: Sequence[DeclaredName]) -> Relinked:
         """Have the documents that mention these names say so. Raises `StoreUnavailableError`; what was done until then
         stays, and doing it again does no harm."""
         done = Relinked()
         ordered = sorted(names, key=lambda one: NAMED_TYPES.index(node_type(one.key)))
-        if len(ordered) > NAMES_A_BATCH:
-            done.left_out.append(f"{len(ordered) - NAMES_A_BATCH:,} of {len(ordered):,} new names")
-        self._relink(ordered[:NAMES_A_BATCH], done)
+        self._relink(ordered[:NAMES_A_BATCH], done, self._clock() + BATCH_SECONDS)
+        if done.names < len(ordered):
+            done.left_out.append(f"{len(ordered) - done.names:,} of {len(ordered):,} new names")
         return done
 
     def relink_or_leave(self, names: Sequence[DeclaredName]) -> None:
@@ -152,28 +128,36 @@ class Relinker:
             left = (*done.left_out, f"{done.busy} documents that others are working on")
             log.warning("left to the next full run, of mentions of new names: %s", ", ".join(left))
 
-    def relink_all(self) -> Relinked:
-        """The same for every name that a document declares. Raises `StoreUnavailableError`."""
+    def relink_all(self, *, seconds: float = 0.0) -> Relinked:
+        """The same for every name that a document declares; with `seconds`, for those that are reached until then,
+        beginning anywhere among them, so that each has its turn. Raises `StoreUnavailableError`."""
         done = Relinked()
-        for scope in self._scopes.all():
-            names = [
-                DeclaredName(scope.key, node.key)
-                for kind in NAMED_TYPES
-                for node in self._store.of_type([scope.key], kind, limit=MAX_NAMES, declared=True)
-            ]
-            for some in _batches(names, NAMES_A_BATCH):
-                self._relink(some, done)
+        ends = self._clock() + (seconds or inf)
+        names = [name for scope in self._scopes.all() for name in self._declared(scope)]
+        first = randbelow(len(names)) if names else 0
+        for some in _batches(names[first:] + names[:first], NAMES_A_BATCH):
+            self._relink(some, done, ends)
+        if done.names < len(names):
+            done.left_out.append(f"{len(names) - done.names:,} of {len(names):,} names")
         return done
 
-    def _relink(self, names: Sequence[DeclaredName], done: Relinked) -> None:
+    def _declared(self, scope: Scope) -> Iterator[DeclaredName]:
+        for kind in NAMED_TYPES:
+            nodes = self._store.of_type([scope.key], kind, limit=MAX_NAMES, declared=True)
+            yield from (DeclaredName(scope.key, node.key) for node in nodes)
+
+    def _relink(self, names: Sequence[DeclaredName], done: Relinked, ends: float) -> None:
         found: dict[tuple[str, str], set[str]] = {}
         for name in names:
+            if self._clock() >= ends:
+                break
             for chunk in self._naming(name, done):
                 found.setdefault((chunk.key_id, chunk.chunk.document_id), set()).add(name.key)
             done.names += 1
-        if len(found) > DOCUMENTS_A_RUN:
-            done.left_out.append(f"{len(found) - DOCUMENTS_A_RUN:,} of {len(found):,} documents")
-        for (key_id, document_id), keys in islice(found.items(), DOCUMENTS_A_RUN):
+        for number, ((key_id, document_id), keys) in enumerate(found.items()):
+            if number >= DOCUMENTS_A_RUN or (number and self._clock() >= ends):
+                done.left_out.append(f"{len(found) - number:,} of {len(found):,} documents")
+                break
             document = self._current(key_id, document_id)
             if document is not None:
                 self._add(document, sorted(keys), done)

@@ -3,8 +3,8 @@
 A place is a thing as one scope knows it, `<scope>|<reference>`. In it are
 
 - `node`: the thing's head, by which those of a type are listed. It goes with the last statement in its place;
-- `node#<rank>#<key id>#<hash>`: what one document says of the thing. The rank sorts: last comes who declares it with the
-  most trust and most recently, so that the best are read without all others;
+- `node#<rank>#<key id>#<hash>`: what one document says of the thing. The rank sorts: last comes who is about it, then
+  who declares it, with the most trust and most recently, so that the best are read without all others;
 - `edge#<other end>#<type>#<key id>#<hash>`: what one document says of a relation that begins here. Two indexes have them by
   either end, type and time.
 
@@ -67,12 +67,14 @@ def ends(mark: Mark) -> tuple[str, ...]:
     return (mark.key,) if isinstance(mark, NodeMark) else (mark.source, mark.target)
 
 
-def mark_of(statement: Statement, origin: Origin, at: str) -> Mark:
-    """Raises `InvalidInputError` for what no row can be made of."""
+def mark_of(statement: Statement, origin: Origin, at: str, own: str = "") -> Mark:
+    """The mark of a statement by a document that is about `own`. Raises `InvalidInputError` for what no row can be made
+    of."""
     if isinstance(statement, NodeStatement):
         check_key(statement.key)
         trust = round(min(max(origin.trust, 0.0), 1.0) * 100)
-        return NodeMark(statement.key, f"{statement.declared:d}#{trust:03d}#{at}")
+        standing = statement.declared + (statement.key == own)
+        return NodeMark(statement.key, f"{standing:d}#{trust:03d}#{at}")
     check_key(statement.source)
     check_key(statement.target)
     _check_edge_type(statement.edge_type)

@@ -48,7 +48,7 @@ def said(origin: Origin, statements: Statements, now: str) -> Said:
     found: dict[Mark, Statement] = {}
     every: tuple[Statement, ...] = (*nodes, *edges)
     for statement in every:
-        mark = mark_of(statement, origin, updated)
+        mark = mark_of(statement, origin, updated, statements.own)
         if not any(statement.chunk_ids):
             raise InvalidInputError(f"{' '.join(mark)} has no evidence: name the chunks of the document that say so")
         found[mark] = statement

@@ -30,10 +30,11 @@ class GraphStore(TableReads):
     def __init__(self, table: Table, clock: Clock, *, aliases: AliasRegistry | None = None, threads: int = 1) -> None:
         each = Each(threads)
         canonical = aliases.canonical if aliases else _as_stated
+        filed = aliases.filed if aliases else _nowhere_else
         super().__init__(table, each, canonical)
         places = Places(table, each)
         self._aliases = aliases
-        self._writer = StatementWriter(table, places, canonical, clock)
+        self._writer = StatementWriter(table, places, canonical, filed, clock)
         self._mover = RowMover(table, places, canonical)
 
     def write(self, origin: Origin, statements: Statements) -> None:
@@ -77,4 +78,8 @@ class GraphStore(TableReads):
 
 
 def _as_stated(scope: Scope, keys: Sequence[str]) -> Names:  # noqa: ARG001 - of a port
+    return {}
+
+
+def _nowhere_else(scope: Scope, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:  # noqa: ARG001 - as above
     return {}

@@ -16,7 +16,18 @@ ALL = ""
 MAX_VERSION = 200
 _PART = re.compile(r"\d+|[^\W\d_]+")
 _BOUND = re.compile(r"(>=|<=|>|<|==?)?\s*([^\s,<>=]+(?: (?![<>=])[^\s,<>=]+)*)")
-_BEFORE = {"dev": 0, "alpha": 1, "beta": 2, "milestone": 3, "pre": 4, "preview": 4, "ea": 4, "rc": 5, "cr": 5, "snapshot": 6}
+_BEFORE = {
+    "dev": 0,
+    "alpha": 1,
+    "beta": 2,
+    "milestone": 3,
+    "pre": 4,
+    "preview": 4,
+    "ea": 4,
+    "rc": 5,
+    "cr": 5,
+    "snapshot": 6,
+}
 """Words that come before the number alone, in their order: 1.0rc1 < 1.0. All others come after it: 1.0 < 1.0p1, 1.1.1 <
 1.1.1k."""
 _BEFORE_IF_COUNTED = {"a": 1, "b": 2, "m": 3}

@@ -6,13 +6,14 @@ Readers ignore fields that they don't know, as those of `opx.wire` do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.graph import Edge, Evidence, Node, Reached
 from opx.domain.knowledge import Tier
 
 Json = dict[str, Any]
+Names = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,14 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A thing and its relations; `more` if there are more of them than these."""
+    """A thing and its relations, the newest first; `more` if there are more of them than these. `names` has what things
+    are called, by reference, where that says more."""
 
     node: Node
     edges: tuple[Edge, ...] = ()
     more: bool = False
     passages: tuple[Passage, ...] = ()
+    names: Names = field(default_factory=dict)
 
     def to_json(self) -> Json:
         return {
@@ -64,13 +67,14 @@ class NodeView:
             "edges": [edge.to_json() for edge in self.edges],
             "more": self.more,
             "passages": [passage.to_json() for passage in self.passages],
+            "names": dict(self.names),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
     """What is around a thing. `cut` names those of which not all relations were followed; `contradicting` has relations
-    that can't both be."""
+    that can't both be; `names` as in `NodeView`."""
 
     start: str
     reached: tuple[Reached, ...] = ()
@@ -78,6 +82,7 @@ class Neighbourhood:
     cut: tuple[str, ...] = ()
     contradicting: tuple[tuple[Edge, Edge], ...] = ()
     passages: tuple[Passage, ...] = ()
+    names: Names = field(default_factory=dict)
 
     def to_json(self) -> Json:
         """The edges of paths and contradictions are those of `edges` with the same ends and type."""
@@ -91,6 +96,7 @@ class Neighbourhood:
             "cut": list(self.cut),
             "contradicting": [[_edge_name(edge) for edge in pair] for pair in self.contradicting],
             "passages": [passage.to_json() for passage in self.passages],
+            "names": dict(self.names),
         }
 
 
@@ -125,6 +131,12 @@ def in_words(edge_type: str) -> str:
 def said(edge: Edge) -> str:
     """`service:checkout depends on service:payments`."""
     return f"{edge.source} {in_words(edge.edge_type)} {edge.target}"
+
+
+def name_of(node: Node) -> str:
+    """What it is called, "" if its reference says no less."""
+    name = str(node.properties.get("title") or node.properties.get("name") or "")
+    return "" if name.casefold() == node.key.partition(":")[2] else name
 
 
 def evidence_of(things: Iterable[Node | Edge]) -> Iterable[Evidence]:
@@ -176,7 +188,9 @@ def passage_from_json(data: Mapping[str, Any]) -> Passage:
 
 
 def node_view_from_json(data: Mapping[str, Any]) -> NodeView:
-    return NodeView(node_from_json(data["node"]), _edges(data["edges"]), data["more"], _passages(data))
+    return NodeView(
+        node_from_json(data["node"]), _edges(data["edges"]), data["more"], _passages(data), dict(data["names"])
+    )
 
 
 def neighbourhood_from_json(data: Mapping[str, Any]) -> Neighbourhood:
@@ -188,7 +202,7 @@ def neighbourhood_from_json(data: Mapping[str, Any]) -> Neighbourhood:
 
     reached = tuple(Reached(one["key"], one["distance"], tuple(named(one["path"]))) for one in data["reached"])
     pairs = tuple((first, second) for first, second in map(named, data["contradicting"]))
-    return Neighbourhood(data["start"], reached, edges, tuple(data["cut"]), pairs, _passages(data))
+    return Neighbourhood(data["start"], reached, edges, tuple(data["cut"]), pairs, _passages(data), dict(data["names"]))
 
 
 def connection_from_json(data: Mapping[str, Any]) -> Connection:

@@ -8,7 +8,8 @@ either the merge finds the rows, or the writer finds the merge.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import product
 
 from opx.domain.graph import Origin, Statements
 from opx.domain.scopes import Scope
@@ -21,6 +22,9 @@ from opx.graph.said import Said, said
 from opx.ports import Clock, Item, Table
 from opx.ports.graph import Canonical
 
+Filed = Callable[[Scope, Sequence[str]], Mapping[str, tuple[str, ...]]]
+"""All references under which statements may be filed just now, of those that may be under others than themselves."""
+
 MOST_MERGES = 5
 """That a writer follows while it writes one document."""
 
@@ -28,10 +32,11 @@ MOST_MERGES = 5
 class StatementWriter:
     """Writes and removes the statements of documents; see `opx.ports.graph.GraphWriter`."""
 
-    def __init__(self, table: Table, places: Places, canonical: Canonical, clock: Clock) -> None:
+    def __init__(self, table: Table, places: Places, canonical: Canonical, filed: Filed, clock: Clock) -> None:
         self._table = table
         self._places = places
         self._canonical = canonical
+        self._filed = filed
         self._clock = clock
 
     def write(self, origin: Origin, statements: Statements) -> None:
@@ -56,13 +61,14 @@ class StatementWriter:
         held = self._held(origin.key_id, origin.scope)
         if not held.pages or any(page["documentId"] != origin.document_id for page in held.pages):
             return False
-        new = said(origin, statements, iso_time(self._clock()))
+        every = said(origin, statements, iso_time(self._clock()))
+        new = every.without(self._written(origin, every))
         stated = held.evidence()
-        new = new.without(stated)
         touched = {chunk for chunks in new.evidence.values() for chunk in chunks}
         pages = manifest.pages(origin, {**stated, **new.evidence}, held.own)
         self._places.list([page for page in pages if page["chunk"] in touched])
         self._put(new)
+        self._places.put_heads(every.rows(self._names(origin.scope, every.statements)))
         return True
 
     def remove(self, key_id: str, scope: Scope, document_ids: Collection[str] | None = None) -> None:
@@ -94,6 +100,13 @@ class StatementWriter:
         found = self._table.get(key_in_table(page))
         return found is not None and found["documentId"] == page["documentId"]
 
+    def _written(self, origin: Origin, new: Said) -> set[Mark]:
+        """Of which of these there are rows: what is listed alone may be what an interruption left."""
+        names = self._names(origin.scope, new.statements)
+        keys = {mark: key_in_table(row_key(mark, origin.key_id, origin.scope.key, names)) for mark in new.statements}
+        there = {(row["place"], row["entry"]) for row in self._table.get_many(list(keys.values()))}
+        return {mark for mark, key in keys.items() if (key["place"], key["entry"]) in there}
+
     def _put(self, new: Said) -> None:
         """Write the rows where their references belong, until these stay the same over it."""
         scope, key_id = new.origin.scope, new.origin.key_id
@@ -111,10 +124,14 @@ class StatementWriter:
     def _clear(
         self, key_id: str, scope: Scope, marks: Iterable[Mark], document_ids: Collection[str] | None = None
     ) -> None:
-        """Take out the rows of these marks, wherever a merge may have left them."""
+        """Take out the rows of these marks, wherever a merge that isn't finished may have left them."""
         marks = list(marks)
-        names = self._names(scope, marks)
-        keys = [row_key(mark, key_id, scope.key, each) for mark in marks for each in ((names, {}) if names else ({},))]
+        filed = self._filed(scope, _ends(marks)) if marks else {}
+        keys = [
+            row_key(mark, key_id, scope.key, dict(zip(ends(mark), places, strict=True)))
+            for mark in marks
+            for places in product(*(filed.get(end, (end,)) for end in ends(mark)))
+        ]
         self._take_out(keys, document_ids)
 
     def _take_out(self, keys: Iterable[dict[str, str]], document_ids: Collection[str] | None = None) -> None:
@@ -122,6 +139,9 @@ class StatementWriter:
         self._places.delete(found, document_ids)
         self._places.tidy(key["place"] for key in found)
 
-    def _names(self, scope: Scope, marks: Iterable[Mark]) -> Names:
-        keys = list(dict.fromkeys(key for mark in marks for key in ends(mark)))
-        return self._canonical(scope, keys) if keys else {}
+    def _names(self, scope: Scope, marks: Collection[Mark]) -> Names:
+        return self._canonical(scope, _ends(marks)) if marks else {}
+
+
+def _ends(marks: Iterable[Mark]) -> list[str]:
+    return list(dict.fromkeys(key for mark in marks for key in ends(mark)))

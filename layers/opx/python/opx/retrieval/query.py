@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.domain.knowledge import KnowledgeModel, Tier
-from opx.domain.queries import Expand, QueryConfig, SearchMode
+from opx.domain.queries import MAX_QUERY_CHARACTERS, Expand, QueryConfig, SearchMode
 from opx.domain.results import Answer, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
 from opx.domain.times import day_number
@@ -187,11 +187,10 @@ class KnowledgeQuery:
         from opx.graph.found_text import FoundText, Hit
 
         hits = [Hit(one.hit.indexed.key_id, one.hit.indexed.chunk.chunk_id, one.confidence) for one in found]
+        text = asked.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` in it is a filter for the text, here a name
         tiers = frozenset(asked.config.searched_tiers)
         with asked.timed("graph"):
-            evidence, notes = self._graph(
-                FoundText(asked.text, asked.question.identifiers, answer.results, hits, tiers)
-            )
+            evidence, notes = self._graph(FoundText(text, asked.question.identifiers, answer.results, hits, tiers))
         return replace(
             answer,
             evidence=evidence,

@@ -117,10 +117,11 @@ class CachedTexts:
 
     def forget_contexts(self, held: Held) -> None:
         """With the vectors of texts that have them."""
-        for file in held.files:
-            if self._contexts(file):
-                self._forget_vectors(file)
-                self._forget_contexts(file)
+        with self._services.unit_of_work():
+            for file in held.files:
+                if self._contexts(file):
+                    self._forget_vectors(file)
+                    self._forget_contexts(file)
 
     def _forget_vectors(self, file: tuple[Scope, str]) -> None:
         embedder, texts = self._services.document_embedder, self._texts(file)

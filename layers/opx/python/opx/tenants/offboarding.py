@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -131,18 +131,17 @@ class Offboarding:
         """Until nobody is at work on a document of the client. From the client's item on nobody begins."""
         self._progress("waiting for work that is under way")
         self._sleep(min(self._services.settling_seconds, _POLL_SECONDS))
+        scopes = self._finder.find(client_id).scopes
         deadline = self._services.clock() + self._services.settings.lease_seconds
-        while busy := self._busy(client_id):
+        while busy := self._busy(scopes):
             if self._services.clock() > deadline:
                 raise StoreUnavailableError(
                     f"{busy} documents of client {client_id} are still being worked on; try again"
                 )
             self._sleep(_POLL_SECONDS)
 
-    def _busy(self, client_id: str) -> int:
-        now = self._services.clock()
-        table = self._services.table(KEYS)
-        scopes = self._finder.scopes(client_id)
+    def _busy(self, scopes: Sequence[str]) -> int:
+        now, table = self._services.clock(), self._services.table(KEYS)
         items = (item for scope in scopes for item in table.query(scope, index="scope-index"))
         return sum(1 for item in items if _is_leased(item, now))
 

@@ -70,7 +70,6 @@ class AwsServices(Services):
     @cached_property
     def store(self) -> ObjectStore:  # type: ignore[override]
         from opx.adapters.aws.object_store import S3ObjectStore
-
         from opx.tenants.guarded_store import GuardedObjectStore
 
         return GuardedObjectStore(S3ObjectStore(self.settings.corpus_bucket, self._client("s3")), self.clients.check)

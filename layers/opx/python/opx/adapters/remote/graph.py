@@ -29,7 +29,7 @@ class RemoteGraph:
 
         def _read(self, read: Callable[[Any], T], data: Any) -> T: ...
 
-    def graph_node(self, reference: str, *, limit: int = 50) -> views.NodeView:
+    def graph_node(self, reference: str, *, limit: int = 100) -> views.NodeView:
         return self._ask("nodes", {"ref": reference, "limit": limit}, views.node_view_from_json)
 
     def graph_neighbours(self, reference: str, walk: Walk) -> views.Neighbourhood:

@@ -66,6 +66,7 @@ def _read(text: str, language: Language) -> CodeFile | None:
 
 
 def _statements(found: CodeFile, own: str, places: Places) -> Iterator[Statement]:
+    from opx.graph.extraction.code_reading import Definition
     from opx.graph.extraction.code_resolving import Resolver
 
     resolver = Resolver(found)
@@ -73,9 +74,8 @@ def _statements(found: CodeFile, own: str, places: Places) -> Iterator[Statement
         yield from _defined(one, own, places)
     owners = {one.name: one for one in found.definitions if one.kind == "class"}
     for name, base in resolver.bases():
-        if name in owners:
-            chunk_ids = places.of_definition(owners[name])
-            yield from _edge(owners[name], "extends", ("class", base), chunk_ids, 1.0)
+        one = owners.get(name) or Definition("class", name)  # Rust's may be defined in another file
+        yield from _edge(one, "extends", ("class", base), places.of_definition(one), 1.0)
     for call in resolver.calls():
         chunk_ids = places.of_use(call.caller, call.name)
         yield from _edge(call.caller, "calls", call.target, chunk_ids, call.confidence)

@@ -13,6 +13,7 @@ from opx.graph.extraction.code_nodes import STANDARD_MODULES
 _ALIAS = re.compile(r"\s+as\s+")
 _FROM_PYTHON = re.compile(r"from\s+(\S+)\s+import\s+\(?(.*?)\)?\s*\Z", re.DOTALL)
 _SCRIPT = re.compile(r"import\s+(?:type\s+)?(.*?)\s*from\s*[\"']([^\"']+)[\"']", re.DOTALL)
+_REQUIRE = re.compile(r"(?:const|let|var)\s+([\w${}\s,:]+?)\s*=\s*require\(\s*[\"']([^\"']+)[\"']")
 _GO = re.compile(r"(?:([\w.]+)\s+)?\"([^\"]+)\"")
 _COMMENT = re.compile(r"(?://|#)[^\n]*")
 _USE_GROUP = re.compile(r"([\w:\\]*)\{([^{}]*)\}")
@@ -55,10 +56,10 @@ def _of_python(path: str, name: str, *, module: bool = False) -> Imported:
 
 
 def _script(text: str) -> Names:
-    match = _SCRIPT.match(text)
+    match = _SCRIPT.match(text) or _REQUIRE.match(text)
     if match is None:
         return
-    names, source = match[1], match[2]
+    names, source = match[1].replace(":", " as "), match[2]
     standard = source.startswith("node:") or source.partition("/")[0] in STANDARD_MODULES["javascript"]
     braces = re.search(r"\{([^{}]*)\}", names)
     for item in braces[1].split(",") if braces else ():

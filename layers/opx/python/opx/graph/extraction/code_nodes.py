@@ -44,6 +44,10 @@ IMPORTS = _types(
     "import_statement import_from_statement import_declaration import use_declaration using_directive "
     "namespace_use_declaration"
 )
+SCRIPTS = frozenset(("javascript", "typescript", "tsx"))
+SCRIPT_IMPORTS = _types("lexical_declaration variable_declaration")
+"""`const x = require("x")`, maybe."""
+
 DECLARATIONS = _types(
     "field_declaration formal_parameter local_variable_declaration class_parameter parameter property_declaration "
     "required_parameter optional_parameter public_field_definition variable_declarator parameter_declaration var_spec "
@@ -62,9 +66,9 @@ STANDARD_CLASSES = _types(
     "Collections Collectors Console Convert Date DateTime Debug Decimal Default Dict Dictionary Double Duration Enum "
     "Enumerable Environment Err Error Exception File Files Float Function Generic Guid Hash HashMap HashSet IEnumerable "
     "Instant Int Integer Iterable Iterator Int32 Int64 JSON Kernel LinkedList List LocalDate LocalDateTime Logger Long Map "
-    "Math MutableList MutableMap NamedTuple NaN None Number Object Objects Ok Option Optional Pair Path Paths Promise Protocol "
-    "Proxy Queue Random Rc Reflect RegExp Regex Result RuntimeError RuntimeException Runnable Self Send Set Short Some "
-    "Stack Stream String StringBuilder StringIO Struct Symbol Sync System Task Thread Throwable Time TimeSpan Tuple "
+    "Math MutableList MutableMap NamedTuple NaN None Number Object Objects Ok Option Optional Pair Path Paths Promise "
+    "Protocol Proxy Queue Random Rc Reflect RegExp Regex Result RuntimeError RuntimeException Runnable Self Send Set Short "
+    "Some Stack Stream String StringBuilder StringIO Struct Symbol Sync System Task Thread Throwable Time TimeSpan Tuple "
     "TypeError TypedDict UUID Unit Uint8Array Uri Url URL ValueError Vec Void WeakMap"
 )
 """Of the languages themselves: who calls them says nothing about a system."""

@@ -101,7 +101,7 @@ class _Reader:
         if kind in nodes.CLASSES and function is None and (name := self._class_name(node)):
             self._define_class(node, name, owner)
             return name, None
-        if kind in nodes.IMPORTS and function is None and not owner:
+        if function is None and not owner and self._imports(kind):
             self.found.imports.update(imported(self._text(node, 2_000), self.found.language))
         elif function is None and (kind in nodes.FUNCTIONS or _holds_function(node)):
             return self._define_function(node, owner)
@@ -110,6 +110,9 @@ class _Reader:
         if kind in nodes.CALLS and function is not None:
             self._note_call(node, function)
         return owner, function
+
+    def _imports(self, kind: str) -> bool:
+        return kind in nodes.IMPORTS or (kind in nodes.SCRIPT_IMPORTS and self.found.language in nodes.SCRIPTS)
 
     def _define_class(self, node: Node, name: str, owner: str) -> None:
         if node.type != "impl_item":

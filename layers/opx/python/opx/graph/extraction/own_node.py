@@ -16,11 +16,12 @@ _NAMESPACES = {
     "procedures": "runbook",
     "architecture": "document",
     "postmortems": "incident",
-    "incidents": "incident",
-    "changes": "change",
-    "alerts": "alert_event",
+    "operations/incidents": "incident",
+    "operations/changes": "change",
+    "operations/alerts": "alert_event",
 }
-"""By a part of the category's path, the last that is here. Documents of other categories are just documents."""
+"""By the last of these that is in the category's path, or else in the document's folders. A folder `alerts` among runbooks
+says nothing. Documents of other categories are just documents."""
 
 _IDS = {
     "incident": ("incident", "incidents", "incident_id", "id"),
@@ -64,36 +65,54 @@ def own_reference(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]
 
 
 def reference_of_source(source: str, category: str = "") -> str:
-    """What the document in this place (`documents/runbooks/ingress-502.md`) is about, as far as its place tells. Without a
-    category its folders tell it, and a page in none is a runbook."""
+    """What the document in this place (`documents/runbooks/ingress-502.md`) is about, as far as its place tells: its path
+    below the folder that its category has. Without a category its folders tell that, too, and a page in none of them is a
+    runbook.
+
+    Where a file was when it was taken in doesn't count, so that a laptop and a bucket have the same names.
+    """
     path = PurePosixPath(source.removeprefix(DOCUMENTS_FOLDER))
     folders = path.parts[:-1]
+    namespace, below = _told(folders, category)
     if path.suffix.lower() in LANGUAGES:
-        return made("file", "/".join((*_below(folders, category), path.name)))
-    namespace = _namespace(category.split("/") if category else folders) or ("document" if category else "runbook")
+        below = below[2:] if below[:1] == ("sources",) else below
+        return made("file", "/".join((*below, path.name)))
     name = path.stem if path.suffix.lower() in _PAGES or namespace not in ("runbook", "document") else path.name
     if namespace in _IDS and _RECORD.fullmatch(name):
         return made(namespace, name)
-    return made(namespace, "/".join((*_below(folders, category), name)))
+    return made(namespace, "/".join((*below, name)))
 
 
 def _placed(document: KnowledgeDocument) -> str:
     return reference_of_source(document.key.source, document.category)
 
 
-def _namespace(names: Sequence[str]) -> str:
-    return next((_NAMESPACES[name] for name in reversed(names) if name in _NAMESPACES), "")
+def _told(folders: tuple[str, ...], category: str) -> tuple[str, tuple[str, ...]]:
+    """The namespace, and the folders below those that tell it."""
+    if not category:
+        name, end = _last(folders)
+        return _NAMESPACES.get(name, "runbook"), folders[end:]
+    parts = tuple(category.split("/"))
+    namespace = _NAMESPACES.get(_last(parts)[0], "document")
+    for at in range(len(folders) - len(parts) + 1):
+        if folders[at : at + len(parts)] == parts:
+            return namespace, folders[at + len(parts) :]
+    end = max((at for at, folder in enumerate(folders, 1) if folder in parts), default=0)
+    return namespace, folders[end:]
 
 
-def _below(folders: Sequence[str], category: str) -> Sequence[str]:
-    """Without the first folders, as far as they only say the category."""
-    implied = {*category.split("/")} if category else set(_NAMESPACES) | {"operations"}
-    at = next((at for at, folder in enumerate(folders) if folder not in implied), len(folders))
-    return folders[at:]
+def _last(parts: Sequence[str]) -> tuple[str, int]:
+    """The last name of `_NAMESPACES` in a path, and where it ends; "" if there is none."""
+    for end in range(len(parts), 0, -1):
+        for size in (2, 1):
+            name = "/".join(parts[max(0, end - size) : end])
+            if name in _NAMESPACES:
+                return name, end
+    return "", 0
 
 
 def _by_id(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> str:
-    namespace = _namespace(document.category.split("/"))
+    namespace = _NAMESPACES.get(_last(document.category.split("/"))[0], "")
     for field in _IDS.get(namespace, ()):
         if len(found := facts.get(field, ())) == 1:
             return read(found[0], namespace)

@@ -174,12 +174,13 @@ def _parts(text: str) -> _Parts:
 
 
 def _strict_parts(text: str, own: str) -> _Parts | None:
-    """The parts of a text that can't be anything else than a relation."""
+    """The parts of a text that can't be anything else than a relation. Around `|` and `->` there is no space: that is how
+    tables and diagrams are written."""
     if arrow := _ARROW.fullmatch(text):
         found = [arrow["source"], arrow["edge"], arrow["target"]]
     else:
         found = text.split("|" if "|" in text else "->")
-        if len(found) != 3 or any(part != part.strip() for part in found):
+        if len(found) != 3:
             return None
     source, edge, target = found
     if not (_CAPITALS.fullmatch(edge) and len(edge) > 1) and edge not in _KNOWN_EDGES:
