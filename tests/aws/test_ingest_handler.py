@@ -16,6 +16,7 @@ from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.ingestion.worker import RetryRules
 from opx.operations.metrics import Metric
+from opx.operations.relinking import RELINK
 from opx.ports import SearchFilter, SearchRequest
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.settings import Settings, env_name
@@ -43,6 +44,12 @@ def test_object_is_found_by_an_agent_after_its_event(cloud: Cloud) -> None:
     cloud.put(DISK, TEXT)
     assert cloud.deliver() == []
     assert cloud.ask(TITLE).startswith(f"Source: {TITLE}\nCategory: runbooks/procedures\n")
+
+
+def test_the_scheduler_has_documents_mention_what_was_declared_after_them(cloud: Cloud) -> None:
+    cloud.put(DISK, TEXT)
+    cloud.deliver()
+    assert set(cloud.ingest(dict(RELINK), FakeContext())) == {"names", "documents", "mentions", "busy"}
 
 
 def test_details_of_a_found_document_name_its_object(cloud: Cloud) -> None:

@@ -54,7 +54,7 @@ def _account(backend: str) -> Account:
         with moto.mock_aws():
             yield session
 
-    return partial(nullcontext, session) if backend == "embedded" else mocked
+    return mocked if backend != "embedded" else lambda: nullcontext(session)
 
 
 def main() -> int:

@@ -206,6 +206,12 @@ class ReadingContract:
         assert not more
         assert [edge.at for edge in found] == ["2026-11-03", "2026-11-02"]
 
+    def test_an_edge_that_many_state_does_not_hide_another(self, store: GraphStore) -> None:
+        for number in range(6):
+            store.write(an_origin(f"k{number}"), stating(an_edge("web", "calls", "db", at="2026-11-02")))
+        store.write(an_origin("rare"), stating(an_edge("web", "calls", "cache", at="2026-11-01")))
+        assert said(store, walk=Walk(fan_out=2)) == ["web calls db", "web calls cache"]
+
     def test_properties_are_those_of_the_most_trusted_then_the_newest(self, store: GraphStore) -> None:
         store.write(
             an_origin("k1", trust=0.7, updated="2026-11-09"), stating(a_node("web", tier="3", team="a", lang="go"))
@@ -245,6 +251,7 @@ class ReadingContract:
         for key in keys:
             assert said(store, key) == [f"a calls {key}", f"{key} calls b"]
             assert len(store.between(ALL, f"service:{key}", "service:a")) == 1
+        assert store.between(ALL, "service:a", "service:a") == []
         store.remove("global/k1", Scope())
         assert is_empty(store, "a", "b", *keys)
 

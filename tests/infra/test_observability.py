@@ -23,6 +23,7 @@ from opx.knowledge_file import load_knowledge
 from opx.operations.gaps.daily import AUTHORS, CHECK
 from opx.operations.gaps.listing import NOBODY
 from opx.operations.metrics import NAMESPACE, Metric
+from opx.operations.relinking import RELINK
 from tests.agent_calls import ask
 from tests.api_requests import call
 from tests.aws.cloud import BUCKET, Cloud, a_cloud

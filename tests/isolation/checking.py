@@ -34,8 +34,8 @@ UNCOUNTED = frozenset({PROJECTS.name, ALIASES.name})
 """Tables of which it doesn't count how often they are read: whether a client has an entry, it may know itself; and the
 names of a scope are kept in memory for all who may see that scope, whoever asked for them first."""
 
-LEFT_OUT_AFTERWARDS = frozenset({"documents", "page", "show", "status", "failures"})
-"""Read by category, and by time, what is of all scopes, and leave out what the reader may not see: how long that takes
+LEFT_OUT_AFTERWARDS = frozenset({"documents", "page", "show", "status"})
+"""Read by category what is of all scopes, and leave out what the reader may not see: how long that takes
 depends on others. See docs/decisions/0040-isolation.md."""
 
 

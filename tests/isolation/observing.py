@@ -17,7 +17,9 @@ from opx.retrieval.query import KnowledgeQuery
 from tests.isolation.systems import Observed
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 
-VOLATILE = frozenset({"tookMs", "took_ms", "milliseconds", "corpusVersion", "corpus_version", "sha256", "receipt_id", "merge_id", "mark"})
+VOLATILE = frozenset(
+    {"tookMs", "took_ms", "milliseconds", "corpusVersion", "corpus_version", "sha256", "receipt_id", "merge_id", "mark"}
+)
 """How long something took, which state of the whole corpus an answer is of, what is computed from that, and names that
 are made up, or that searches at the same time get in any order."""
 
@@ -78,7 +80,11 @@ def known_of(observed: Observed, world: World) -> Known:
     services = observed.services
     paths = sorted({piece.category for piece in world.pieces})
     everything = [one for path in paths for one in services.catalog.in_category(path, current_only=False)]
-    pages = [base_of(observed, identity).documents(category=path, limit=1) for path in paths for identity in world.identities[:4]]
+    pages = [
+        base_of(observed, identity).documents(category=path, limit=1)
+        for path in paths
+        for identity in world.identities[:4]
+    ]
     chunks = [
         (one.key.id, chunk) for one in everything for chunk in services.pipeline.read_chunks(one.key, one.document_id)
     ]
@@ -120,7 +126,9 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return plain({one.name: getattr(value, one.name) for one in fields(value)})
     if isinstance(value, Mapping):
-        return {str(name): _named(str(name), each) for name, each in sorted(value.items(), key=lambda pair: str(pair[0]))}
+        return {
+            str(name): _named(str(name), each) for name, each in sorted(value.items(), key=lambda pair: str(pair[0]))
+        }
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str | bytes | int | float | bool | None):
@@ -145,21 +153,20 @@ def _asked(world: World, known: Known, chance: random.Random) -> Operation:
     words = [some_word(world, chance) for _ in range(chance.randint(1, 4))]
     text = chance.choice(("{}", "{}", '"{}"', "title:{}", "{} -disk", "tag:{}", "service:{}")).format(" ".join(words))
     piece = chance.choice(world.given_away)
-    config: dict[str, Any] = {"min_confidence": chance.choice((0.0, 0.0, 0.7))}
-    for name, value in (
-        ("mode", chance.choice(("fast", "balanced", "thorough"))),
-        ("categories", (chance.choice(CATEGORIES),)),
-        ("tags", tuple(piece.metadata.get("tags", ())[:1])),
-        ("services", tuple(piece.metadata.get("services", ()))),
-        ("document_id", chance.choice(known.documents)),
-        ("expand", chance.choice(("section", "document"))),
-        ("fusion", chance.choice(("rrf", "min_max"))),
-        ("max_chunks_per_document", 1),
-        ("plain", True),
-        ("expand_graph", True),
-    ):
-        if chance.random() < 0.15:
-            config[name] = value
+    choices: dict[str, Any] = {
+        "mode": chance.choice(("fast", "balanced", "thorough")),
+        "categories": (chance.choice(CATEGORIES),),
+        "tags": tuple(piece.metadata.get("tags", ())[:1]),
+        "services": tuple(piece.metadata.get("services", ())),
+        "document_id": chance.choice(known.documents),
+        "expand": chance.choice(("section", "document")),
+        "fusion": chance.choice(("rrf", "min_max")),
+        "max_chunks_per_document": 1,
+        "plain": True,
+        "expand_graph": True,
+    }
+    config = {name: value for name, value in choices.items() if chance.random() < 0.15}
+    config["min_confidence"] = chance.choice((0.0, 0.0, 0.7))
     asked = QueryConfig(**config)
     return Operation("search", f"{text} {config}", lambda seat: _answer(seat, text, asked))
 
@@ -169,23 +176,25 @@ def _answer(seat: Seat, text: str, config: QueryConfig) -> Any:
     return {**answer.to_json(), "receipt": answer.receipt}
 
 
-def _researched(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _researched(world: World, known: Known, chance: random.Random) -> Operation:
     topic = f"{some_word(world, chance)} {some_word(world, chance)}"
-    return Operation("research", topic, lambda seat: seat.base.research_topic(topic, 1, QueryConfig(min_confidence=0.0)))
+    return Operation(
+        "research", topic, lambda seat: seat.base.research_topic(topic, 1, QueryConfig(min_confidence=0.0))
+    )
 
 
-def _document(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _document(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = _guessed(known.documents, chance)
     wanted = wanted[: chance.choice((32, 32, 3, 1))]
     return Operation("show", wanted, lambda seat: seat.base.document(wanted))
 
 
-def _chunks(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _chunks(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = _guessed((*known.documents, *known.chunks), chance)
     return Operation("chunks", wanted, lambda seat: seat.base.chunks(wanted))
 
 
-def _page(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _page(world: World, known: Known, chance: random.Random) -> Operation:
     token = chance.choice((*known.tokens, ""))
     category, limit = chance.choice((*CATEGORIES, "")), chance.randint(1, 3)
     every = chance.random() < 0.5
@@ -196,8 +205,10 @@ def _page(world: World, known: Known, chance: random.Random) -> Operation:  # no
     )
 
 
-def _listed(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
-    name = chance.choice(("documents", "status", "failures", "gaps", "dropped_gaps", "audit_records", "baseline_series"))
+def _listed(world: World, known: Known, chance: random.Random) -> Operation:
+    name = chance.choice(
+        ("documents", "status", "failures", "gaps", "dropped_gaps", "audit_records", "baseline_series")
+    )
     if name == "audit_records":
         return Operation(name, "", lambda seat: _in_any_order(seat.base.audit_records()))
     return Operation(name, "", lambda seat: getattr(seat.base, name)())
@@ -208,7 +219,7 @@ def _in_any_order(found: Iterable[Any]) -> list[Any]:
     return sorted(map(plain, found), key=str)
 
 
-def _measured(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _measured(world: World, known: Known, chance: random.Random) -> Operation:
     one = chance.choice(world.measured)
     return Operation("baseline", f"{one.node} {one.metric}", lambda seat: seat.base.baseline(one.node, one.metric))
 
@@ -221,11 +232,14 @@ def _record(world: World, known: Known, chance: random.Random) -> Operation:
     return Operation(
         "audit_records",
         f"{who} {document}",
-        lambda seat: [_in_any_order(seat.base.audit_records(**named)) for named in ({"who": who}, {"document": document})],
+        lambda seat: [
+            _in_any_order(seat.base.audit_records(who=who)),
+            _in_any_order(seat.base.audit_records(document=document)),
+        ],
     )
 
 
-def _gap(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _gap(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = _guessed(known.gaps, chance)[: chance.choice((32, 6))]
     service = some_word(world, chance)
     if chance.random() < 0.3:
@@ -233,7 +247,7 @@ def _gap(world: World, known: Known, chance: random.Random) -> Operation:  # noq
     return Operation("gaps", service, lambda seat: seat.base.gaps(service=service, settled=True))
 
 
-def _state(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _state(world: World, known: Known, chance: random.Random) -> Operation:
     key = chance.choice(known.objects)
     failure = _guessed(known.failures, chance)
     if chance.random() < 0.5:
@@ -244,7 +258,9 @@ def _state(world: World, known: Known, chance: random.Random) -> Operation:  # n
 def _deleted(world: World, known: Known, chance: random.Random) -> Operation:
     """Of nothing that is the reader's own: then the worlds would no longer be the same."""
     key = chance.choice(known.objects)
-    return Operation("delete_objects", key, lambda seat: None if seat.base._is_own(key) else seat.base.delete_objects([key]))
+    return Operation(
+        "delete_objects", key, lambda seat: None if seat.base._is_own(key) else seat.base.delete_objects([key])
+    )
 
 
 def _thing(world: World, chance: random.Random) -> str:
@@ -253,41 +269,41 @@ def _thing(world: World, chance: random.Random) -> str:
     return f"service:{name[: chance.choice((99, 99, 99, 3))]}"
 
 
-def _node(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _node(world: World, known: Known, chance: random.Random) -> Operation:
     thing = _thing(world, chance)
     return Operation("graph_node", thing, lambda seat: seat.base.graph_node(thing))
 
 
-def _walked(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _walked(world: World, known: Known, chance: random.Random) -> Operation:
     thing, hops = _thing(world, chance), chance.randint(1, 3)
     direction = chance.choice(list(Direction))
     walk = Walk(hops, direction, fan_out=chance.choice((1, 50)), most_nodes=chance.choice((3, 500)))
     return Operation("graph_neighbours", f"{thing} {walk}", lambda seat: seat.base.graph_neighbours(thing, walk))
 
 
-def _path(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _path(world: World, known: Known, chance: random.Random) -> Operation:
     one, other = _thing(world, chance), _thing(world, chance)
     return Operation("graph_path", f"{one} {other}", lambda seat: seat.base.graph_path(one, other, Walk()))
 
 
-def _named_things(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _named_things(world: World, known: Known, chance: random.Random) -> Operation:
     text = _thing(world, chance)[: chance.choice((99, 10, 8))]
     return Operation("graph_find", text, lambda seat: seat.base.graph_find(text))
 
 
-def _whole_graph(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _whole_graph(world: World, known: Known, chance: random.Random) -> Operation:
     name = chance.choice(("graph_coverage", "aliases", "merges"))
     if name == "merges":
         return Operation(name, "", lambda seat: _in_any_order(seat.base.merges()))
     return Operation(name, "", lambda seat: getattr(seat.base, name)())
 
 
-def _changed_around(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _changed_around(world: World, known: Known, chance: random.Random) -> Operation:
     thing = _thing(world, chance)
     return Operation("graph_changes", thing, lambda seat: seat.base.graph_changes(thing))
 
 
-def _passages(world: World, known: Known, chance: random.Random) -> Operation:  # noqa: ARG001
+def _passages(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = chance.sample(known.passages, k=min(3, len(known.passages)))
     return Operation("chunk_things", str(wanted), lambda seat: seat.graph.related_to_chunks(wanted))
 

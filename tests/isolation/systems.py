@@ -23,7 +23,6 @@ from tests.e2e.systems import System, a_system
 from tests.fakes import Measured
 from tests.isolation.worlds import ELSEWHERE, World
 
-
 NO_HURRY = 600.0
 """Seconds: what a busy machine leaves out for lack of time would be a difference, and is none."""
 

@@ -19,7 +19,7 @@ def test_nothing_of_others_shows_in_anything_that_a_reader_gets(tmp_path: Path, 
         with mock_aws():
             yield aws_session
 
-    world = any_world(3, pieces=5)
-    found = list(cases(world, world.identities[4:5], 40, backend="nextgen", home=tmp_path, account=account))
-    assert len(found) == 40
+    world = any_world(3, pieces=4)
+    found = list(cases(world, world.identities[4:5], 30, backend="nextgen", home=tmp_path, account=account))
+    assert len(found) == 30
     assert [leak for case in found for leak in case.leaks] == []

@@ -15,7 +15,20 @@ from typing import Any
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 
 CATEGORIES = ("runbooks/procedures", "postmortems", "vendor/linux")
-COMMON = tuple("disk pool restart queue latency node timeout certificate backup replica volume cache".split())
+COMMON = (
+    "disk",
+    "pool",
+    "restart",
+    "queue",
+    "latency",
+    "node",
+    "timeout",
+    "certificate",
+    "backup",
+    "replica",
+    "volume",
+    "cache",
+)
 """Words that everybody uses, so that a question finds documents of everybody."""
 
 ELSEWHERE = Scope("elsewhere")
@@ -88,7 +101,9 @@ class World:
         group = self.groups.get((identity.client_id, identity.project_id), "")
         if not (identity.project_id and group):
             return reader_of(identity)
-        members = (project for (client, project), its in self.groups.items() if (client, its) == (identity.client_id, group))
+        members = (
+            project for (client, project), its in self.groups.items() if (client, its) == (identity.client_id, group)
+        )
         return reader_of(identity, group, tuple(members))
 
     def as_known_to(self, identity: Identity) -> World:
@@ -190,7 +205,7 @@ class _Maker:
     def mark(self) -> str:
         """A word that was never used."""
         while True:
-            letters = ((_CONSONANTS, _VOWELS) * 4)[: 8]
+            letters = (_CONSONANTS, _VOWELS) * 4
             word = "".join(self._chance.choice(some) for some in letters) + "x"
             if word not in self._used:
                 self._used.add(word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from opx.domain.documents import DocumentKey
 from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements
@@ -32,7 +33,11 @@ SAID: Mapping[str, tuple[EdgeStatement, ...]] = {
         EdgeStatement("service:payments", "hosted_on", "host:db-01", at="2026-03-02", rule="relation_line"),
         EdgeStatement("change:42", "affects", "service:payments", at="2026-03-31T10:00:00Z", rule="changes"),
     ),
-    ADVISORY: (EdgeStatement("cve:cve-2026-0001", "affects", "product:nginx", rule="advisory"),),
+    ADVISORY: (
+        EdgeStatement("cve:cve-2026-0001", "affects", "product:nginx", properties={"versions": "<1.25"}),
+        EdgeStatement("service:shop", "runs", "product:nginx", properties={"version": "1.24.0"}),
+        EdgeStatement("runbook:shop", "documents", "service:shop"),
+    ),
     VAULT: (EdgeStatement("service:vault", "depends_on", "service:checkout", at="2026-03-03"),),
     THEIRS: (EdgeStatement("service:ledger", "depends_on", "service:checkout", at="2026-03-04"),),
 }
@@ -67,6 +72,4 @@ def write(
 
 
 def _edge(edge: EdgeStatement, proof: tuple[str, ...]) -> EdgeStatement:
-    return EdgeStatement(
-        edge.source, edge.edge_type, edge.target, proof, edge.at or "2026-02-01", edge.rule, edge.confidence
-    )
+    return replace(edge, chunk_ids=proof, at=edge.at or "2026-02-01")

@@ -60,6 +60,7 @@ def shop(services: Services) -> None:
         an_edge("service:checkout", "depends_on", "service:payments"),
         an_edge("service:payments", "depends_on", "service:vault"),
         an_edge("service:vault", "depends_on", "service:checkout"),  # a cycle
+        an_edge("document:shop", "documents", "service:payments"),
     )
     say(
         services,
@@ -76,7 +77,7 @@ def shop(services: Services) -> None:
         "inventory",
         an_edge("service:orders", "runs", "product:brinedb", version="14.2"),
         an_edge("service:vault", "runs", "product:brinedb", version="13.9"),
-        an_edge("service:payments", "runs", "product:brinedb"),
+        an_edge("service:loyalty", "runs", "product:brinedb"),
         an_edge("alert:backlogagehigh", "fires_on", "service:orders"),
         an_edge("alert:vaultsealed", "fires_on", "service:vault"),
         nodes=["service:orders", "service:vault", "service:payments", "service:checkout"],

@@ -23,6 +23,8 @@ PROCEDURES = "runbooks/procedures"
 CLIENT, OTHER = "acme", "acme-b"
 """The id of one begins with that of the other."""
 
+COMMON = "# Common\n\nThe egret that both have."
+
 
 class Contexts:
     """A `ChatModel` that says of every passage what it is about."""
@@ -46,12 +48,13 @@ def services_at(home: Path, time: FakeTime | None = None, **settings: Any) -> Se
 
 
 def fill(services: Services, client: str) -> None:
-    """Something of the client in every store: own documents in versions, a group's and a project's; one that failed, one
-    that was deleted; questions, values, other names, and orders of deliveries."""
+    """Something of the client in every store: own documents in versions, a group's and a project's; one that both have,
+    one that failed, one that was deleted; questions, values, other names, and orders of deliveries."""
     services.projects.assign(client, "shop", "payments")
     for scope in (Scope(client), Scope(client, project_id="shop"), Scope(client, group_id="payments")):
         put_documents(services, client, scope)
     manager = services.manager_of(Scope(client))
+    manager.ingest_document("internal", PROCEDURES, COMMON, {"source": "same", "tags": ["common"]})
     gone = manager.ingest_document("internal", PROCEDURES, f"# Old\n\nThe {client} heron.", {"source": "old"})
     manager.delete(gone)
     manager.put_document(PROCEDURES, b"%PDF-1.4 broken", {"source": "broken.pdf"})

@@ -70,6 +70,8 @@ def test_neighbours_two_steps_away_come_behind_those_one_step_away(opx: Opx) -> 
 def test_neighbours_are_those_of_the_types_and_times_that_are_asked_for(opx: Opx) -> None:
     only = ("graph", "neighbours", "service:payments", "--type", "AFFECTS", "--since", "2026-03-31")
     assert [line.split()[1] for line in opx(*only).stdout.splitlines()[1:]] == ["change:42"]
+    several = opx("graph", "neighbours", "service:payments", "--type", "affects", "--type", "hosted-on")
+    assert {line.split()[1] for line in several.stdout.splitlines()[1:]} == {"change:42", "host:db-01"}
     nothing = opx(*only, "--until", "2026-03-30")
     assert (nothing.exit_code, nothing.stdout) == (1, "nothing is related to service:payments in this way\n")
 
@@ -135,7 +137,15 @@ def test_coverage_lists_what_is_missing(opx: Opx) -> None:
     found = opx("graph", "coverage")
     assert found.exit_code == 0
     assert "services without a runbook: 1\n  service:payments" in found.stdout
-    assert json.loads(opx("graph", "coverage", "--json").stdout)["lookedAt"]["service"] == 2
+    assert json.loads(opx("graph", "coverage", "--json").stdout)["lookedAt"]["service"] == 3
+
+
+def test_services_that_run_an_affected_version_are_listed_or_their_runbooks(opx: Opx) -> None:
+    found = opx("graph", "affected", "CVE-2026-0001")
+    assert (found.exit_code, "\nservice:shop  " in found.stdout) == (0, True)
+    assert "version 1.24.0, versions <1.25" in found.stdout
+    runbooks = json.loads(opx("graph", "affected", "CVE-2026-0001", "--runbooks", "--json").stdout)
+    assert [row["key"] for row in runbooks["rows"]] == ["runbook:shop"]
 
 
 def test_an_unknown_vulnerability_is_an_error(opx: Opx) -> None:

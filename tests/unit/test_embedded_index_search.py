@@ -204,12 +204,16 @@ class TestLexicalLeg:
         self, index: EmbeddedIndex, collection: list[IndexEntry]
     ) -> None:
         for where in (EVERYONE, SearchFilter(scopes=("client:acme",))):
-            having = {one.indexed.entry_id for one in collection if passes(one, where) and "disk" in one.indexed.chunk.text}
+            having = {
+                one.indexed.entry_id for one in collection if passes(one, where) and "disk" in one.indexed.chunk.text
+            }
             found = index.search(SearchRequest(where, text="disk", depth=SIZE)).lexical.hits
             assert {entry for entry, _ in found} == having
 
     def test_entries_of_others_move_no_score_and_no_count(self, tmp_path: Path) -> None:
-        mine = [an_entry(f"disk {word} of node", source=f"{n}") for n, word in enumerate(("full", "slow", "full", "gone"))]
+        mine = [
+            an_entry(f"disk {word} of node", source=f"{n}") for n, word in enumerate(("full", "slow", "full", "gone"))
+        ]
         theirs = [an_entry("disk full on node", source=f"their {n}", scope=Scope("other")) for n in range(40)]
         alone, among = (EmbeddedIndex(tmp_path / name, model_id="m", dimension=VECTOR_DIMENSION) for name in ("a", "b"))
         alone.apply([a_change(one) for one in mine])

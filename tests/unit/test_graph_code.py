@@ -41,6 +41,8 @@ class AdminService(UserService):
 
 def helper():
     def inner():
+        class Local:
+            pass
         return AdminService()
     return inner
 """
@@ -334,6 +336,8 @@ def test_edges_are_proved_by_the_passages_with_the_definition_and_the_call(extra
     assert len(said.chunks) > 6
     first = said.evidence("class:first contains method:first.run")
     assert "weight_0 " in first
+    second = said.edge("class:second contains method:second.run")
+    assert second.chunk_ids != said.edge("class:first contains method:first.run").chunk_ids
     assert "self.run(total)" in said.evidence("method:first.finish calls method:first.run")
     call = said.evidence("method:second.run calls method:first.finish")
     assert "self.finish(total)" in call
@@ -351,6 +355,14 @@ def test_names_are_kept_as_they_are_written(extraction: Extraction) -> None:
 def test_a_call_on_something_unknown_is_left_out(extraction: Extraction) -> None:
     code = "def run(thing, other: dict):\n    thing.start()\n    other.go()\n    unknown()\n    a().b()\n"
     assert structure(extraction.said(code, "code/a.py")) == {"file contains function:run"}
+
+
+def test_a_method_is_called_by_its_bare_name_only_where_the_language_allows_it(extraction: Extraction) -> None:
+    python = "class Door:\n    def close(self):\n        lock()\n\n    def lock(self):\n        pass\n"
+    java = "class Door { void close() { lock(); } void lock() {} }"
+    call = "method:door.close calls method:door.lock"
+    assert call not in structure(extraction.said(python, "code/door.py"))
+    assert call in structure(extraction.said(java, "code/Door.java"))
 
 
 def test_a_variable_that_is_declared_twice_tells_no_class(extraction: Extraction) -> None:

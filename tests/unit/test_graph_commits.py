@@ -118,6 +118,13 @@ def test_link_s_reference_is_what_the_linked_document_calls_itself(extraction: E
         assert edges(said) == {f"runbook:page references {linked}"}
 
 
+def test_a_page_does_not_reference_itself(extraction: Extraction) -> None:
+    said = extraction.said(
+        "---\nentity: service:shop\n---\n# Page\n\n[x](./page.md) [y](page.md#z)\n", "runbooks/page.md"
+    )
+    assert edges(said) == set()
+
+
 def test_pages_document_classes_and_methods_in_code_format(extraction: Extraction) -> None:
     said = extraction.said("# Page\n\n`UserService.login()` fails, see `OrderRepository`.\n", "runbooks/page.md")
     assert edges(said) == {

@@ -55,7 +55,7 @@ def test_runbooks_for_no_alert_are_apart(graph: KnowledgeGraph) -> None:
 
 
 def test_services_without_a_runbook(graph: KnowledgeGraph) -> None:
-    assert keys(coverage(graph).services_without_runbook) == ["service:payments"]
+    assert keys(coverage(graph).services_without_runbook) == ["service:loyalty", "service:payments"]
 
 
 def test_what_was_not_looked_at_is_named(graph: KnowledgeGraph) -> None:

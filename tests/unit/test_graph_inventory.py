@@ -119,6 +119,7 @@ def test_other_categories_have_no_inventory(extraction: Extraction) -> None:
         ("services: []\n# none\n", "yaml", "lists no services"),
         ("# nothing\n", "yaml", "neither a list"),
         ('name\n"unclosed\n', "csv", "it is no CSV"),
+        ("# Page\n", "md", "neither YAML, JSON nor CSV"),
     ],
 )
 def test_file_that_is_no_inventory_is_told(extraction: Extraction, content: str, suffix: str, told: str) -> None:

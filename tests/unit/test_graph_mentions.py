@@ -17,6 +17,7 @@ from opx.graph.extraction.dictionary import Dictionary
 from opx.graph.extraction.mentions import KnownNames, scopes_that_name
 from opx.graph.naming_writer import DeclaredName
 from opx.graph.relinking import Relinked
+from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.ingestion.events import ObjectEvent
 from opx.services import Services
 from opx.settings import Settings
@@ -57,6 +58,16 @@ def test_a_mention_is_left_out_where_more_is_said(extraction: Extraction) -> Non
         ("fixes", "jira:ops-12"),
         ("mentions", "jira:ops-13"),
     }
+
+
+def test_what_internal_documents_list_is_declared_and_what_others_say_is_not(extraction: Extraction) -> None:
+    text = "---\nservices: [orders]\nentity: service:shop\nhosts: [erp-db-01]\n---\n# Page\n\ntext\n"
+    internal = extraction.said(text)
+    external = extraction.said(text, category="security/cve")
+    assert internal.document.tier is not external.document.tier
+    for key in ("service:orders", "host:erp-db-01"):
+        assert internal.node(key).declared
+        assert not external.node(key).declared
 
 
 # -- names
@@ -101,6 +112,7 @@ def test_a_name_counts_where_the_text_shows_that_it_is_one(key: str, text: str) 
     [
         ("service:orders", "customers place orders, and orders are paid"),
         ("service:orders", "Orders are placed"),
+        ("service:orders", "this service orders parts"),
         ("service:search", "search the logs for service errors"),
         ("service:orders", "GET /api/orders/12"),
         ("service:orders", "`orders-db` and `orders.events` and --orders"),
@@ -289,6 +301,44 @@ def test_what_is_declared_for_everybody_is_looked_for_in_the_documents_of_all(
     services.store.put(source, b"---\nentity: service:gateway\nhosts: [gw-77]\n---\n# Gateways\n\ntext\n")
     list(services.manager.work())
     assert client.found() == {(OUTAGE, "host:gw-77")}
+
+
+def in_two_passages(name: str) -> str:
+    """A long page that has a name where two passages overlap."""
+    lines = [f"Then step {n} of the long night began for all of us." for n in range(120)]
+    owner = ChunkOwner("d", "Outage", "postmortems")
+    for at in range(len(lines)):
+        text = "# Outage\n\n" + "\n".join([*lines[:at], f"It was {name}.", *lines[at:]])
+        chunks = chunk_document(text.splitlines(keepends=True), owner)
+        if sum(name in chunk.content for chunk in chunks) == 2:
+            return text
+    raise AssertionError("no place lies in two passages: the test shows nothing")
+
+
+def test_passages_that_overlap_prove_the_same_before_and_after(services: Services) -> None:
+    text = in_two_passages("erp-db-01")
+    before, after = Client(services, "before"), Client(services, "after")
+    before.take_in(OUTAGE, text=text)
+    before.take_in(INVENTORY)
+    after.take_in(INVENTORY)
+    after.take_in(OUTAGE, text=text)
+    assert before.found() == {(OUTAGE, "host:erp-db-01")}
+    assert before.evidence() == after.evidence()
+
+
+def test_a_mention_is_one_of_what_the_document_is_about(client: Client) -> None:
+    client.take_in(QUIET, text="---\nentity: service:front\n---\n# Front\n\nIt stands beside erp-db-01.\n")
+    client.take_in(INVENTORY)
+    [edge] = client.statements()[QUIET].edges
+    assert (edge.source, edge.edge_type, edge.target) == ("service:front", "mentions", "host:erp-db-01")
+
+
+def test_pages_document_classes_that_code_defines_later(client: Client) -> None:
+    client.take_in(QUIET, text="# Quiet\n\nSee `Ledger`, not the Ledger.\n")
+    client.take_in("documents/code/ledger.py", text="class Ledger:\n    def add(self):\n        pass\n")
+    [edge] = client.statements()[QUIET].edges
+    assert (edge.source, edge.edge_type, edge.target) == ("runbook:quiet", "documents", "class:ledger")
+    assert client.linked("class:ledger").mentions == 0
 
 
 def test_linking_again_adds_nothing(client: Client) -> None:

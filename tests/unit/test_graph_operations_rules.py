@@ -66,6 +66,7 @@ def test_fields_of_a_page_are_relations(extraction: Extraction, fields: str, edg
         ("services: [shop]", {"incident:inc-7 affects service:shop"}),
         ("hosts: [web-1]", {"incident:inc-7 affects host:web-1"}),
         ("caused_by: CHG-3", {"change:chg-3 caused incident:inc-7"}),
+        ("caused_by: the change CHG-3.", {"change:chg-3 caused incident:inc-7"}),
         ("resolved_by: CHG-4", {"incident:inc-7 resolved_by change:chg-4"}),
         ("resolved_by: deploy-rollback", {"incident:inc-7 resolved_by runbook:deploy-rollback"}),
         ("alerts: [HighCpu]", {"incident:inc-7 mentions alert:highcpu"}),
@@ -81,6 +82,39 @@ def test_version_is_a_property_of_what_runs(extraction: Extraction) -> None:
     assert said.edge("service:shop runs product:openssl").properties == {"version": "1.1.1k"}
     assert said.edge("service:shop runs product:windows_server").properties == {"version": "2008 SP1"}
     assert said.edge("service:shop runs product:nginx").properties == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "product", "version"),
+    [
+        ("nginx 1.24.0", "nginx", "1.24.0"),
+        ("nginx/1.24.0", "nginx", "1.24.0"),
+        ("nginx:1.24.0-alpine", "nginx", "1.24.0-alpine"),
+        ("igor_pavlov/7-zip", "igor_pavlov/7-zip", ""),
+        ("product:nginx@v1.24", "nginx", "1.24"),
+        ("Apache/HTTP Server v2.4.1", "apache/http_server", "2.4.1"),
+        ("Windows Server 2008 R2", "windows_server", "2008 R2"),
+    ],
+)
+def test_product_is_read_in_the_ways_that_people_write_it(
+    extraction: Extraction, text: str, product: str, version: str
+) -> None:
+    said = page(extraction, f"entity: service:shop\nruns: ['{text}']")
+    found = said.edge(f"service:shop runs product:{product}")
+    assert found.properties == ({"version": version} if version else {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("services: [a]\nruns: ['1.24']", "'runs' has '1.24', which is no product"),
+        ("runbook: https://wiki.example/x", "which is no runbook's name or path"),
+        ("owner: '|'", "'team' has '|', which is no name"),
+        (f"alerts: [{', '.join(f'A{number}' for number in range(60))}]", "'alerts' has 50 values"),
+    ],
+)
+def test_value_that_is_none_is_told(extraction: Extraction, fields: str, told: str) -> None:
+    assert told in page(extraction, fields).remarks
 
 
 def test_field_of_several_services_is_refused_and_not_guessed(extraction: Extraction) -> None:
@@ -111,6 +145,16 @@ def test_relation_of_a_field_is_proved_by_a_passage_that_names_its_end(extractio
     assert "Ask Checkout" in said.evidence("runbook:page documents service:checkout")
     assert "checkout-edge" not in said.evidence("runbook:page documents service:checkout")
     assert said.edge("runbook:page documents service:ghost").chunk_ids == (said.chunks[0].chunk_id,)
+
+
+@pytest.mark.parametrize("category", ["web/blogs", "vendor/cloud", "standards/owasp"])
+def test_metadata_of_others_name_and_relate_nothing_of_ours(extraction: Extraction, category: str) -> None:
+    fields = "entity: service:shop\naliases: [evil]\nservices: [shop]\ndepends_on: [evil]\nalerts: [HighCpu]"
+    said = extraction.said(f"---\n{fields}\n---\n# Page\n\ntext\n", "page.md", category=category)
+    assert said.own == "document:page"
+    assert not said.edges
+    assert not said.statements.aliases
+    assert [node.key for node in said.statements.nodes if node.declared] == ["document:page"]
 
 
 # -- records

@@ -101,7 +101,7 @@ class TestVulnerabilities:
         self, graph: KnowledgeGraph
     ) -> None:
         found = affected(graph, "CVE:CVE-2031-1002")
-        assert keys(found) == ["service:orders", "service:payments"]
+        assert keys(found) == ["service:orders", "service:loyalty"]
         assert [row.values["certain"] for row in found.rows] == [True, False]
         assert found.rows[0].values["version"] == "14.2"
 
@@ -113,7 +113,7 @@ class TestVulnerabilities:
             "service:orders runs product:brinedb",
             "runbook:backlog documents service:orders",
         ]
-        assert "no runbook for payments" in found.explanation
+        assert "no runbook for loyalty" in found.explanation
 
 
 class TestSurroundings:

@@ -153,6 +153,16 @@ def test_list_of_the_front_matter_counts_and_says_what_is_wrong_with_it(extracti
     assert "'x|y': it has 2 parts" in said.remarks
 
 
+# -- whose word counts
+
+
+def test_documents_of_others_relate_no_service_of_ours(extraction: Extraction) -> None:
+    text = "service:shop|DEPENDS_ON|service:evil\njira:A-1|BLOCKS|jira:A-2\njira:A-1|MENTIONS|service:shop\n"
+    said = extraction.said(text, "page.md", category="web/blogs")
+    assert said.edges == {"jira:a-1 blocks jira:a-2", "jira:a-1 mentions service:shop"}
+    assert "only internal documents say what service:shop is related to" in said.remarks
+
+
 # -- what is none
 
 

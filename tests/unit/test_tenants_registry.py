@@ -208,6 +208,17 @@ def test_removed_client_is_not_admitted_and_not_answered(clients: ClientRegistry
     assert projects.reader(Identity("acme"))
 
 
+def test_client_that_is_removed_while_it_is_being_noted_stays_removed(
+    clients: ClientRegistry, table: SqliteTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who claims a document asks once more afterwards."""
+    clients.put(Client("acme", ClientState.REMOVING))
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "get_many", lambda _: [])  # as it was a moment ago
+        assert clients.admit(Scope("acme"))
+    assert not clients.admit(Scope("acme"))
+
+
 def test_no_client_can_be_everybody(clients: ClientRegistry) -> None:
     for client_id in ("", "global"):
         with pytest.raises(InvalidInputError):

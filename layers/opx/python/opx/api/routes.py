@@ -14,5 +14,7 @@ from opx.api.writing_routes import WRITING
 
 __all__ = ["READING", "ROUTES", "WRITING", "Function", "Route", "TokenScope"]
 
-ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH, *GRAPH_READING, *GRAPH_WRITING)}
+ROUTES = {
+    route.key: route for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH, *GRAPH_READING, *GRAPH_WRITING)
+}
 """By their keys, as API Gateway names them."""

@@ -9,6 +9,7 @@ from itertools import islice
 from opx.domain.scopes import Scope
 from opx.errors import ConditionFailedError
 from opx.graph import manifest
+from opx.graph.parallel import Each
 from opx.graph.places import Places
 from opx.graph.rows import HEAD, is_node, key_in_table, mark_in, moved, place
 from opx.ports import Absent, Equals, Item, Table
@@ -21,8 +22,9 @@ class RowMover:
     """Puts rows where the references that they state belong now. Documents may be written and removed meanwhile: what a
     document doesn't say any more is not moved but removed, and what its writer put there already stays."""
 
-    def __init__(self, table: Table, places: Places, canonical: Canonical) -> None:
+    def __init__(self, table: Table, places: Places, canonical: Canonical, each: Each) -> None:
         self._table = table
+        self._each = each
         self._places = places
         self._canonical = canonical
 
@@ -50,11 +52,11 @@ class RowMover:
         in_place = [row for row, new in changes if key_in_table(new) == key_in_table(row)]
         for row in self._unstated(in_place):  # what an interruption has left
             self._delete(row, Equals("documentId", row["documentId"]))
-        for old, new in misplaced:
-            self._put_in_place(old, new)
+        self._each(self._put_in_place, misplaced)
         return len(misplaced)
 
-    def _put_in_place(self, old: Item, new: Item) -> None:
+    def _put_in_place(self, change: tuple[Item, Item]) -> None:
+        old, new = change
         token = secrets.token_hex(8)
         try:
             self._table.put({**new, "moved": token}, condition=Absent())

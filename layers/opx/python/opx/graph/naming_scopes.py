@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opx.domain.scopes import Scope
-from opx.graph.extraction.mentions import scopes_that_name
 from opx.retrieval.readers import ProjectRegistry
 from opx.tenants.clients import ClientRegistry, is_gone
 
@@ -33,9 +32,10 @@ class ScopeDirectory:
         yield from (Scope(client_id, group_id=group) for group in groups)
 
     def naming(self, scope: Scope) -> Iterator[str]:
-        """Keys of the scopes whose documents may name what belongs to this one: itself and those within it."""
+        """Keys of the scopes whose documents may name what belongs to this one: itself and those within it, as
+        `scopes_that_name` has it."""
         if scope.group_id or scope.project_id:
             yield scope.key
             return
         within = self.of_client(scope.client_id) if scope.client_id else self.all()
-        yield from (other.key for other in within if scope.key in scopes_that_name(other))
+        yield from (other.key for other in within)

@@ -35,7 +35,7 @@ class GraphStore(TableReads):
         places = Places(table, each)
         self._aliases = aliases
         self._writer = StatementWriter(table, places, canonical, filed, clock)
-        self._mover = RowMover(table, places, canonical)
+        self._mover = RowMover(table, places, canonical, each)
 
     def write(self, origin: Origin, statements: Statements) -> None:
         """See `GraphWriter.write`. Raises `InvalidInputError` also if the document key is known to be of another scope."""

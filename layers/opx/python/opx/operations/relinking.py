@@ -14,6 +14,9 @@ log = logging.getLogger(__name__)
 RELINK: Mapping[str, object] = {"task": "relink"}
 """The event with which the scheduler has it done."""
 
+RELINK_SECONDS = 240.0
+"""Of the 300 that the function has which takes documents in."""
+
 
 def is_relink(event: object) -> bool:
     """Whether the scheduler calls; everything else comes from the queue."""
@@ -21,8 +24,8 @@ def is_relink(event: object) -> bool:
 
 
 def relink(services: Services) -> dict[str, int]:
-    """Go through all declared names. Interrupted, it may be done again. Raises `StoreUnavailableError`."""
-    done = services.relink()
+    """Go through all declared names, as long as there is time. Raises `StoreUnavailableError`."""
+    done = services.relink(seconds=RELINK_SECONDS)
     for left in done.left_out:
         log.warning("relinking left out: %s", left)
     return {"names": done.names, "documents": done.documents, "mentions": done.mentions, "busy": done.busy}

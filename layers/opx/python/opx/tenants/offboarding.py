@@ -124,7 +124,7 @@ class Offboarding:
             raise InvalidInputError(
                 f"there is nothing of a client {client_id}; `opx client list` shows those there are"
             )
-        moment = "".join(character for character in iso_time(self._services.clock()) if character.isalnum())
+        moment = "".join(filter(str.isalnum, iso_time(self._services.clock()))).lower()
         return registry.put(Client(client_id, ClientState.REMOVING, by=by, removal=f"{client_id}-{moment}"))
 
     def _wait_for_workers(self, client_id: str) -> None:

@@ -19,9 +19,7 @@ class CachedWebSearch:
     is not kept. Without its table the engine is asked each time. Each client has answers of its own: how quickly one
     comes would else tell what others asked."""
 
-    def __init__(
-        self, search: WebSearch, table: Table, *, seconds: float, clock: Clock, client_id: str = ""
-    ) -> None:
+    def __init__(self, search: WebSearch, table: Table, *, seconds: float, clock: Clock, client_id: str = "") -> None:
         self._search = search
         self._table = table
         self._seconds = seconds

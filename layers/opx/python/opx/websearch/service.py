@@ -46,7 +46,8 @@ class InternetSearch:
     def answer(self, query: str, max_results: int = 5, *, client_id: str = "") -> Answer:
         """Up to `max_results` (10 at most) results by confidence x trust. What fails is in the notes, not raised.
 
-        What is remembered of earlier questions is that of this client; the engine isn't told who asks. Raises `InvalidInputError` for `max_results` below 1.
+        What is remembered of earlier questions is that of this client; the engine isn't told who asks. Raises
+        `InvalidInputError` for `max_results` below 1.
         """
         if max_results < 1:
             raise InvalidInputError(f"max_results must be at least 1, not {max_results}")

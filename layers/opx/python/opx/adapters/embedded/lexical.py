@@ -90,9 +90,7 @@ class LexicalSearcher:
                 found = self._rarities[scopes] = Rarity(self._searcher, self._schema, scopes)
         return found
 
-    def search(
-        self, words: Words, where: SearchFilter | None, limit: int, rarity: Rarity
-    ) -> list[tuple[Place, float]]:
+    def search(self, words: Words, where: SearchFilter | None, limit: int, rarity: Rarity) -> list[tuple[Place, float]]:
         """The best `limit` entries with any of the words, with their scores; those that pass the filter, if there is one.
 
         Without a filter tantivy passes over most entries of frequent terms: several times as fast.

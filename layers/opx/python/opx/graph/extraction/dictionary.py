@@ -45,11 +45,7 @@ class _Name:
     plain: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
-    text: str
-    start: int
-    end: int
+_Word = re.Match[str]
 
 
 class Dictionary:
@@ -75,10 +71,10 @@ class Dictionary:
 
     def found_in(self, text: str) -> list[str]:
         """The keys that the text names, each once, in its order."""
-        words = [_Word(match[0], match.start(), match.end()) for match in _WORD.finditer(text)]
+        words = list(_WORD.finditer(text))
         found: dict[str, None] = {}
         for at, word in enumerate(words):
-            for name in self._names.get(word.text.lower(), ()):
+            for name in self._names.get(word[0].lower(), ()):
                 if name.key not in found and _stands(name, text, words, at):
                     found[name.key] = None
         return list(found)
@@ -103,11 +99,11 @@ def _is_plain(words: tuple[str, ...]) -> bool:
 def _stands(name: _Name, text: str, words: list[_Word], at: int) -> bool:
     """Whether the words from there are this name, used as one."""
     last = at + len(name.words) - 1
-    if last >= len(words) or any(words[at + n].text.lower() != one for n, one in enumerate(name.words)):
+    if last >= len(words) or any(words[at + n][0].lower() != one for n, one in enumerate(name.words)):
         return False
-    if any(not _BETWEEN_WORDS.fullmatch(text, words[n].end, words[n + 1].start) for n in range(at, last)):
+    if any(not _BETWEEN_WORDS.fullmatch(text, words[n].end(), words[n + 1].start()) for n in range(at, last)):
         return False
-    start, end = words[at].start, words[last].end
+    start, end = words[at].start(), words[last].end()
     if not name.plain and name.type != "class":
         return True
     return not _is_part_of_path(text, start, end) and _shown(name, text, words, (at, last), (start, end))
@@ -118,7 +114,7 @@ def _shown(name: _Name, text: str, words: list[_Word], span: tuple[int, int], pl
     (at, last), (start, end) = span, place
     if text[start - 1 : start] == "`" and text[end : end + 1] == "`":
         return True
-    if name.type != "class" and _INNER_CAPITAL.search(words[at].text):
+    if name.type != "class" and _INNER_CAPITAL.search(words[at][0]):
         return True
     if _beside(name, text, words, at, last):
         return True
@@ -128,24 +124,24 @@ def _shown(name: _Name, text: str, words: list[_Word], span: tuple[int, int], pl
 def _beside(name: _Name, text: str, words: list[_Word], at: int, last: int) -> bool:
     kinds = _KINDS.get(name.type, frozenset())
     before = words[at - 1] if at else None
-    if before and before.text.lower() in kinds and _BESIDE.fullmatch(text, before.end, words[at].start):
+    if before and before[0].lower() in kinds and _BESIDE.fullmatch(text, before.end(), words[at].start()):
         # "this service orders" would be a verb; a colon, a quote or a slash makes it a name
-        return not text[before.end : words[at].start].isspace() or before.text.lower() not in ("service", "app")
+        return not text[before.end() : words[at].start()].isspace() or before[0].lower() not in ("service", "app")
     after = words[last + 1] if last + 1 < len(words) else None
     return bool(
         after
-        and after.text.lower() in kinds
-        and re.fullmatch(r"[`*\"]{0,3}[ \t]+", text[words[last].end : after.start])
+        and after[0].lower() in kinds
+        and re.fullmatch(r"[`*\"]{0,3}[ \t]+", text[words[last].end() : after.start()])
     )
 
 
 def _is_proper(text: str, words: list[_Word], at: int, last: int) -> bool:
     """A product with its version, or with a capital where no sentence begins."""
-    after = words[last + 1].text if last + 1 < len(words) else ""
-    if _VERSION.match(after) and text[words[last].end : words[last + 1].start] == " ":
+    after = words[last + 1][0] if last + 1 < len(words) else ""
+    if _VERSION.match(after) and text[words[last].end() : words[last + 1].start()] == " ":
         return True
-    start = words[at].start
-    return words[at].text[:1].isupper() and not _SENTENCE_START.search(text, max(0, start - 40), start)
+    start = words[at].start()
+    return words[at][0][:1].isupper() and not _SENTENCE_START.search(text, max(0, start - 40), start)
 
 
 def _is_part_of_path(text: str, start: int, end: int) -> bool:

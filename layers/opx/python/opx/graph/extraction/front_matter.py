@@ -5,16 +5,17 @@ A field's value is a reference (`team:payments`) or the bare name of a thing of 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
-from opx.domain.graph import EdgeStatement, NodeStatement, Value, node_type
+from opx.domain.graph import EdgeStatement, Value
+from opx.domain.knowledge import Tier
 from opx.domain.remarks import Remark, RemarkKind
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import reference_of_source
-from opx.graph.extraction.references import has_namespace, made, of_shape, product_key, read, value_of
+from opx.graph.extraction.references import has_namespace, made, read, read_id, value_of
+from opx.graph.extraction.things import is_alert_name, name_of_product, named, product_of, runbook_of
+from opx.ingestion.metadata import MAX_ITEMS
 
 RULE = "metadata"
 
@@ -46,48 +47,11 @@ _FIELDS = {
 }
 """The names that each field goes by."""
 
-_ALERT = re.compile(r"(?:etcd)?[A-Z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
-_VERSIONED = re.compile(
-    r"(?P<name>.*\S)[ @]+v?(?P<version>\d\S*(?: (?:sp|p|r|u|rev|update)[ _]?\d\S*)?)", re.IGNORECASE
-)
-
-
-def is_alert_name(text: str) -> bool:
-    """Whether it is written as alerts are: two words or more in one, each with a capital, such as KubePodCrashLooping."""
-    return bool(_ALERT.fullmatch(text)) and sum(map(str.isupper, text)) > 1 and any(map(str.islower, text))
-
-
-def named(name: str, key: str, chunk_ids: tuple[str, ...] = (), *, declared: bool = False) -> NodeStatement:
-    """A thing with its name as it is written."""
-    return NodeStatement(key, node_type(key), {"name": name}, chunk_ids, declared)
-
-
-def product_of(text: str) -> tuple[str, str]:
-    """The reference and the version of a product: `nginx 1.24.0`, `fortinet/fortios@7.0.13`; without a version ""."""
-    match = _VERSIONED.fullmatch(" ".join(text.split()))
-    return product_key(name_of_product(text)), match["version"] if match else ""
-
-
-def name_of_product(text: str) -> str:
-    """As it is written, without a version."""
-    match = _VERSIONED.fullmatch(" ".join(text.split()))
-    return match["name"].rstrip(" @") if match else text
-
-
-def runbook_of(text: str) -> str:
-    """The reference of a runbook by its name or its path; "" for an address."""
-    text = text.strip()
-    if "://" in text:
-        return ""
-    if has_namespace(text):
-        return read(text, "runbook")
-    path = "/".join(part for part in PurePosixPath(text).parts if part not in ("..", "."))
-    return reference_of_source(path) if path else ""
-
 
 def stated_fields(material: Material, findings: Findings) -> None:
-    """A document rule: all relations of the metadata but those of `relationships`."""
-    if material.own:
+    """A document rule: all relations of the metadata but those of `relationships`. Only of what was written here: what a
+    vendor or anybody says of services, owners and other names of things isn't about ours."""
+    if material.own and material.document.tier is Tier.INTERNAL:
         _Fields(material, findings).state_all()
 
 
@@ -98,6 +62,7 @@ class _Fields:
 
     def state_all(self) -> None:
         self._entity()
+        self._cut()
         self._services()
         for field, state in _RULES.items():
             for text in self._values(field):
@@ -174,6 +139,14 @@ class _Fields:
             if not (has_namespace(text.strip()) and read(text, "")):
                 self._refuse("entity", f"has {text[:60]!r}, which is no reference; write one such as service:checkout")
 
+    def _cut(self) -> None:
+        """Metadata are short; what is cut from them can't be told from what was never there."""
+        for field in (*(name for names in _FIELDS.values() for name in names), "relationships", "aliases"):
+            if len(self.material.facts.get(field, ())) == MAX_ITEMS:
+                self._refuse(
+                    field, f"has {MAX_ITEMS} values, and more than those are not read: write them into the text"
+                )
+
     def _services(self) -> None:
         edge = "affects" if self._kind in HAPPENED else "mentions" if self._kind == "service" else "documents"
         for name in self._service_names():
@@ -206,30 +179,34 @@ class _Fields:
             self._state(self._service("hosts"), "hosted_on", key)
 
     def _product(self, text: str) -> None:
-        key, version = product_of(text)
-        about = {"version": version} if version else {}
+        key, about = self._versioned("runs", text)
         if self._kind in (*HAPPENED, "document"):
-            self._state(self._own, "mentions", self._thing(name_of_product(text), key), **about)
+            self._state(self._own, "mentions", key, **about)
         else:
-            self._state(self._service("runs"), "runs", self._thing(name_of_product(text), key), **about)
+            self._state(self._service("runs"), "runs", key, **about)
+
+    def _versioned(self, field: str, text: str) -> tuple[str, dict[str, str]]:
+        key, version = product_of(text)
+        if not key:
+            self._refuse(field, f"has {text[:60]!r}, which is no product; write one such as nginx 1.24.0")
+        return self._thing(name_of_product(text), key), {"version": version} if version else {}
 
     def _tested(self, text: str) -> None:
-        key, version = product_of(text)
-        about = {"version": version} if version else {}
-        self._state(self._own, "tested_with", self._thing(name_of_product(text), key), **about)
+        key, about = self._versioned("tested-with", text)
+        self._state(self._own, "tested_with", key, **about)
 
     def _incident(self, text: str) -> None:
-        key = self._read(text, "incident")
+        key = self._id(text, "incident")
         if self.material.document.category == REMEDIATION:
             self._state(key, "resolved_by", self._own)
         else:
             self._state(self._own, "mentions", key)
 
     def _change(self, text: str) -> None:
-        self._state(self._own, "mentions", self._read(text, "change"))
+        self._state(self._own, "mentions", self._id(text, "change"))
 
     def _runbook(self, text: str) -> None:
-        key = runbook_of(text)
+        key = self._known_runbook("runbook", text)
         if self._kind == "service":
             self._state(key, "documents", self._own)
             return
@@ -238,21 +215,33 @@ class _Fields:
             for alert in self._values("alert"):
                 self._state(key, "handles", read(alert, "alert"))
 
+    def _known_runbook(self, field: str, text: str) -> str:
+        key = runbook_of(text)
+        if not key and self._kind != "alert_event":  # which often have an address there
+            self._refuse(field, f"has {text[:60]!r}, which is no runbook's name or path")
+        return key
+
     def _affects(self, text: str) -> None:
         self._state(self._own, "affects", self._read(text, "service"))
 
     def _fixes(self, text: str) -> None:
-        key = of_shape(text) or self._read(text, "jira")
+        key = self._id(text, "jira")
         if key.startswith("incident:"):
             self._state(key, "resolved_by", self._own)
         else:
-            self._state(self._own, "fixes", self._thing(text, key))
+            self._state(self._own, "fixes", key)
 
     def _caused_by(self, text: str) -> None:
-        self._state(self._thing(text, of_shape(text) or read(text, "change")), "caused", self._own)
+        self._state(self._id(text, "change"), "caused", self._own)
 
     def _resolved_by(self, text: str) -> None:
-        self._state(self._own, "resolved_by", self._thing(text, of_shape(text)) or runbook_of(text))
+        key = read_id(text, "")
+        self._state(self._own, "resolved_by", self._thing(text, key) or self._known_runbook("resolved_by", text))
+
+    def _id(self, text: str, namespace: str) -> str:
+        key = read_id(text, namespace)
+        name = text if len(text.split()) == 1 else value_of(key).upper()
+        return self._thing(name, key) if key else self._read(text, namespace)
 
     def _supersedes(self, text: str) -> None:
         category = "" if self._kind == "runbook" else self.material.document.category

@@ -34,6 +34,11 @@ class Gathered:
         self._remarks: dict[Remark, None] = {}
         self._beyond: set[str] = set()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more relations than are kept."""
+        return "relations" in self._beyond
+
     def take(self, findings: Findings) -> None:
         """Add what was found, and forget it there."""
         for one in findings.statements:

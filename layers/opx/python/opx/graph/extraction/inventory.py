@@ -12,10 +12,10 @@ from typing import Any
 
 from opx.domain.graph import EdgeStatement, Value
 from opx.domain.remarks import Remark, RemarkKind
-from opx.graph.extraction.front_matter import name_of_product, named, product_of, runbook_of
 from opx.graph.extraction.inventory_files import SINGLE, UnreadableInventoryError, listed_services
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.references import has_namespace, made, product_key, read
+from opx.graph.extraction.things import name_of_product, named, product_of, runbook_of
 from opx.graph.versions import MAX_VERSION
 from opx.hygiene.secrets import mask
 
@@ -100,7 +100,7 @@ class _Entry:
             return
         text = self._text(value)
         if not text:
-            self._refuse(f"has {_kind(value)} in `{field}`, where names are needed")
+            self._refuse(f"has {_kind(value)} in `{field}`, where names of up to {MAX_NAME} characters are needed")
         elif field == "aliases":
             alias = read(text, "service") if has_namespace(text) else made("service", text)
             self._findings.aliases.append((alias, self._key))
@@ -170,5 +170,5 @@ class _Entry:
 
 
 def _kind(value: Any) -> str:
-    names = {"dict": "a mapping", "list": "a list", "bool": "true or false", "NoneType": "nothing"}
-    return names.get(type(value).__name__, f"something too long or of the type {type(value).__name__}")
+    names = {dict: "a mapping", list: "a list", bool: "true or false", type(None): "nothing", str: "a text"}
+    return names.get(type(value), "a number or a date")

@@ -37,6 +37,9 @@ def listed_services(material: Material) -> list[Listed]:
 
 
 def _loaded(material: Material) -> Any:
+    suffix = PurePosixPath(material.document.key.source).suffix.lower()
+    if suffix not in (".yaml", ".yml", ".json", ".csv", ".tsv"):
+        raise UnreadableInventoryError(f"a file {suffix or 'without an extension'} is neither YAML, JSON nor CSV")
     with material.open() as stream:
         data = stream.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
@@ -45,7 +48,6 @@ def _loaded(material: Material) -> Any:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         raise UnreadableInventoryError(f"it is not UTF-8: {exc.reason} at byte {exc.start}") from exc
-    suffix = PurePosixPath(material.document.key.source).suffix.lower()
     if suffix in (".csv", ".tsv"):
         return _rows(text, "\t" if suffix == ".tsv" else ",")
     return _json(text) if suffix == ".json" else _yaml(text)

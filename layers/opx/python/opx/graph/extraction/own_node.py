@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.knowledge import Tier
 from opx.graph.extraction.references import has_namespace, made, read
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ingestion.parsing.code.languages import LANGUAGES
@@ -55,11 +56,16 @@ _ATTACK_KINDS = {
 def own_reference(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> str:
     """The normalised reference of what the document is about; the same for the same key and metadata.
 
-    A field `entity` says it; else what a connector's address, an id of the kind of document, or its place tells. Two
+    A field `entity` says it, of what was written here; else what a connector's address, an id of the kind of document, or its place tells. Two
     documents can be about one thing.
     """
     said = facts.get("entity", ())
-    if len(said) == 1 and has_namespace(said[0].strip()) and (named := read(said[0], "")):
+    if (
+        document.tier is Tier.INTERNAL
+        and len(said) == 1
+        and has_namespace(said[0].strip())
+        and (named := read(said[0], ""))
+    ):
         return named
     return _by_identity(document) or _by_id(document, facts) or _placed(document)
 

@@ -21,6 +21,9 @@ _SHAPES = (
 _NAMESPACED = re.compile(r"[A-Za-z][\w-]{0,38}:(?![:/\s]).*\S", re.DOTALL)
 
 
+_TOLD = ("change:", "incident:")
+
+
 def of_shape(text: str) -> str:
     """The reference of an identifier whose shape says what it is; "" for any other text."""
     for namespace, shape in _SHAPES:
@@ -53,10 +56,17 @@ def read(text: str, default: str) -> str:
         return ""
 
 
+def read_id(text: str, default: str) -> str:
+    """The same, of a field that is about changes and incidents: `change CHG-12` names its id."""
+    words = (of_shape(word.strip(".,;:()")) for word in text.split())
+    return of_shape(text.strip()) or next((key for key in words if key.startswith(_TOLD)), "") or read(text, default)
+
+
 def product_key(text: str) -> str:
-    """The reference of a product, written as in its CPE name: `Apache/HTTP Server` -> `product:apache/http_server`."""
+    """The reference of a product, written as in its CPE name: `Apache/HTTP Server` -> `product:apache/http_server`; "" for
+    what has no letter in it."""
     value = text.partition(":")[2] if text.lower().startswith("product:") else text
-    return made("product", "_".join(value.split()))
+    return made("product", "_".join(value.split())) if any(map(str.isalpha, value)) else ""
 
 
 def value_of(key: str) -> str:

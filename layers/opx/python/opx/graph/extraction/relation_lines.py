@@ -11,6 +11,7 @@ import re
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement, NodeStatement, node_type
+from opx.domain.knowledge import Tier
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import InvalidReferenceError
 from opx.graph.extraction.material import Findings, Material
@@ -36,6 +37,9 @@ _KNOWN_EDGES = frozenset((
 ))  # fmt: skip
 """Those that count in small letters, too, outside of a block."""
 
+OURS = frozenset(("service", "host", "alert", "alert_event", "incident", "change", "runbook", "team"))
+"""Namespaces of what only documents of the internal tier can say something about, beside that they mention it."""
+
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 _ARROW = re.compile(r"(?P<source>.*?\S)[ \t]*-\[[ \t]*(?P<edge>[^\[\]]*?)[ \t]*\]->[ \t]*(?P<target>\S.*)")
 _ITEM = re.compile(r"[ \t]*(?:>[ \t]*)?(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(.*?)[ \t]*")
@@ -57,7 +61,7 @@ def stated_relations(material: Material, chunk: DocumentChunk, findings: Finding
     content = chunk.content
     if not findings.notes.get(_NOTE) and "|" not in content and "->" not in content and _NOTE not in content:
         return
-    block = _Block(material.own, chunk.chunk_id, findings)
+    block = _Block(material, chunk.chunk_id, findings)
     for line in content.splitlines():
         block.read(line)
     block.leave()
@@ -66,18 +70,19 @@ def stated_relations(material: Material, chunk: DocumentChunk, findings: Finding
 def relationships_field(material: Material, findings: Findings) -> None:
     """A document rule: the field `relationships` of the metadata."""
     for text in material.facts.get(_NOTE, ()):
-        _state(text, material.own, (), findings)
+        _state(text, material, (), findings)
 
 
 class _Block:
     """Reads lines in their order; knows whether it is within a block, also from one passage to the next."""
 
-    def __init__(self, own: str, chunk_id: str, findings: Findings) -> None:
-        self._own = own
+    def __init__(self, material: Material, chunk_id: str, findings: Findings) -> None:
+        self._material = material
         self._chunk_ids = (chunk_id,)
         self._findings = findings
         self._within = findings.notes.pop(_NOTE, "")
-        self._items: list[str] = []
+        self._items: dict[str, None] = {}
+        self._seen: set[str] = set()
 
     def read(self, line: str) -> None:
         if self._within == _ARRAY and line.strip() and not line.startswith(("```", "#")):
@@ -87,7 +92,7 @@ class _Block:
             self._within = _ARRAY if header[2] else _LIST
             self._elements(header[3] or "")
         elif self._within and _is_item(line):
-            self._items.append(_bare(line))
+            self._items[_bare(line)] = None
         else:
             self._end()
             self._alone(line)
@@ -105,21 +110,22 @@ class _Block:
             if match[3]:
                 self._end()
                 return
-            self._items.append((match[1] or match[2] or match[4] or "").strip())
+            self._items[(match[1] or match[2] or match[4] or "").strip()] = None
 
     def _end(self) -> None:
         """Of a block without any sign of relations, nothing was meant for us: `relationships:` is a word of others, too."""
         if any("|" in item or "->" in item for item in self._items):
             for item in self._items:
-                _state(item, self._own, self._chunk_ids, self._findings)
+                _state(item, self._material, self._chunk_ids, self._findings)
         self._items.clear()
         self._within = ""
 
     def _alone(self, line: str) -> None:
-        if ("|" in line or "->" in line) and len(line) <= MAX_LINE:
-            parts = _strict_parts(_bare(line), self._own)
-            if parts:
-                _add(parts, self._own, self._chunk_ids, self._findings)
+        if ("|" in line or "->" in line) and len(line) <= MAX_LINE and line not in self._seen:
+            self._seen.add(line)
+            bare = _bare(line)
+            if _strict_parts(bare, self._material.own):
+                _state(bare, self._material, self._chunk_ids, self._findings)
 
 
 def _is_item(line: str) -> bool:
@@ -145,10 +151,10 @@ def _bare(line: str) -> str:
 _Parts = tuple[str, str, str]
 
 
-def _state(text: str, own: str, chunk_ids: tuple[str, ...], findings: Findings) -> None:
+def _state(text: str, material: Material, chunk_ids: tuple[str, ...], findings: Findings) -> None:
     """A text that is meant to be a relation."""
     try:
-        _add(_parts(text), own, chunk_ids, findings)
+        _add(_parts(text), material, chunk_ids, findings)
     except (MalformedRelationError, InvalidReferenceError) as exc:
         shown = text if len(text) <= 120 else text[:117] + "..."
         findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, f"no relation: {shown!r}: {exc}"))
@@ -214,9 +220,12 @@ def _end(text: str, own: str) -> tuple[str, str]:
     return key, "" if name == value_of(key) else name
 
 
-def _add(parts: _Parts, own: str, chunk_ids: tuple[str, ...], findings: Findings) -> None:
+def _add(parts: _Parts, material: Material, chunk_ids: tuple[str, ...], findings: Findings) -> None:
     edge = edge_type(parts[1])
-    ends = [_end(parts[0], own), _end(parts[2], own)]
+    ends = [_end(parts[0], material.own), _end(parts[2], material.own)]
+    ours = [key for key, _ in ends if key.partition(":")[0] in OURS]
+    if ours and edge != "mentions" and material.document.tier is not Tier.INTERNAL:
+        raise MalformedRelationError(f"only internal documents say what {ours[0]} is related to")
     for key, name in ends:
         if name:
             findings.add(NodeStatement(key, node_type(key), {"name": name}, chunk_ids))

@@ -77,7 +77,7 @@ def extract(
     for chunk in whole_lines(passages()):
         first = first or chunk.chunk_id
         naming.read(chunk)
-        for read in each_passage:
+        for read in each_passage if not gathered.is_full else ():
             read(material, chunk, findings)
         gathered.take(findings)
     if not first:

@@ -13,7 +13,7 @@ MAX_LINE = 16_384
 
 def whole_lines(passages: Iterable[DocumentChunk]) -> Iterator[DocumentChunk]:
     """The same passages in their order, each with the lines that begin in it and in none before. A line of over `MAX_LINE`
-    characters stays in the parts that the passages have of it."""
+    characters stays in parts."""
     held: list[tuple[DocumentChunk, str]] = []
     end = -1
     for chunk in passages:
