@@ -82,7 +82,8 @@ class Deployment:
     `source_buckets`, which may be sources, and `stream_arns` (Kinesis, SQS), which may be subscribed to while the system
     runs. `vision_model`, none if empty, describes pictures. `reranker` reads the candidates of thorough searches again:
     the library itself, Bedrock's `rerank_model`, or `chat_model`, which also plans searches; `context_model` writes a
-    sentence about each chunk as it is taken in, and `graph_model` reads relations out of it. `webhooks`: other services may deliver, at an address of their own.
+    sentence about each chunk as it is taken in, and `graph_model` reads relations out of it. `webhooks`: other services
+    may deliver, at an address of their own.
     """
 
     environment: str = "dev"

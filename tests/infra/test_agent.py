@@ -32,6 +32,13 @@ VALUES = {
     "document_id": "0" * 32,
     "thoroughness": "fast",
     "limit": "5",
+    "reference": "service:checkout",
+    "hops": "1",
+    "edge_types": "",
+    "direction": "both",
+    "since": "",
+    "from_reference": "service:checkout",
+    "to_reference": "service:payments",
 }
 """An argument for each parameter, as action groups send them: texts."""
 

@@ -88,10 +88,10 @@ def test_nobody_to_ask_is_an_error(opx: Opx) -> None:
     assert json.loads(opx("client", "show", "acme", "--json").stdout)["stores"]["document keys"] == 1
 
 
-@pytest.mark.parametrize("bad", ["*", "a%", "..", "global", "acme/projects/shop"])
-def test_malformed_client_is_refused(opx: Opx, bad: str) -> None:
-    for command in (("show", bad), ("add", bad), ("remove", bad, "--yes")):
-        assert opx("client", *command).exit_code == 2
+@pytest.mark.parametrize("command", [("show",), ("add",), ("remove", "--yes")])
+def test_malformed_client_is_refused(opx: Opx, command: tuple[str, ...]) -> None:
+    refused = opx("client", *command, "a%")
+    assert (refused.exit_code, "'a%' is not" in refused.stderr) == (2, True)
 
 
 def test_deployed_system_is_administered_where_its_stores_are(opx: Opx) -> None:

@@ -261,6 +261,7 @@ class TestQuestionsOfTheGraph:
     def test_rows_that_tiers_keep_out_prove_nothing_either(self, services: Services) -> None:
         pack = pack_of(ask(services, "what depends on payments?", replace(RELATED, tiers=("specialized",))))
         assert not any(item.answers for item in pack.items)
+        assert "1 not shown" in pack.understood
 
     def test_other_questions_are_not_understood_by_it(self, services: Services) -> None:
         assert pack_of(ask(services)).understood == ""

@@ -42,6 +42,7 @@ def own(
         ("runbooks/procedures/db/failover.md", "runbooks/procedures", "runbook:db/failover"),
         ("team/runbooks/x.md", "runbooks/procedures", "runbook:x"),
         ("home/ann/corpus/documents/runbooks/db/x.md", "runbooks/procedures", "runbook:db/x"),
+        ("home/runbooks/corpus/runbooks/x.md", "runbooks/procedures", "runbook:x"),
         ("home/ann/corpus/documents/postmortems/x.md", "postmortems", "incident:x"),
         ("runbooks/procedures/alerts/x.md", "runbooks/procedures", "runbook:alerts/x"),
         ("vendor/cloud/sources/aws/cloud/x.md", "vendor/cloud", "document:sources/aws/cloud/x"),

@@ -26,6 +26,9 @@ MAX_OF_ONE_DOCUMENT = 3
 MAX_CHARACTERS = 700
 """Of the passage in an item of the graph."""
 
+CHARACTERS_BEFORE = 120
+"""Of a passage that are shown before the thing's name, about."""
+
 MAX_TEXT_CHARACTERS = 1_500
 """Of the passage in an item of the text: `Answer.results` has all of it."""
 
@@ -195,10 +198,9 @@ def said_along(path: Sequence[Edge]) -> str:
 
 
 def _around(text: str, node: str) -> str:
-    """The part of a passage where a thing is named, or its beginning."""
-    name = node.partition(":")[2]
-    at = text.casefold().find(name)
-    start = max(0, at - MAX_CHARACTERS // 2) if at + len(name) > MAX_CHARACTERS else 0
+    """The part of a passage where a thing is named, from the beginning of a line on; its beginning if it isn't named."""
+    at = text.casefold().find(node.partition(":")[2])
+    start = text.rfind("\n", 0, max(0, at - CHARACTERS_BEFORE)) + 1 if at > CHARACTERS_BEFORE else 0
     cut = text[start : start + MAX_CHARACTERS].strip()
     return f"{'... ' if start else ''}{cut}{' ...' if start + MAX_CHARACTERS < len(text) else ''}"
 

@@ -23,6 +23,7 @@ from opx.models.deadlines import within
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
     from opx.graph.passages import PassageReader
+    from opx.graph.questions.answers import GraphAnswer
     from opx.graph.views import Passage
     from opx.ports import Clock
 
@@ -31,6 +32,9 @@ log = logging.getLogger(__name__)
 NO_GRAPH = "the graph is missing from this answer (it didn't answer in time, or is unavailable)"
 NO_PASSAGES = "the passages behind relations are missing (they could not be read in time)"
 INCOMPLETE = "; there may be more, as some things have more relations than are followed"
+
+MIN_CONFIDENCE = 0.005
+"""Of what is related; what is less sure says nothing."""
 
 FAN_OUT = 25
 MOST_SEEDS = 20
@@ -95,15 +99,14 @@ class GraphExpansion:
         leads = [*rows, *self._leads(graph, found)]
         nodes = graph.store.nodes(graph.reader.visible, [lead.node for lead in leads[:CONSIDERED]])
         kept = chosen(with_abouts(leads[:CONSIDERED], nodes, found.tiers), found.results)
-        understood = answer.explanation + (INCOMPLETE if answer.cut else "") if answer else ""
-        return _Related(tuple(kept), understood)
+        return _Related(tuple(kept), _understood(answer, len(rows)) if answer else "")
 
     def _leads(self, graph: KnowledgeGraph, found: FoundText) -> list[Lead]:
         seeds, wanted = self._seeds(graph, found), wanted_types(found.text)
         near = self._edges(graph, seeds, found)
         nearest = dict.fromkeys(lead.node for lead in leads_of(near, seeds) if lead.node not in seeds)
         far = self._edges(graph, list(nearest)[:FOLLOWED], found)
-        return leads_of({**near, **far}, seeds, wanted)
+        return [lead for lead in leads_of({**near, **far}, seeds, wanted) if lead.confidence >= MIN_CONFIDENCE]
 
     def _edges(self, graph: KnowledgeGraph, keys: Iterable[str], found: FoundText) -> Relations:
         """The relations of these things by what they say, as far as tiers that were searched prove them."""
@@ -136,6 +139,13 @@ class GraphExpansion:
             log.warning("relations are shown without their passages", exc_info=True)
             return {}, (NO_PASSAGES,)
         return {passage.chunk_id: passage for passage in passages}, ()
+
+
+def _understood(answer: GraphAnswer, shown: int) -> str:
+    """What the graph was asked and says, with what of it isn't shown."""
+    hidden = len(answer.rows) - shown
+    text = answer.explanation + (INCOMPLETE if answer.cut else "")
+    return f"{text}; {hidden} not shown, as tiers prove them that were not searched" if hidden else text
 
 
 def wanted_types(text: str) -> frozenset[str]:

@@ -63,7 +63,7 @@ def leads_of(found: Relations, seeds: Mapping[str, float], wanted: Collection[st
         leads.extend(_lead(key, way, wanted) for key, way in ways)
         front = {}
         for key, way in ways:
-            if key not in seeds and way.confidence > best.get(key, _Way(0.0)).confidence:
+            if way.confidence > best.get(key, _Way(0.0)).confidence:
                 best[key] = front[key] = way
     return _ordered(leads)
 

@@ -19,7 +19,7 @@ from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, Know
 from opx.domain.graph import Origin, Statements, node_type
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope, scope_of_key
-from opx.errors import StoreUnavailableError
+from opx.errors import OpxError, StoreUnavailableError
 from opx.graph.extraction.dictionary import Dictionary, spellings
 from opx.graph.extraction.gathering import Gathered
 from opx.graph.extraction.material import Findings
@@ -121,7 +121,7 @@ class Relinker:
         """The same, and what can't be done is logged and left to the next full run."""
         try:
             done = self.relink(names)
-        except StoreUnavailableError as exc:
+        except OpxError as exc:
             log.warning("mentions of %d new names are left to the next full run: %s", len(names), exc)
             return
         if done.left_out or done.busy:
@@ -177,9 +177,10 @@ class Relinker:
         where = SearchFilter(scopes=tuple(scopes), required_terms=groups)
         response = self._index.search(SearchRequest(where, text=text, depth=HITS_A_NAME))
         if response.lexical.error:
-            raise StoreUnavailableError(f"documents that mention {name.key} can't be found: {response.lexical.error}")
+            raise StoreUnavailableError(f"documents that mention a name can't be found: {response.lexical.error}")
         if len(response.lexical.hits) >= HITS_A_NAME:
-            done.left_out.append(f"passages beyond the first {HITS_A_NAME:,} with {name.key}")
+            kind = node_type(name.key)  # the name itself is nothing for a log that other clients' operators may read
+            done.left_out.append(f"passages beyond the first {HITS_A_NAME:,} with a {kind} of {name.scope_key}")
         yield from (chunk for chunk in response.chunks.values() if chunk.scope_key in scopes)
 
     def _current(self, key_id: str, document_id: str) -> KnowledgeDocument | None:

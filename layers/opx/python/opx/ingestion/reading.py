@@ -184,8 +184,9 @@ def _cleaned(metadata: DocumentMetadata, cleaner: Cleaner) -> DocumentMetadata:
 def _facts(raw: Mapping[str, Any], names: Sequence[str], cleaner: Cleaner) -> dict[str, tuple[str, ...]]:
     """These fields as lists of texts; what is neither text, number nor list of those is left out."""
     found = {}
+    values = {str(name): value for name, value in raw.items()}  # YAML has keys that are no text
     for name in names[:MAX_ITEMS]:
-        value = raw[name]
+        value = values[name]
         several = value if isinstance(value, list | tuple) else [value]
         texts = [str(one) for one in several if isinstance(one, str | int | float | date)]
         if texts:

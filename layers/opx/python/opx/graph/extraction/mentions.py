@@ -12,7 +12,6 @@ from typing import Protocol
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement, Node, NodeStatement, node_type
-from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
 from opx.graph.extraction import front_matter, inventory
 from opx.graph.extraction.dictionary import Dictionary
@@ -52,11 +51,9 @@ _NO_PROJECTS = frozenset(_NOT_PROJECTS.split())
 """What stands before a number without being a project of Jira."""
 
 
-def listed(material: Material, findings: Findings) -> None:
+def listed(_: Material, findings: Findings) -> None:
     """What internal documents list in their metadata, and inventories in their entries, is declared: it is a name that may
     be looked for in other documents. To be called after the rules that read those."""
-    if material.document.tier is not Tier.INTERNAL:
-        return
     stated = (one for one in findings.statements if isinstance(one, EdgeStatement) and one.rule in _LISTING_RULES)
     keys = dict.fromkeys(key for one in stated for key in (one.source, one.target))
     findings.add(*(NodeStatement(key, node_type(key), declared=True) for key in keys if node_type(key) in LISTED_TYPES))

@@ -56,18 +56,12 @@ _ATTACK_KINDS = {
 def own_reference(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> str:
     """The normalised reference of what the document is about; the same for the same key and metadata.
 
-    A field `entity` says it, of what was written here; else what a connector's address, an id of the kind of document, or its place tells. Two
-    documents can be about one thing.
+    A field `entity` says it, of what was written here; else a connector's address, an id of the kind of document, or its
+    place tells. Two documents can be about one thing.
     """
-    said = facts.get("entity", ())
-    if (
-        document.tier is Tier.INTERNAL
-        and len(said) == 1
-        and has_namespace(said[0].strip())
-        and (named := read(said[0], ""))
-    ):
-        return named
-    return _by_identity(document) or _by_id(document, facts) or _placed(document)
+    said = facts.get("entity", ()) if document.tier is Tier.INTERNAL else ()
+    named = read(said[0], "") if len(said) == 1 and has_namespace(said[0].strip()) else ""
+    return named or _by_identity(document) or _by_id(document, facts) or _placed(document)
 
 
 def reference_of_source(source: str, category: str = "") -> str:
