@@ -39,6 +39,11 @@ def ephemeral(make: Callable[..., Assembly]) -> Assembly:
     return make(environment="prod", ephemeral="true", search_generation="classic", embedding_model=PROFILE)
 
 
+@pytest.fixture(scope="session")
+def without_snapstart(make: Callable[..., Assembly]) -> Assembly:
+    return make(snapstart="false")
+
+
 @pytest.fixture(scope="module")
 def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Handler]:
     """The retrieval function, to be called as a template says that it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,18 @@ def _kind(template: Path) -> str:
 
 
 def lint_findings(assembly: Assembly, stack: str) -> list[str]:
-    """What cfn-lint says about a template."""
+    """What cfn-lint says about a template. Equal templates of several environments are read once."""
+    return list(_linted(json.dumps(assembly.written[stack])))
+
+
+@cache
+def _linted(template: str) -> tuple[str, ...]:
     # Here, as every process of the test run imports this module, and one lints.
     from cfnlint.api import lint  # type: ignore[import-untyped]
     from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
 
     config = ManualArgs(regions=["eu-central-1"], ignore_checks=[REDUNDANT_DEPENDENCY])
-    return [str(match) for match in lint(json.dumps(assembly.written[stack]), config=config)]
+    return tuple(str(match) for match in lint(template, config=config))
 
 
 def _finding(violation: Mapping[str, Any]) -> str:

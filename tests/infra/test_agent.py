@@ -76,10 +76,9 @@ class TestGateway:
         assert FUNCTION.endswith(f":{default.only('retrieval', 'Lambda::Function')['FunctionName']}")
         assert target(default)["LambdaArn"] == LIVE
 
-    def test_without_snapstart_it_calls_the_function_itself(self, make: Callable[..., Assembly]) -> None:
-        plain = make(snapstart="false")
-        assert target(plain)["LambdaArn"] == FUNCTION
-        assert rights(plain, "agent") == pairs("lambda:InvokeFunction", {FUNCTION})
+    def test_without_snapstart_it_calls_the_function_itself(self, without_snapstart: Assembly) -> None:
+        assert target(without_snapstart)["LambdaArn"] == FUNCTION
+        assert rights(without_snapstart, "agent") == pairs("lambda:InvokeFunction", {FUNCTION})
 
     def test_its_tools_are_those_of_the_library(self, default: Assembly) -> None:
         assert lowered(target(default)["ToolSchema"]["InlinePayload"]) == schemas.gateway(OFFERED)

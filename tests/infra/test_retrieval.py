@@ -55,8 +55,8 @@ def test_who_calls_the_function_calls_its_newest_version(default: Assembly) -> N
     assert default.templates["retrieval"]["Outputs"]["FunctionArn"]["Value"] == f"<{alias}>"
 
 
-def test_without_snapstart_the_function_itself_is_called(make: Callable[..., Assembly]) -> None:
-    plain = make(snapstart="false")
+def test_without_snapstart_the_function_itself_is_called(without_snapstart: Assembly) -> None:
+    plain = without_snapstart
     ((name, function),) = plain.resources("retrieval", "Lambda::Function").items()
     assert "SnapStart" not in function
     assert plain.templates["retrieval"]["Outputs"]["FunctionArn"]["Value"] == f"<{name}.Arn>"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from opx.adapters.embedded.durable_files import locked, remove_file, translated_os_errors
+from opx.adapters.embedded.durable_files import locked, sync_folder, translated_os_errors
 from opx.adapters.embedded.object_names import folder_path, key_of
 from opx.errors import InvalidInputError
 
@@ -29,15 +30,20 @@ class FolderObjectHistory:
         count = 0
         with translated_os_errors(f"erase {prefix}"), locked(self._root / ".lock"):
             for root in (self._root, self._metadata):
-                for path in list(self._files(root, prefix)):
-                    remove_file(path, root)
-                    count += 1
+                count += sum(1 for _ in self._files(root, prefix))
+                folder = _folder(root, prefix)
+                if folder.is_dir():  # as a whole: a folder that is synced for each of its files takes 3 ms a file
+                    shutil.rmtree(folder)
+                    sync_folder(folder.parent)
         return count
 
     def _files(self, root: Path, prefix: str) -> Iterator[Path]:
-        if not prefix.endswith("/") or prefix == "/":
-            raise InvalidInputError(f"{prefix!r} is not a folder: it ends with no '/'")
-        start = root.joinpath(*folder_path(prefix.removesuffix("/").split("/")))
         with translated_os_errors(f"list {prefix}"):
-            for folder, _, files in os.walk(start):
+            for folder, _, files in os.walk(_folder(root, prefix)):
                 yield from (Path(folder, name) for name in sorted(files))
+
+
+def _folder(root: Path, prefix: str) -> Path:
+    if not prefix.endswith("/") or prefix == "/":
+        raise InvalidInputError(f"{prefix!r} is not a folder: it ends with no '/'")
+    return root.joinpath(*folder_path(prefix.removesuffix("/").split("/")))
