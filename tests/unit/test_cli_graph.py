@@ -149,7 +149,7 @@ def test_services_that_run_an_affected_version_are_listed_or_their_runbooks(opx:
 
 
 def test_an_unknown_vulnerability_is_an_error(opx: Opx) -> None:
-    assert "no cve:1999-0001" in opx("graph", "affected", "CVE-1999-0001").stderr
+    assert "no cve:cve-1999-0001" in opx("graph", "affected", "CVE-1999-0001").stderr
 
 
 def test_an_alias_is_added_used_listed_and_removed(opx: Opx) -> None:

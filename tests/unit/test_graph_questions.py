@@ -109,7 +109,7 @@ class TestVulnerabilities:
         found = runbooks_for_cve(graph, "cve:cve-2031-1002")
         assert keys(found) == ["runbook:backlog"]
         assert steps(found.rows[0].path) == [
-            "cve:2031-1002 affects product:brinedb",
+            "cve:cve-2031-1002 affects product:brinedb",
             "service:orders runs product:brinedb",
             "runbook:backlog documents service:orders",
         ]

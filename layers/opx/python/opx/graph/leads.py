@@ -44,7 +44,7 @@ def leads_of(found: Relations, seeds: Mapping[str, float], wanted: Collection[st
     """What is up to `HOPS` relations away from the seeds, along the surest way; the best first, ties by reference.
 
     The confidence of a lead is that of its seed, times for each relation on the way its own confidence, `DECAY`, and
-    1 / log2(1 + d), where d is how many relations the thing has that it begins at: what is related to everything says
+    1 / sqrt(log2(1 + d)), where d is how many relations the thing has that it begins at: what is related to everything says
     little. Things that are not of a `wanted` type, if there are any, have `UNWANTED` of it.
     """
     touching: dict[str, list[Edge]] = {}
@@ -69,7 +69,7 @@ def leads_of(found: Relations, seeds: Mapping[str, float], wanted: Collection[st
 
 
 def _further(way: _Way, edge: Edge, relations: int) -> _Way:
-    return _Way(way.confidence * edge.confidence * DECAY / math.log2(1 + relations), (*way.path, edge))
+    return _Way(way.confidence * edge.confidence * DECAY / math.sqrt(math.log2(1 + relations)), (*way.path, edge))
 
 
 def _lead(key: str, way: _Way, wanted: Collection[str]) -> Lead:

@@ -22,9 +22,10 @@ MAX_NAMESPACE = 40
 MAX_EDGE_TYPE = 60
 
 EXACT_NAMESPACES = frozenset((
-    "branch", "class", "document", "file", "function", "method", "module", "runbook",
+    "branch", "class", "cve", "document", "file", "function", "method", "module", "runbook",
 ))  # fmt: skip
-"""Names that are given by code or by a path: there, `file:file_1.txt` and `file:1.txt` are two things."""
+"""Names that are given by code or by a path, where `file:file_1.txt` and `file:1.txt` are two things, and ids that are
+written with their namespace."""
 
 _NAMESPACE = re.compile(r"[^\W\d_]\w*\Z")
 _CONTROLS = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
