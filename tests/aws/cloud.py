@@ -84,7 +84,7 @@ class Cloud:
         records = self.receive()
         if not records:
             return []
-        answer = self.ingest({"Records": records}, FakeContext())
+        answer: Any = self.ingest({"Records": records}, FakeContext())
         reported = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
         for record in records:
             if record["messageId"] not in reported:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.remarks import Remark
 from opx.domain.scopes import Scope
@@ -99,6 +100,17 @@ class Origin:
     tier: Tier
     trust: float
     updated: str
+
+    @classmethod
+    def of(cls, document: KnowledgeDocument) -> Origin:
+        return cls(
+            key_id=document.key.id,
+            document_id=document.document_id,
+            scope=document.key.scope,
+            tier=document.tier,
+            trust=document.trust,
+            updated=document.last_updated,
+        )
 
 
 @dataclass(frozen=True, slots=True)

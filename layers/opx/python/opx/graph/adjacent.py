@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from opx.domain.graph import Edge, Walk
@@ -16,6 +16,10 @@ MOST_TYPES = 64
 
 MOST_ROWS = 1_000
 """Statements of one type that are read of one place, where few relations are stated by many documents."""
+
+
+FEWEST_ROWS = 16
+"""Of one type, at first: more are read of those whose rows are all among the newest."""
 
 
 @dataclass(slots=True)
@@ -52,22 +56,37 @@ class AdjacentRows:
         return found
 
     def _of_types(self, place: str, index: str, types: Sequence[str]) -> Found:
-        found = Found(more=len(types) > MOST_TYPES)
-        for edge_type in types[:MOST_TYPES]:
-            found.add(self._newest(place, index, edge_type))
-        return found
+        """The newest rows of each type, as far as they can be among the newest of all."""
+        first = min(self._fan_out, max(FEWEST_ROWS, 2 * self._fan_out // len(types)))
+        sizes = dict.fromkeys(types[:MOST_TYPES], first)
+        found: dict[str, Found] = {}
+        asked = list(sizes)
+        while asked:
+            found.update({one: self._newest(place, index, one, sizes[one]) for one in asked})
+            oldest = self._oldest(row for one in found.values() for row in one.rows)
+            asked = [
+                name
+                for name, one in found.items()
+                if one.more and sizes[name] < MOST_ROWS and str(one.rows[-1]["at"]) >= oldest
+            ]
+            sizes.update({name: min(4 * sizes[name], MOST_ROWS) for name in asked})
+        every = Found(more=len(types) > MOST_TYPES)
+        for one in found.values():
+            every.add(one)
+        return every
 
-    def _newest(self, place: str, index: str, edge_type: str) -> Found:
-        """The newest rows of one type, until there are edges enough: one edge may have the statements of many."""
+    def _oldest(self, rows: Iterable[Item]) -> str:
+        """The time of the last edge of those that will be followed; "" if there are not so many yet."""
+        newest: dict[tuple[str, str, str], str] = {}
+        for row in rows:
+            name = (row["edgeType"], row["from"], row["to"])
+            newest[name] = max(newest.get(name, ""), str(row["at"]))
+        return sorted(newest.values(), reverse=True)[self._fan_out - 1] if len(newest) >= self._fan_out else ""
+
+    def _newest(self, place: str, index: str, edge_type: str, most: int) -> Found:
         where = KeyRange(low=f"{edge_type}#{self._since}", high=f"{edge_type}#{self._until}")
-        most = self._fan_out
-        while True:
-            rows = list(self._table.query(place, index=index, where=where, reverse=True, limit=most + 1))
-            more = len(rows) > most
-            edges = {(row["from"], row["to"]) for row in rows[:most]}
-            if not more or len(edges) >= self._fan_out or most >= MOST_ROWS:
-                return Found(rows[:most], more)
-            most = min(4 * most, MOST_ROWS)
+        rows = list(self._table.query(place, index=index, where=where, reverse=True, limit=most + 1))
+        return Found(rows[:most], len(rows) > most)
 
     def _types_before(self, place: str, index: str, edge_type: str) -> list[str]:
         """Types that sort before this one, from the last, each by a query for what sorts before the one found."""

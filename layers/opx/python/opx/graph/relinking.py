@@ -200,7 +200,7 @@ class Relinker:
         written = False
         try:
             if claim.current_id == document.document_id and not claim.interrupted:
-                written = self._store.add(_origin(document), statements)
+                written = self._store.add(Origin.of(document), statements)
         finally:
             self._give_back(claim, document, written=written)
         done.documents += written
@@ -234,14 +234,3 @@ class Relinker:
 
 def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     return (items[at : at + size] for at in range(0, len(items), size))
-
-
-def _origin(document: KnowledgeDocument) -> Origin:
-    return Origin(
-        key_id=document.key.id,
-        document_id=document.document_id,
-        scope=document.key.scope,
-        tier=document.tier,
-        trust=document.trust,
-        updated=document.last_updated,
-    )

@@ -11,6 +11,7 @@ from opx.graph.paths import MOST_HOPS, PathSearch
 from opx.graph.reads import GraphReads
 
 PLACES_AT_ONCE = 64
+FEWEST_AT_ONCE = 8
 
 
 class Traversal:
@@ -42,10 +43,14 @@ class Traversal:
     def _level(self, level: Sequence[str], walk: Walk, found: _Found, distance: int) -> list[str]:
         """Follow the edges of these nodes; returns those that were new."""
         following: list[str] = []
-        for keys in _portions(level):
+        rest = list(level)
+        while rest:
             if distance and found.is_full:
-                found.cut.update(dict.fromkeys(keys))
-                continue
+                found.cut.update(dict.fromkeys(rest))
+                break
+            # As many as may fill the walk: places are read for nothing else
+            count = min(max(4 * found.room // walk.fan_out, FEWEST_AT_ONCE), PLACES_AT_ONCE)
+            keys, rest = rest[:count], rest[count:]
             adjacent = self._store.edges_of(self._scopes, keys, walk)
             if not distance:
                 found.start(key for key in keys if key in adjacent)
@@ -68,8 +73,12 @@ class _Found:
         self.cut: dict[str, None] = {}
 
     @property
+    def room(self) -> int:
+        return self._most - len(self._reached)
+
+    @property
     def is_full(self) -> bool:
-        return len(self._reached) >= self._most
+        return self.room <= 0
 
     def start(self, keys: Iterable[str]) -> None:
         self._reached.update({key: Reached(key, 0) for key in keys})
@@ -92,7 +101,3 @@ class _Found:
     def subgraph(self) -> Subgraph:
         edges = tuple(self._edges.values())
         return Subgraph(tuple(self._reached.values()), edges, tuple(self.cut), contradicting(edges))
-
-
-def _portions(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (keys[start : start + PLACES_AT_ONCE] for start in range(0, len(keys), PLACES_AT_ONCE))

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import compress
 from typing import Any
 
-from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import Origin
 from opx.domain.ids import entry_id
 from opx.errors import ConditionFailedError
@@ -112,7 +111,7 @@ class Publisher:
             if isinstance(step, Claim):
                 self._graph.remove(key.id, key.scope)
             else:
-                self._graph.write(_origin(step.document), step.statements)
+                self._graph.write(Origin.of(step.document), step.statements)
 
     def _finish(self, step: Step, references: list[str]) -> bool:
         """False if the claim was lost while the index was written."""
@@ -142,17 +141,6 @@ class Publisher:
             self._copies.apply([CopyChange(claim.key, _document_id(step))])
         if self._graph and not current and not isinstance(step, Claim):
             self._graph.remove(claim.key.id, claim.key.scope, document_ids=[_document_id(step)])
-
-
-def _origin(document: KnowledgeDocument) -> Origin:
-    return Origin(
-        key_id=document.key.id,
-        document_id=document.document_id,
-        scope=document.key.scope,
-        tier=document.tier,
-        trust=document.trust,
-        updated=document.last_updated,
-    )
 
 
 def _copy(step: Step) -> CopyChange:

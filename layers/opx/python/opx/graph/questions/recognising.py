@@ -30,6 +30,9 @@ MAX_CHARACTERS = 400
 COVERAGE_DAYS = 90
 """Within which an alert has fired, where a question about runbooks that never do doesn't say since when."""
 
+MOST_LOOKED_AT = 100
+"""Alerts, runbooks and services each, within the time that an answer has; `opx graph coverage` looks at more."""
+
 _CHANGED = r"(?:chang\w*|deploy\w*|releas\w*|roll(?:ed|ing)?[ -]?outs?|shipped|merged|modif\w+|commit\w*)"
 _WENT_WRONG = r"(?:incidents?|outages?|postmortems?)"
 _UP = (
@@ -106,7 +109,7 @@ def _radius(asked: Asked) -> GraphAnswer | None:
 def _lacking(asked: Asked, field: str, what: str) -> GraphAnswer:
     """A list of the coverage report; firings of the last `COVERAGE_DAYS` count where the question doesn't say since when."""
     since = since_when(asked.text, asked.now) or iso_time(max(0.0, asked.now - COVERAGE_DAYS * 86_400))
-    found = coverage(asked.graph, since=since)
+    found = coverage(asked.graph, since=since, limit=MOST_LOOKED_AT)
     listed: tuple[Uncovered, ...] = getattr(found, field)
     rows = tuple(Row(one.key, at=one.last_fired, values={"firings": one.firings}) for one in listed)
     return GraphAnswer(what, f"{what}, with firings since {since}: {len(rows)} found", rows, bool(found.cut))
