@@ -22,8 +22,8 @@ from pathlib import Path
 import boto3
 import moto
 
+from tests.isolation.making import any_world
 from tests.isolation.running import Account, cases
-from tests.isolation.worlds import any_world
 
 SHOWN = 5
 

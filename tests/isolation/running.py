@@ -13,7 +13,8 @@ import boto3
 
 from opx.domain.scopes import Identity
 from tests.isolation.checking import Leak, Seen, leaks, seen
-from tests.isolation.observing import Operation, known_of, operations
+from tests.isolation.observing import Operation, known_of
+from tests.isolation.operations import operations
 from tests.isolation.systems import holding
 from tests.isolation.worlds import World
 

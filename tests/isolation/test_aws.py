@@ -9,8 +9,8 @@ from pathlib import Path
 import boto3
 from moto import mock_aws
 
+from tests.isolation.making import any_world
 from tests.isolation.running import cases
-from tests.isolation.worlds import any_world
 
 
 def test_nothing_of_others_shows_in_anything_that_a_reader_gets(tmp_path: Path, aws_session: boto3.Session) -> None:
@@ -19,7 +19,7 @@ def test_nothing_of_others_shows_in_anything_that_a_reader_gets(tmp_path: Path, 
         with mock_aws():
             yield aws_session
 
-    world = any_world(3, pieces=4)
-    found = list(cases(world, world.identities[4:5], 30, backend="nextgen", home=tmp_path, account=account))
-    assert len(found) == 30
+    world = any_world(3, pieces=3)
+    found = list(cases(world, world.identities[4:5], 20, backend="nextgen", home=tmp_path, account=account))
+    assert len(found) == 20
     assert [leak for case in found for leak in case.leaks] == []

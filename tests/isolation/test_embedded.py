@@ -7,8 +7,8 @@ from pathlib import Path
 
 import boto3
 
+from tests.isolation.making import any_world
 from tests.isolation.running import cases
-from tests.isolation.worlds import any_world
 
 
 def test_nothing_of_others_shows_in_anything_that_a_reader_gets(tmp_path: Path, aws_session: boto3.Session) -> None:

@@ -15,9 +15,10 @@ from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError, OpxError
 from opx.knowledge_base import KnowledgeBase
 from opx.local_knowledge_base import LocalKnowledgeBase
+from tests.isolation.making import any_world
 from tests.isolation.observing import Known, base_of, known_of, plain
 from tests.isolation.systems import Observed, holding
-from tests.isolation.worlds import World, any_world
+from tests.isolation.worlds import World
 
 STRANGER = Identity("stranger", "shop")
 EVERYTHING = QueryConfig(min_confidence=0.0)

@@ -24,7 +24,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, scope_of_object
-from opx.errors import IndexUnavailableError, StoreUnavailableError
+from opx.errors import IndexUnavailableError, NodeNotFoundError, StoreUnavailableError
 from opx.graph.evidence import MAX_GRAPH_ITEMS, MAX_OF_ONE_DOCUMENT
 from opx.graph.expansion import NO_GRAPH, NO_PASSAGES, GraphExpansion, wanted_types
 from opx.graph.found_text import FoundText, Hit
@@ -108,6 +108,13 @@ class BrokenGraph:
 
     def __getattr__(self, name: str) -> Any:
         raise StoreUnavailableError("no route to the graph")
+
+
+class ForgetfulGraph:
+    """A graph in which things are gone as soon as they were found."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NodeNotFoundError("no service:checkout")
 
 
 class SlowGraph:
@@ -261,6 +268,13 @@ class TestQuestionsOfTheGraph:
         assert (pack.items[0].node, pack.items[0].answers) == ("service:checkout", True)
         assert not any(item.answers for item in pack.items[1:])
 
+    def test_of_many_rows_it_says_how_many_are_there(self, services: Services) -> None:
+        with services.unit_of_work():
+            say(services, "fans", *(an_edge(f"service:fan-{n}", "depends_on", "service:idol") for n in range(20)))
+        pack, _ = an_expansion(services, services.graph().store)(replace(NOTHING_FOUND, text="what depends on idol?"))
+        assert sum(item.answers for item in pack.items) == MAX_GRAPH_ITEMS
+        assert pack.understood.endswith(f"; the first {MAX_GRAPH_ITEMS} are here")
+
     def test_rows_that_tiers_keep_out_prove_nothing_either(self, services: Services) -> None:
         pack = pack_of(ask(services, "what depends on payments?", replace(RELATED, tiers=("specialized",))))
         assert not any(item.answers for item in pack.items)
@@ -279,6 +293,9 @@ class TestWithoutAGraph:
         assert NO_GRAPH in answer.notes
         assert answer.partial
         assert pack_of(answer).summary == "Found 1 RAG result and 0 related graph nodes."
+
+    def test_things_that_are_gone_meanwhile_are_no_error(self, services: Services) -> None:
+        assert an_expansion(services, ForgetfulGraph())(NOTHING_FOUND) == (EvidencePack(), (NO_GRAPH,))
 
     def test_a_slow_one_is_not_waited_for(self, services: Services) -> None:
         slow = SlowGraph()

@@ -67,7 +67,7 @@ class AdjacentRows:
             asked = [
                 name
                 for name, one in found.items()
-                if one.more and sizes[name] < MOST_ROWS and str(one.rows[-1]["at"]) >= oldest
+                if one.more and sizes[name] < MOST_ROWS and str(one.rows[-1]["at"]) > oldest
             ]
             sizes.update({name: min(4 * sizes[name], MOST_ROWS) for name in asked})
         every = Found(more=len(types) > MOST_TYPES)

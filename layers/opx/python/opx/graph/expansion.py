@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import MAX_NODES, Direction, Walk
-from opx.errors import StoreUnavailableError
+from opx.errors import OpxError, StoreUnavailableError
 from opx.graph.evidence import MAX_GRAPH_ITEMS, Chosen, Lead, chosen, pack_of
 from opx.graph.found_text import Expanded, FoundText
 from opx.graph.leads import Relations, by_name, leads_of, rows_as_leads, with_abouts, within_tiers
@@ -86,7 +86,7 @@ class GraphExpansion:
         until = time.monotonic() + self._seconds
         try:
             related = within(self._seconds, lambda: self._related(found), "the graph", StoreUnavailableError)
-        except StoreUnavailableError:
+        except OpxError:  # also of a thing that is gone since it was found
             log.warning("a question was answered without the graph", exc_info=True)
             return pack_of(found.results, (), {}), (NO_GRAPH,)
         passages, notes = self._texts(related.chosen, until - time.monotonic())
@@ -99,7 +99,7 @@ class GraphExpansion:
         leads = [*rows, *self._leads(graph, found)]
         nodes = graph.store.nodes(graph.reader.visible, [lead.node for lead in leads[:CONSIDERED]])
         kept = chosen(with_abouts(leads[:CONSIDERED], nodes, found.tiers), found.results)
-        return _Related(tuple(kept), _understood(answer, len(rows)) if answer else "")
+        return _Related(tuple(kept), _understood(answer, rows, kept) if answer else "")
 
     def _leads(self, graph: KnowledgeGraph, found: FoundText) -> list[Lead]:
         seeds, wanted = self._seeds(graph, found), wanted_types(found.text)
@@ -141,10 +141,13 @@ class GraphExpansion:
         return {passage.chunk_id: passage for passage in passages}, ()
 
 
-def _understood(answer: GraphAnswer, shown: int) -> str:
+def _understood(answer: GraphAnswer, rows: Sequence[Lead], kept: Sequence[Chosen]) -> str:
     """What the graph was asked and says, with what of it isn't shown."""
-    hidden = len(answer.rows) - shown
     text = answer.explanation + (INCOMPLETE if answer.cut else "")
+    shown = sum(one.lead.answers for one in kept)
+    if shown < len(rows):
+        text += f"; the first {shown} are here"
+    hidden = len(answer.rows) - len(rows)
     return f"{text}; {hidden} not shown, as tiers prove them that were not searched" if hidden else text
 
 
