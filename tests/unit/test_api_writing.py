@@ -468,6 +468,10 @@ class TestWhoMayWrite:
         ("retry_failures", {"body": {"all": True}}),
         ("object_states", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
         ("add_values", {"body": {"values": [{"node": "web-1", "metric": "cpu", "value": 0.5}]}}),
+        ("add_alias", {"body": {"alias": "service:co", "canonical": "service:checkout"}}),
+        ("remove_alias", {"alias": "service:co"}),
+        ("merge_things", {"body": {"from": "service:co", "into": "service:checkout"}}),
+        ("undo_merge", {"mergeId": "f" * 32}),
     )
     PROJECTS: tuple[tuple[str, dict[str, Any]], ...] = (
         ("project", {"clientId": "acme", "projectId": "shop"}),

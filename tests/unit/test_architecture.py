@@ -193,7 +193,15 @@ def test_the_two_sets_of_adapters_do_not_know_each_other() -> None:
 
 
 def test_adapters_do_not_know_what_uses_them() -> None:
-    capabilities = ("opx.bootstrap", "opx.retrieval", "opx.services", "opx.tools", "opx.cli", "opx.evaluation")
+    capabilities = (
+        "opx.bootstrap",
+        "opx.retrieval",
+        "opx.services",
+        "opx.composition",
+        "opx.tools",
+        "opx.cli",
+        "opx.evaluation",
+    )
     adapters = [found for found in all_imports() if _within(found.module, "opx.adapters")]
     putting_together = ("opx.adapters.aws.services", "opx.adapters.embedded.services")
     assert not broken([found for found in adapters if found.of(*capabilities) and found.module not in putting_together])

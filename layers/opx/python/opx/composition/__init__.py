@@ -1,0 +1,1 @@
+"""How the parts of a system are put together, a file a capability; `opx.services` is all of them."""
