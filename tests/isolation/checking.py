@@ -34,10 +34,6 @@ UNCOUNTED = frozenset({PROJECTS.name, ALIASES.name})
 """Tables of which it doesn't count how often they are read: whether a client has an entry, it may know itself; and the
 names of a scope are kept in memory for all who may see that scope, whoever asked for them first."""
 
-LEFT_OUT_AFTERWARDS = frozenset({"documents", "page", "show", "status"})
-"""Read by category what is of all scopes, and leave out what the reader may not see: how long that takes
-depends on others. See docs/decisions/0040-isolation.md."""
-
 
 @dataclass(slots=True)
 class Seen:
@@ -90,8 +86,6 @@ def leaks(
         "other rows are read": list(_differences(_counted(full, operation), _counted(known, operation))),
         "stores are asked otherwise": list(_differences(_asked(full), _asked(known))),
     }
-    if operation.name in LEFT_OUT_AFTERWARDS:
-        del checks["a row of others is read"], checks["other rows are read"]
     for name, shown in checks.items():
         if shown:
             yield Leak(name, identity, str(operation), str(shown[:5]))

@@ -117,7 +117,7 @@ def test_there_are_no_wild_characters(handler: Handler, reference: str) -> None:
         ("graph_neighbours", {"ref": "service:checkout", "type": "!!"}, "is no type of a relation"),
         ("graph_neighbours", {"ref": "service:checkout", "limit": 501}, "limit must be from 1 to 500"),
         ("graph_neighbours", {"ref": "service:checkout", "scope": "acme"}, "unknown field scope"),
-        ("graph_node", {"ref": "checkout"}, "namespace"),
+        ("graph_node", {"ref": ":checkout"}, "namespace"),
         ("graph_node", {"ref": "x" * 4001}, "at most 4,000 characters"),
         ("graph_node", {}, "ref is missing"),
         ("graph_changes", {"ref": "service:checkout", "side": "both"}, "side must be one of upstream, downstream"),

@@ -155,3 +155,18 @@ def test_own_node_is_declared_with_title_and_category(tmp_path: Path) -> None:
     assert (node.declared, node.type) == (True, "runbook")
     assert node.properties == {"title": "My page", "category": "runbooks/procedures"}
     assert node.chunk_ids == (said.chunks[0].chunk_id,)
+
+
+@pytest.mark.parametrize(
+    ("category", "title", "reference"),
+    [
+        ("operations/changes", "CHG-481 raise the pool of orders", "change:chg-481"),
+        ("operations/incidents", "INC-7: checkout is down", "incident:inc-7"),
+        ("operations/changes", "Raise the pool, see CHG-481", "change:notes"),
+        ("postmortems", "INC-7: checkout was down", "incident:notes"),  # pages link to each other by place
+    ],
+)
+def test_record_without_an_id_is_about_the_one_that_its_title_begins_with(
+    category: str, title: str, reference: str
+) -> None:
+    assert own("notes.json", category, title=title) == reference

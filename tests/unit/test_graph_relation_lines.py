@@ -89,6 +89,8 @@ def test_every_end_has_a_node_with_the_passages_of_its_edges(extraction: Extract
         "relationships:\nTASK-123|ASSIGNED_TO|user:john\nTASK-123|AFFECTS|file:UserService.kt",
         "```yaml\nrelationships:\n- TASK-123|ASSIGNED_TO|user:john\n- TASK-123|AFFECTS|file:UserService.kt\n```",
         '"relationships": ["TASK-123 -[ASSIGNED_TO]-> user:john", "TASK-123|AFFECTS|file:UserService.kt"]',
+        "relationships: [\nTASK-123 -[ASSIGNED_TO]-> user:john\nTASK-123->AFFECTS->file:UserService.kt\n]",
+        "relationships: [ TASK-123 -[ASSIGNED_TO]-> user:john, TASK-123 -[ AFFECTS ]-> file:UserService.kt ]",
     ],
 )
 def test_block_of_any_form_expands_the_short_form(on_issue: _OnIssue, block: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.graph import Direction, Reached, Route, Subgraph, Walk
-from opx.domain.scopes import Identity, reader_of
+from opx.domain.scopes import Identity, Scope, reader_of
 from opx.errors import InvalidInputError, InvalidReferenceError, NodeNotFoundError
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.store import GraphStore
@@ -230,7 +230,22 @@ def test_references_may_be_written_in_any_way(graph: KnowledgeGraph) -> None:
     assert way(graph.path("Service:A", "service:B")) == "ab"
     assert len(graph.between("service:A", "service:vault")) == 1
     with pytest.raises(InvalidReferenceError):
-        graph.show("checkout")
+        graph.show(":checkout")
+
+
+def test_a_name_without_a_namespace_is_that_of_the_only_thing_called_so(graph: KnowledgeGraph) -> None:
+    assert graph.show("Checkout").key == "service:checkout"
+    assert graph.path("A", "b").source == "service:a"
+    with pytest.raises(NodeNotFoundError, match="nothing is called 'nonesuch'; write namespace:value"):
+        graph.show("nonesuch")
+
+
+def test_a_name_of_several_things_is_asked_back(table: Counting) -> None:
+    store = GraphStore(table, lambda: 0.0)
+    store.write(an_origin("named", scope=Scope("twice")), stating(an_edge("service:pay", "hosted_on", "host:pay")))
+    graph = KnowledgeGraph(store, reader_of(Identity("twice")))
+    with pytest.raises(InvalidReferenceError, match="'pay' may be service:pay, host:pay: write which one"):
+        graph.show("pay")
 
 
 def test_what_is_not_there_is_named_with_what_is_written_alike(graph: KnowledgeGraph, table: Counting) -> None:

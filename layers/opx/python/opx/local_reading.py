@@ -48,9 +48,8 @@ class LocalReading:
         place = read_token(after, 3)
         model = self.knowledge
         paths = model.within(category) if category else sorted(model.categories)
-        wanted = [path for path in paths if not place or path >= place[0]]
         return page_of(
-            self._visible(wanted, place, current_only=not all_versions),
+            self._visible(paths, place[:2], current_only=not all_versions),
             order=lambda document: (document.category, document.last_updated),
             name=lambda document: f"{document.document_id} {document.key.id} {document.version:08d}",
             limit=limit,
@@ -58,17 +57,13 @@ class LocalReading:
         )
 
     def _visible(
-        self, categories: Sequence[str], place: tuple[str, ...], *, current_only: bool
+        self, categories: Sequence[str], begin: tuple[str, ...] = (), *, current_only: bool = True
     ) -> Iterator[KnowledgeDocument]:
-        reader = self._reader()
-        for path in categories:
-            until = place[1] if place and path == place[0] else ""
-            for document in self._services.catalog.in_category(path, current_only=current_only, until=until):
-                if reader.may_see(document.key.scope):
-                    yield document
+        scopes = self._reader().visible
+        return self._services.catalog.visible(scopes, categories=categories, current_only=current_only, begin=begin)
 
     def _current(self) -> Iterator[KnowledgeDocument]:
-        return self._visible(sorted(self.knowledge.categories), (), current_only=True)
+        return self._visible(sorted(self.knowledge.categories))
 
     def document(self, wanted: str) -> DocumentVersions:
         text = checked_id(wanted)

@@ -44,6 +44,7 @@ DOCUMENTS = TableSpec(
         IndexSpec("category-lastUpdated-index", "category", "lastUpdated"),
         IndexSpec("tags-index", "tag", "lastUpdated"),
         IndexSpec("documentKey-version-index", "documentKey", "version"),
+        IndexSpec("scope-category-index", "scopeKey", "categoryUpdated"),
     ),
     numbers=("version",),
 )

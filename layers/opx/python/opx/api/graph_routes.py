@@ -17,7 +17,7 @@ LOOKED_AT, MAX_LOOKED_AT = 200, 1000
 MAX_ALIASES = 1000
 SIDES = ("upstream", "downstream")
 _MAX_NAME = 60
-_REFERENCE = "A thing: namespace:value, such as service:checkout."
+_REFERENCE = "A thing: namespace:value, such as service:checkout, or a name that only one thing has."
 _SINCE = "Only what was so then or later: how long ago (12h, 1d, 2w), a day or a time."
 _UNTIL = "Only what was so then or before."
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opx.domain.graph import NODE_TYPES, Edge, Node, Route, Subgraph, Walk, node_type
 from opx.domain.scopes import Reader
-from opx.errors import InvalidInputError, NodeNotFoundError
+from opx.errors import InvalidInputError, InvalidReferenceError, NodeNotFoundError
 from opx.graph.names import normalised
 from opx.graph.near import near, unknown
 from opx.graph.paths import MOST_HOPS
@@ -41,10 +41,25 @@ class KnowledgeGraph:
         self._walks = Traversal(store, reader.visible)
 
     def resolve(self, reference: str) -> str:
-        """The canonical reference that is meant, whether there is such a thing or not. Raises `InvalidReferenceError`."""
+        """The canonical reference that is meant, whether there is such a thing or not. Of a name without a namespace there
+        must be one: `checkout` is `service:checkout` if nothing else is called so. Raises `InvalidReferenceError`, also for
+        a name of several things, and `NodeNotFoundError` for one of nothing."""
+        if ":" not in reference:
+            return self._called(reference)
         key = normalised(reference)
         view = self._view
         return view.one(key) if view else key
+
+    def _called(self, name: str) -> str:
+        asked = [normalised(f"{namespace}:{name}") for namespace in NAMESPACES]
+        found = list(dict.fromkeys(self.store.existing(self.reader.visible, asked).values()))
+        if not found:
+            raise NodeNotFoundError(
+                f"nothing is called {name[:100]!r}; write namespace:value, such as service:checkout"
+            )
+        if len(found) > 1:
+            raise InvalidReferenceError(f"{name[:100]!r} may be {', '.join(found)}: write which one")
+        return found[0]
 
     def show(self, reference: str) -> Node:
         """A thing with what is said of it. Raises `NodeNotFoundError`, which names what is written alike, and

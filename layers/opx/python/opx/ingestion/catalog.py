@@ -7,13 +7,14 @@ the key is written last, so that whatever was interrupted is simply done again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.ingestion.catalog_items import document_from_item, document_item, tag_items, version_prefix
+from opx.ingestion.catalog_scopes import items_of_scopes
 from opx.ingestion.claims import BusyError, Claim, Claims, StaleEventError
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Item, KeyRange, Table
@@ -174,12 +175,22 @@ class Catalog:
             yield document_from_item(item)
 
     def in_category(self, category: str, *, current_only: bool = True, until: str = "") -> Iterator[KnowledgeDocument]:
-        """Documents of a category, the last updated first; those updated after `until` are left out."""
+        """Documents of a category, of all scopes, the last updated first; those updated after `until` are left out."""
         where = KeyRange(high=until) if until else None
-        for item in self._documents.query(category, index="category-lastUpdated-index", where=where, reverse=True):
-            document = document_from_item(item)
-            if not current_only or document.state is DocumentState.CURRENT:
-                yield document
+        items = self._documents.query(category, index="category-lastUpdated-index", where=where, reverse=True)
+        return _documents(items, current_only=current_only)
+
+    def visible(
+        self,
+        scopes: Sequence[str],
+        *,
+        categories: Sequence[str],
+        current_only: bool = True,
+        begin: tuple[str, ...] = (),
+    ) -> Iterator[KnowledgeDocument]:
+        """Documents of these scopes (keys) and categories (sorted), by category, in each the last updated first; those
+        before `begin`, a category and a time of update, are left out. Nothing of any other scope is read."""
+        return _documents(items_of_scopes(self._documents, scopes, categories, begin), current_only=current_only)
 
     def tagged(self, tag: str) -> Iterator[KnowledgeDocument]:
         """Current documents with a tag, the last updated first."""
@@ -188,3 +199,8 @@ class Catalog:
             found = next(self._documents.query(item["documentId"], where=prefix, reverse=True, limit=1), None)
             if found and found["state"] == DocumentState.CURRENT and tag in found["tags"]:
                 yield document_from_item(found)
+
+
+def _documents(items: Iterable[Item], *, current_only: bool) -> Iterator[KnowledgeDocument]:
+    documents = map(document_from_item, items)
+    return (one for one in documents if not current_only or one.state is DocumentState.CURRENT)

@@ -14,6 +14,11 @@ def version_prefix(key: DocumentKey) -> str:
     return f"document#{key.id}#"
 
 
+def category_place(category: str, last_updated: str = "") -> str:
+    """Where a version is among those of its scope; without a time, where its category begins."""
+    return f"{category}#{last_updated}"
+
+
 def document_item(document: KnowledgeDocument) -> Item:
     """The item of a version. Its key attributes are those of `tables.DOCUMENTS`."""
     scope = document.key.scope
@@ -22,6 +27,8 @@ def document_item(document: KnowledgeDocument) -> Item:
         "entry": f"{version_prefix(document.key)}{document.version:08d}",
         "documentKey": document.key.id,
         "source": document.key.source,
+        "scopeKey": scope.key,
+        "categoryUpdated": category_place(document.category, document.last_updated),
         "clientId": scope.client_id,
         "groupId": scope.group_id,
         "projectId": scope.project_id,

@@ -14,7 +14,7 @@ from opx.ports.models import ChatModel
 from opx.ports.sources import Secrets
 from opx.services import Services
 from opx.settings import secret_of_environment
-from opx.tables import AUDIT, DOCUMENTS, ENTRIES, GAPS, KEYS, TableSpec
+from opx.tables import AUDIT, DOCUMENTS, ENTRIES, GAPS, GRAPH, KEYS, TableSpec
 
 if TYPE_CHECKING:
     from opx.domain.streams import StreamDefinition
@@ -127,7 +127,17 @@ class EmbeddedServices(Services):
 
     @property
     def index_identity(self) -> str:  # type: ignore[override]
-        return str(getattr(self.index, "incarnation", ""))
+        """A document is as much missing in a new graph as in a new index."""
+        from opx.graph.incarnation import incarnation
+
+        return f"{getattr(self.index, 'incarnation', '')} {incarnation(self.table(GRAPH))}"
+
+    def renew_graph(self) -> None:
+        """Have every document taken in again the next time that its object is looked at."""
+        from opx.graph.incarnation import renew
+
+        renew(self.table(GRAPH))
+        self.__dict__.pop("pipeline", None)  # it has the old name
 
     @cached_property
     def secrets(self) -> Secrets:  # type: ignore[override]

@@ -35,6 +35,10 @@ _PAGES = (".md", ".markdown")
 """Extensions that are left out: they say nothing about a page."""
 
 _RECORD = re.compile(r"[A-Za-z]{2,12}[-_]?\d{1,12}")
+_TITLED = re.compile(r"([A-Z]{2,10}-\d{1,12})\b")
+_RECORDS = ("operations/changes", "operations/incidents")
+"""Categories of records, whose titles begin with their ids, often; links between pages go by their places."""
+
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CVE = re.compile(r"CVE-\d{4}-\d{4,9}", re.IGNORECASE)
 _RFC = re.compile(r"rfc(\d{1,5})", re.IGNORECASE)
@@ -116,7 +120,8 @@ def _by_id(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> s
     for field in _IDS.get(namespace, ()):
         if len(found := facts.get(field, ())) == 1:
             return read(found[0], namespace)
-    return ""
+    match = _TITLED.match(document.title) if document.category in _RECORDS else None
+    return made(namespace, match[1]) if match else ""
 
 
 def _by_identity(document: KnowledgeDocument) -> str:
