@@ -99,8 +99,8 @@ def everything_in(answer: Answer) -> str:
 
 
 class TestInterface:
-    def test_query_takes_a_text_and_an_optional_config(self) -> None:
-        assert list(inspect.signature(KnowledgeQuery.query).parameters) == ["self", "query", "config"]
+    def test_query_takes_a_text_an_optional_config_and_whether_to_go_along_the_graph(self) -> None:
+        assert list(inspect.signature(KnowledgeQuery.query).parameters) == ["self", "query", "config", "expand_graph"]
 
     def test_defaults_are_those_that_callers_know(self) -> None:
         config = QueryConfig()
