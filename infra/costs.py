@@ -76,6 +76,9 @@ RECORD_WRITES = 4
 """Of a question's record in the audit log: up to 2 KB in the table, and once more in its index."""
 
 RECORDS_KEPT_MONTHS = 12
+VERSION_WRITES, VERSION_BYTES = 13, 3_300
+"""Of a document's entries in the catalog, which are in three indexes, too."""
+
 GRAPH_WRITES, GRAPH_READS, GRAPH_BYTES = 30, 10, 22_000
 """Of a document's relations, entries of indexes included: as those of the example corpus, which have 15 rows a document, of
 its passages, of things and of relations."""
@@ -115,7 +118,7 @@ def monthly(month: Scenario) -> dict[str, float]:
     stored = month.chunks * BYTES_A_CHUNK / GB
     indexed = month.chunks * (2 * BYTES_A_CHUNK + VECTOR_BYTES) / GB
     records = month.questions * RECORDS_KEPT_MONTHS * 2 * RECORD_BYTES
-    catalog = (month.documents * (2_000 + GRAPH_BYTES) + month.chunks * VECTOR_BYTES + records) / GB
+    catalog = (month.documents * (VERSION_BYTES + GRAPH_BYTES) + month.chunks * VECTOR_BYTES + records) / GB
     ocu_hours = month.search_hours * month.search_ocus + month.index_hours * month.index_ocus
     calls = month.questions + month.new_documents
     active_hours = min(HOURS, month.search_hours + month.index_hours)
@@ -129,7 +132,7 @@ def monthly(month: Scenario) -> dict[str, float]:
         + 3 * month.new_documents / 1e3 * price["S3, 1,000 writes"]
         + 3 * month.new_documents / 1e6 * price["S3 events on EventBridge, million"],
         "DynamoDB": catalog * (price["DynamoDB, GB-month"] + price["DynamoDB recovery, GB-month"])
-        + ((10 + GRAPH_WRITES) * month.new_documents + 5 * new_chunks + RECORD_WRITES * month.questions)
+        + ((VERSION_WRITES + GRAPH_WRITES) * month.new_documents + 5 * new_chunks + RECORD_WRITES * month.questions)
         / 1e6
         * price["DynamoDB, million writes of 1 KB"]
         + (6 * month.questions + 5 * new_chunks + GRAPH_READS * month.new_documents)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from opx.domain.graph import Direction, Statements, Walk
+from opx.domain.graph import Direction, NodeStatement, Statements, Walk
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.graph import joining, manifest, reading
@@ -106,6 +106,16 @@ class WritingContract:
         assert store.references(ALL, [("global/k1", "c1")]) == {"c1": ("service:cache", "service:db", "service:web")}
         store.remove("global/k1", Scope())
         assert is_empty(store, "web", "db", "cache")
+
+    def test_what_is_added_of_a_thing_is_said_once_with_all_passages(self, store: GraphStore) -> None:
+        about = NodeStatement("service:web", "service", {"title": "Web"}, ("c1",), declared=True)
+        store.write(an_origin(), Statements(own="service:web", nodes=(about,)))
+        for _ in range(2):
+            store.add(an_origin(), stating(an_edge("web", "mentions", "cache", "c2")))
+        (web,) = store.nodes(ALL, ["service:web"])
+        assert (web.declared, web.properties) == (True, {"title": "Web"})
+        assert [one.chunk_ids for one in web.evidence] == [("c1", "c2")]
+        assert store.references(ALL, [("global/k1", "c2")])["c2"] == ("service:cache", "service:web")
 
     def test_nothing_is_added_to_another_version(self, store: GraphStore) -> None:
         assert not store.add(an_origin(), stating(DEPENDS))

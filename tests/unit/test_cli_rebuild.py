@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from opx.tables import GRAPH
 from tests.unit.cli_support import Opx
 
 
@@ -39,6 +42,31 @@ def test_ingest_notices_that_the_index_is_new(opx: Opx) -> None:
 
 
 def test_rebuild_of_an_index_in_order_changes_nothing(opx: Opx) -> None:
+    assert "nothing changed" in opx("rebuild").stdout
+
+
+def things(opx: Opx) -> str:
+    return opx("graph", "find", "").stdout
+
+
+def lose_graph(opx: Opx, *, name: str) -> None:
+    """Delete rows of the graph: those whose place begins so."""
+    with closing(sqlite3.connect(opx.home / "opx.db")) as database, database:
+        database.execute(f'DELETE FROM "{GRAPH.name}" WHERE place LIKE ?', (f"{name}%",))
+
+
+def test_rebuild_brings_a_lost_graph_back(opx: Opx) -> None:
+    lose_graph(opx, name="")
+    assert "Disk full" not in things(opx)
+    assert "2 ingested" in opx("rebuild").stdout
+    assert "Disk full" in things(opx)
+
+
+def test_rebuild_of_the_graph_brings_back_what_it_has_lost(opx: Opx) -> None:
+    lose_graph(opx, name="global")
+    assert "nothing changed" in opx("rebuild").stdout
+    assert "2 ingested" in opx("rebuild", "--graph").stdout
+    assert "Disk full" in things(opx)
     assert "nothing changed" in opx("rebuild").stdout
 
 

@@ -13,7 +13,9 @@ from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.graph import EdgeStatement, NodeStatement, Statements
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
+from opx.errors import InvalidInputError
 from opx.graph.extraction import gathering
+from opx.graph.extraction.extractor import Extractor
 from opx.graph.extraction.material import Findings, Material, Passages
 from opx.graph.extraction.naming import MAX_PASSAGES, has_words
 from opx.graph.extraction.run import extract
@@ -181,3 +183,11 @@ def test_passage_of_whole_lines_is_the_same_passage() -> None:
     (chunk,) = passages("one\n")
     assert next(whole_lines([chunk])) is chunk
     assert not list(whole_lines([]))
+
+
+def test_what_the_store_would_refuse_fails_before_anything_is_written() -> None:
+    def too_long(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
+        findings.add(EdgeStatement(material.own, "mentions", f"service:{'x' * 600}", (chunk.chunk_id,)))
+
+    with pytest.raises(InvalidInputError, match="no reference"):
+        Extractor(known=(too_long,))(DOCUMENT, {}, lambda: iter(passages("text")), no_object)

@@ -82,6 +82,13 @@ def test_service_has_the_same_relations_in_every_format(extraction: Extraction, 
     assert said.statements.aliases == (("service:web shop", "service:shop"),)
 
 
+def test_versions_that_run_side_by_side_are_all_kept(extraction: Extraction) -> None:
+    said = listed(
+        extraction, {"title": "All", "services": [{"name": "shop", "runs": ["nginx 1.26.0", "nginx 1.20.0"]}]}, "json"
+    )
+    assert said.edge("service:shop runs product:nginx").properties == {"version": "1.26.0, 1.20.0"}
+
+
 def test_service_is_declared_with_what_is_said_of_it(extraction: Extraction) -> None:
     said = listed(extraction, YAML)
     assert said.node("service:shop").declared

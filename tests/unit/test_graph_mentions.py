@@ -354,11 +354,19 @@ def test_what_a_batch_left_out_the_next_full_run_does(
 ) -> None:
     client.take_in(OUTAGE)
     with monkeypatch.context() as patch:
-        patch.setattr("opx.graph.relinking.NAMES_A_BATCH", 0)
+        patch.setattr(client.services.relinker, "_seconds", 45.0)
+        patch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
         client.take_in(INVENTORY)
-    assert client.found() == set()
-    assert "3 of 3 new names" in caplog.text
-    assert client.services.relink().mentions >= 2
+    assert client.found() < FOUND
+    assert "2 of 3 new names" in caplog.text
+    assert client.services.relink().mentions >= 1
+    assert client.found() == FOUND
+
+
+def test_where_no_daily_run_follows_no_new_name_is_left_out(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.take_in(OUTAGE)
+    monkeypatch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
+    client.take_in(INVENTORY)
     assert client.found() == FOUND
 
 

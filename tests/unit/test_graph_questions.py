@@ -9,7 +9,7 @@ import pytest
 
 from opx.bootstrap import bootstrap
 from opx.domain.graph import Edge
-from opx.domain.scopes import Identity
+from opx.domain.scopes import Identity, Scope
 from opx.errors import NodeNotFoundError
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.questions.answers import GraphAnswer, name_of
@@ -104,6 +104,17 @@ class TestVulnerabilities:
         assert keys(found) == ["service:orders", "service:loyalty"]
         assert [row.values["certain"] for row in found.rows] == [True, False]
         assert found.rows[0].values["version"] == "14.2"
+
+    def test_affect_what_runs_one_such_version_beside_others(self, services: Services) -> None:
+        say(
+            services,
+            "two versions",
+            an_edge("cve:cve-2031-9", "affects", "product:fernweb", versions="<1.25"),
+            an_edge("service:both", "runs", "product:fernweb", version="1.26.0, 1.20.0"),
+            an_edge("service:new", "runs", "product:fernweb", version="1.26.0, 1.27.0"),
+            scope=Scope("fern"),
+        )
+        assert keys(affected(services.graph(Identity("fern")), "cve:cve-2031-9")) == ["service:both"]
 
     def test_runbooks_are_those_about_these_services(self, graph: KnowledgeGraph) -> None:
         found = runbooks_for_cve(graph, "cve:cve-2031-1002")

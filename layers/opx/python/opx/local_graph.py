@@ -39,7 +39,7 @@ class LocalGraph:
     def graph_node(self, reference: str, *, limit: int = 100) -> NodeView:
         graph = self._graph
         node = graph.show(reference)
-        around = graph.neighbours(node.key, Walk(fan_out=limit))
+        around = graph.neighbours(node.key, Walk(fan_out=limit, most_nodes=limit + 1))
         edges = tuple(sorted(around.edges, key=lambda edge: edge.at, reverse=True))
         passages = self._passages((node, *edges))
         return NodeView(node, edges, bool(around.cut), passages, _names(graph, edges))

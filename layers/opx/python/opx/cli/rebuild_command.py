@@ -1,4 +1,4 @@
-"""`opx rebuild`: the index again, from the corpus."""
+"""`opx rebuild`: index and graph again, from the corpus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from opx.cli.intake import Intake, Tally
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
+from opx.graph.incarnation import renew
 from opx.ingestion.announcing import AnnouncingObjectStore
+from opx.tables import GRAPH
 
 ON_AWS = (
     "rebuild works on a folder of this machine. A deployed system gets a new index by a deployment (docs/deploy.md); "
@@ -20,13 +22,19 @@ ON_AWS = (
 
 
 @click.command("rebuild")
+@click.option(
+    "--graph", "graph_too", is_flag=True, help="Take in every document again, and all that it says of things."
+)
 @pass_session
-def rebuild_command(session: Session) -> None:
+def rebuild_command(session: Session, *, graph_too: bool) -> None:
     """Go through all stored documents and take in again those that the index lacks.
 
     After an upgrade that can't read the old index, or when the index is damaged: delete the folder `index` in the home
     folder, then run this. Vectors are cached, so that only a new embedding model costs time. Nothing is lost by running
     it at any other time: what is in order stays as it is.
+
+    Things and relations are found anew with each document that is taken in. Where only they are to be (an upgrade has
+    other rules for them, or some are missing), give --graph. Names and merges that people have set stay.
 
     Exit codes: 0 done, 1 something failed, 2 another error.
     """
@@ -37,6 +45,8 @@ def rebuild_command(session: Session) -> None:
     store = session.services.store
     if not isinstance(store, AnnouncingObjectStore):
         raise InvalidInputError(ON_AWS)
+    if graph_too:
+        renew(session.services.table(GRAPH))
     tally = Tally()
     with reporter_for_stderr() as reporter:
         tally.sent.update(store.announce_all())

@@ -142,7 +142,11 @@ class Backend:
         return self.index
 
     index_identity = ""
-    """Tells this index from one that was deleted and made anew, where that can happen unseen."""
+    """Tells this index, and this graph, from one that was deleted and made anew, where that can happen unseen."""
+
+    relink_seconds = 45.0
+    """For mentions of new names after a batch of documents: a function that takes documents in has five minutes. What is
+    left then, a daily run does; 0 where nothing else would do it."""
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         """Groups table writes into one commit where the store can; nothing depends on it but speed."""

@@ -67,6 +67,8 @@ class IngestionServices(GraphServices):
             catalog=self.catalog,
             chunks=self.pipeline.read_chunks,
             scopes=ScopeDirectory(self.clients, self.projects),
+            unit_of_work=self.unit_of_work,
+            seconds=self.relink_seconds,
         )
 
     def relink_new(self) -> None:

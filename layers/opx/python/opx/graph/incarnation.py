@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 
 from opx.errors import ConditionFailedError
 from opx.ports import Absent, Table
@@ -15,10 +16,8 @@ def incarnation(table: Table) -> str:
     """The name of the graph in this table; one that has none gets it. Raises `StoreUnavailableError`."""
     item = table.get(_KEY)
     if item is None:
-        try:
+        with suppress(ConditionFailedError):  # another process was first
             table.put({**_KEY, "token": secrets.token_hex(8)}, condition=Absent())
-        except ConditionFailedError:
-            pass  # another process was first
         item = table.get(_KEY)
     return str(item["token"]) if item else ""
 

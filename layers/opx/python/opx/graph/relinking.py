@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import inf
 from secrets import randbelow
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.graph import Origin, Statements, node_type
@@ -42,13 +43,13 @@ from opx.retrieval.phrases import required_groups
 log = logging.getLogger(__name__)
 
 NAMES_A_BATCH = 100
-"""New names that are looked for after a batch of documents; classes, of which code has thousands, come last."""
-
-BATCH_SECONDS = 45.0
-"""For them in all: a function that takes documents in has five minutes."""
+"""Names that are looked for together; after a batch of documents, classes, of which code has thousands, come last."""
 
 HITS_A_NAME = 1_000
 DOCUMENTS_A_RUN = 2_000
+DOCUMENTS_AT_ONCE = 20
+"""In one unit of work, which others wait for."""
+
 SCOPES_A_SEARCH = 50
 
 _T = TypeVar("_T")
@@ -88,7 +89,10 @@ ChunkReader = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
 
 
 class Relinker:
-    """Adds mentions to documents that are there, one at a time, each under the catalog's claim."""
+    """Adds mentions to documents that are there, one at a time, each under the catalog's claim, and in a `unit_of_work`.
+
+    With `seconds`, so much is done about new names after a batch of documents, and about `NAMES_A_BATCH` of them.
+    """
 
     def __init__(
         self,
@@ -99,6 +103,8 @@ class Relinker:
         chunks: ChunkReader,
         scopes: Scopes,
         clock: Clock = time.monotonic,
+        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        seconds: float = 0.0,
     ) -> None:
         self._store = store
         self._index = index
@@ -106,13 +112,17 @@ class Relinker:
         self._chunks = chunks
         self._scopes = scopes
         self._clock = clock
+        self._unit_of_work = unit_of_work
+        self._seconds = seconds
 
     def relink(self, names: Sequence[DeclaredName]) -> Relinked:
-        """Have the documents that mention these names say so. Raises `StoreUnavailableError`; what was done until then
-        stays, and doing it again does no harm."""
+        """Have the documents that mention these names say so, as far as there is time. Raises `StoreUnavailableError`;
+        what was done until then stays, and doing it again does no harm."""
         done = Relinked()
         ordered = sorted(names, key=lambda one: NAMED_TYPES.index(node_type(one.key)))
-        self._relink(ordered[:NAMES_A_BATCH], done, self._clock() + BATCH_SECONDS)
+        ends = self._clock() + (self._seconds or inf)
+        for some in _batches(ordered if not self._seconds else ordered[:NAMES_A_BATCH], NAMES_A_BATCH):
+            self._relink(some, done, ends)
         if done.names < len(ordered):
             done.left_out.append(f"{len(ordered) - done.names:,} of {len(ordered):,} new names")
         return done
@@ -154,13 +164,16 @@ class Relinker:
             for chunk in self._naming(name, done):
                 found.setdefault((chunk.key_id, chunk.chunk.document_id), set()).add(name.key)
             done.names += 1
-        for number, ((key_id, document_id), keys) in enumerate(found.items()):
-            if number >= DOCUMENTS_A_RUN or (number and self._clock() >= ends):
-                done.left_out.append(f"{len(found) - number:,} of {len(found):,} documents")
+        looked_at = 0
+        for some in _batches(list(found.items())[:DOCUMENTS_A_RUN], DOCUMENTS_AT_ONCE):
+            if looked_at and self._clock() >= ends:
                 break
-            document = self._current(key_id, document_id)
-            if document is not None:
-                self._add(document, sorted(keys), done)
+            looked_at += len(some)
+            with self._unit_of_work():
+                for name_of_document, keys in some:
+                    self._add(self._current(*name_of_document), sorted(keys), done)
+        if looked_at < len(found):
+            done.left_out.append(f"{len(found) - looked_at:,} of {len(found):,} documents")
 
     def _naming(self, name: DeclaredName, done: Relinked) -> Iterator[IndexedChunk]:
         """Passages that may give the name, of documents that may know it."""
@@ -187,9 +200,9 @@ class Relinker:
         found = (one for one in self._catalog.find(document_id) if one.key.id == key_id)
         return next((one for one in found if one.state is DocumentState.CURRENT), None)
 
-    def _add(self, document: KnowledgeDocument, keys: Sequence[str], done: Relinked) -> None:
-        statements = self._missing(document, keys)
-        if not statements.edges:
+    def _add(self, document: KnowledgeDocument | None, keys: Sequence[str], done: Relinked) -> None:
+        statements = self._missing(document, keys) if document else Statements()
+        if document is None or not statements.edges:
             return
         event = ObjectEvent(f"{document.key.scope.prefix}{document.key.source}", deleted=False, sequencer="")
         try:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, node_type
 from opx.errors import InvalidInputError
-from opx.graph.rows import Mark, Names, Statement, mark_of, row
+from opx.graph.rows import Mark, Names, NodeMark, Statement, mark_of, row
 from opx.graph.when import moment
 from opx.ports import Item
+
+MOST_PASSAGES = 100
+"""Of a thing in one document: it may be an end of each of its relations, and a row holds only so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +27,21 @@ class Said:
     def evidence(self) -> dict[Mark, tuple[str, ...]]:
         return {mark: statement.chunk_ids for mark, statement in self.statements.items()}
 
-    def without(self, marks: Collection[Mark]) -> Said:
-        """What of it isn't among these."""
-        return replace(self, statements={mark: one for mark, one in self.statements.items() if mark not in marks})
+    def under(self, stated: Iterable[Mark]) -> Said:
+        """The same with the marks that things have already: under another one, the document would say it twice."""
+        known = {mark.key: mark for mark in sorted(mark for mark in stated if isinstance(mark, NodeMark))}
+        return replace(
+            self,
+            statements={
+                known.get(mark.key, mark) if isinstance(mark, NodeMark) else mark: one
+                for mark, one in self.statements.items()
+            },
+        )
+
+    def beyond(self, rows: Mapping[Mark, Item]) -> Said:
+        """What these rows don't say: other relations and things, and of their things further passages."""
+        further = {mark: _further(one, rows.get(mark)) for mark, one in self.statements.items()}
+        return replace(self, statements={mark: one for mark, one in further.items() if one})
 
     def rows(self, names: Names) -> list[Item]:
         return [
@@ -66,7 +81,7 @@ def _nodes(statements: Iterable[NodeStatement]) -> Iterable[NodeStatement]:
         found[one.key] = replace(
             known,
             properties={**one.properties, **known.properties},
-            chunk_ids=_together(known.chunk_ids, one.chunk_ids),
+            chunk_ids=_bounded(known.chunk_ids, one.chunk_ids),
             declared=known.declared or one.declared,
         )
     return found.values()
@@ -81,5 +96,20 @@ def _edges(statements: Iterable[EdgeStatement]) -> list[EdgeStatement]:
     return list(found.values())
 
 
+def _further(statement: Statement, row: Item | None) -> Statement | None:
+    """What the row says with the passages of the statement, if it has more."""
+    if row is None:
+        return statement
+    chunk_ids = _bounded(tuple(row["chunkIds"]), statement.chunk_ids)
+    if isinstance(statement, EdgeStatement) or len(chunk_ids) <= len(row["chunkIds"]):
+        return None
+    return NodeStatement(statement.key, row["type"], row["properties"], chunk_ids, row["declared"])
+
+
 def _together(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     return some if others == some else tuple(dict.fromkeys((*some, *others)))
+
+
+def _bounded(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    """At most `MOST_PASSAGES`, and not fewer than there were."""
+    return some if len(some) >= MOST_PASSAGES else _together(some, others)[:MOST_PASSAGES]

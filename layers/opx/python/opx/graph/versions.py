@@ -14,6 +14,9 @@ ALL = ""
 """The ranges that every version is in."""
 
 MAX_VERSION = 200
+MOST_SIDE_BY_SIDE = 20
+"""Versions of one product that one thing runs, as far as they are told apart."""
+
 _PART = re.compile(r"\d+|[^\W\d_]+")
 _BOUND = re.compile(r"(>=|<=|>|<|==?)?\s*([^\s,<>=]+(?: (?![<>=])[^\s,<>=]+)*)")
 _BEFORE = {
@@ -61,6 +64,16 @@ def union(*ranges: str) -> str:
         return ALL
     found = (one.strip() for each in ranges for one in each.split(","))
     return ", ".join(dict.fromkeys(one for one in found if one))
+
+
+def several(*versions: str) -> str:
+    """Versions that run side by side, each once, as one text."""
+    return ", ".join(list(dict.fromkeys(one for each in versions for one in each_of(each)))[:MOST_SIDE_BY_SIDE])
+
+
+def each_of(versions: str) -> list[str]:
+    """The versions in a text that `several` made."""
+    return [one for one in map(str.strip, versions.split(", ")) if one]
 
 
 def between(*, since: str = "", after: str = "", until: str = "", before: str = "") -> str:

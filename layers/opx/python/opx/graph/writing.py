@@ -61,10 +61,12 @@ class StatementWriter:
         held = self._held(origin.key_id, origin.scope)
         if not held.pages or any(page["documentId"] != origin.document_id for page in held.pages):
             return False
-        every = said(origin, statements, iso_time(self._clock()))
-        new = every.without(self._written(origin, every))
         stated = held.evidence()
-        touched = {chunk for chunks in new.evidence.values() for chunk in chunks}
+        every = said(origin, statements, iso_time(self._clock())).under(stated)
+        new = every.beyond(self._written(origin, every))
+        touched = {
+            chunk for mark, chunks in new.evidence.items() for chunk in chunks if chunk not in stated.get(mark, ())
+        }
         pages = manifest.pages(origin, {**stated, **new.evidence}, held.own)
         self._places.list([page for page in pages if page["chunk"] in touched])
         self._put(new)
@@ -100,12 +102,12 @@ class StatementWriter:
         found = self._table.get(key_in_table(page))
         return found is not None and found["documentId"] == page["documentId"]
 
-    def _written(self, origin: Origin, new: Said) -> set[Mark]:
-        """Of which of these there are rows: what is listed alone may be what an interruption left."""
+    def _written(self, origin: Origin, new: Said) -> dict[Mark, Item]:
+        """The rows that there are of these: what is listed alone may be what an interruption left."""
         names = self._names(origin.scope, new.statements)
         keys = {mark: key_in_table(row_key(mark, origin.key_id, origin.scope.key, names)) for mark in new.statements}
-        there = {(row["place"], row["entry"]) for row in self._table.get_many(list(keys.values()))}
-        return {mark for mark, key in keys.items() if (key["place"], key["entry"]) in there}
+        there = {(row["place"], row["entry"]): row for row in self._table.get_many(list(keys.values()))}
+        return {mark: row for mark, key in keys.items() if (row := there.get((key["place"], key["entry"])))}
 
     def _put(self, new: Said) -> None:
         """Write the rows where their references belong, until these stay the same over it."""

@@ -132,12 +132,7 @@ class EmbeddedServices(Services):
 
         return f"{getattr(self.index, 'incarnation', '')} {incarnation(self.table(GRAPH))}"
 
-    def renew_graph(self) -> None:
-        """Have every document taken in again the next time that its object is looked at."""
-        from opx.graph.incarnation import renew
-
-        renew(self.table(GRAPH))
-        self.__dict__.pop("pipeline", None)  # it has the old name
+    relink_seconds = 0.0
 
     @cached_property
     def secrets(self) -> Secrets:  # type: ignore[override]

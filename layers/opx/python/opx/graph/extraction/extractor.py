@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.graph import Statements
+from opx.domain.graph import Origin, Statements
 from opx.graph.extraction.material import ChunkRule, Material, Passages, PassagesRule
 from opx.graph.extraction.own_node import own_reference
 from opx.graph.extraction.run import extract
+from opx.graph.said import said
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,9 @@ class Extractor:
         passages: Passages,
         opened: Callable[[], AbstractContextManager[BinaryIO]],
     ) -> Statements:
-        """What the document says. Raises as `extract`."""
+        """What the document says. Raises as `extract`, and `InvalidInputError` if the graph's store would refuse it: then
+        other documents of a batch are at stake."""
         material = Material(document, own_reference(document, facts), facts, opened)
-        return extract(material, passages, known=self.known, whole=self.whole)
+        found = extract(material, passages, known=self.known, whole=self.whole)
+        said(Origin.of(document), found, "")
+        return found

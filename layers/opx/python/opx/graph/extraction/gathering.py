@@ -9,7 +9,7 @@ from opx.domain.graph import EdgeStatement, NodeStatement, Value, node_type
 from opx.domain.remarks import MAX_REMARKS, Remark, RemarkKind, bounded
 from opx.graph.extraction.material import Findings
 from opx.graph.extraction.naming import MAX_PASSAGES
-from opx.graph.versions import union
+from opx.graph.versions import several, union
 
 MAX_EDGES = 5_000
 MAX_NODES = 5_000
@@ -17,6 +17,9 @@ MAX_NODES = 5_000
 
 VERSIONS = "versions"
 """The property with ranges of versions: what several passages say of it counts together."""
+
+VERSION = "version"
+"""The property with what runs, which may be several versions at a time."""
 
 MAX_ALIASES = 100
 """Of one document."""
@@ -128,6 +131,8 @@ def _properties(best: Mapping[str, Value], other: Mapping[str, Value]) -> Mappin
     found = {**other, **best}
     if VERSIONS in best and VERSIONS in other:
         found[VERSIONS] = union(str(best[VERSIONS]), str(other[VERSIONS]))
+    if VERSION in best and VERSION in other:
+        found[VERSION] = several(str(best[VERSION]), str(other[VERSION]))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from opx.domain.graph import Direction, Edge
 from opx.graph.questions.answers import GraphAnswer, Row, counted, name_of
 from opx.graph.questions.walking import along, is_a, walked
-from opx.graph.versions import version_in
+from opx.graph.versions import each_of, version_in
 
 if TYPE_CHECKING:
     from opx.domain.graph import Value
@@ -41,11 +41,11 @@ def affected(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
 
 
 def _row(affects: Edge, runs: Edge) -> Row | None:
-    """None if the version that runs is not among the affected ones."""
+    """None if no version that runs is among the affected ones."""
     version = str(runs.properties.get("version", ""))
     versions = str(affects.properties.get("versions", ""))
     certain = bool(version) or not versions
-    if certain and not version_in(version, versions):
+    if certain and not any(version_in(one, versions) for one in each_of(version) or [""]):
         return None
     values: dict[str, Value] = {"product": affects.target, "version": version, "versions": versions, "certain": certain}
     return Row(runs.source, (affects, runs), values=values)
