@@ -50,7 +50,10 @@ def is_removed(item: Item | None) -> bool:
 
 
 def removed_error(client_id: str) -> ClientRemovedError:
-    return ClientRemovedError(f"client {client_id} was removed; `opx client add {client_id}` has it served again")
+    return ClientRemovedError(
+        f"client {client_id} was removed; when `opx client remove` is through, `opx client add {client_id}` has it "
+        "served again"
+    )
 
 
 class ClientRegistry:
