@@ -162,6 +162,12 @@ def test_an_alias_is_added_used_listed_and_removed(opx: Opx) -> None:
     assert opx("graph", "show", "service:kasse").exit_code == 2
 
 
+def test_nothing_is_merged_into_what_nobody_knows(opx: Opx) -> None:
+    found = opx("graph", "alias", "merge", "host:db-01", "service:paymnets")
+    assert found.exit_code == 2
+    assert "no service:paymnets; did you mean service:payments?" in found.stderr
+
+
 def test_merged_things_are_one_until_that_is_undone(opx: Opx) -> None:
     merged = opx("graph", "alias", "merge", "host:db-01", "service:payments")
     assert merged.exit_code == 0, merged.output

@@ -13,7 +13,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import NodeNotFoundError
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.questions.answers import GraphAnswer, name_of
-from opx.graph.questions.changes import changes, changes_upstream
+from opx.graph.questions.changes import changes
 from opx.graph.questions.naming import MAX_CANDIDATES, candidates
 from opx.graph.questions.recognising import recognised
 from opx.graph.questions.surroundings import blast_radius, what_handles
@@ -57,11 +57,11 @@ def steps(path: tuple[Edge, ...]) -> list[str]:
 
 class TestChanges:
     def test_upstream_are_those_of_what_it_depends_on_the_newest_first(self, graph: KnowledgeGraph) -> None:
-        found = changes_upstream(graph, "service:checkout", DAY_AGO)
+        found = changes(graph, "service:checkout", since=DAY_AGO)
         assert keys(found) == ["commit:9f3c21ab7d01", "change:chg-1", "change:chg-2"]
 
     def test_come_with_the_way_and_the_documents_that_prove_it(self, graph: KnowledgeGraph) -> None:
-        row = changes_upstream(graph, "service:checkout", DAY_AGO).rows[2]
+        row = changes(graph, "service:checkout", since=DAY_AGO).rows[2]
         assert steps(row.path) == [
             "service:checkout depends_on service:payments",
             "service:payments depends_on service:vault",
@@ -71,13 +71,13 @@ class TestChanges:
         assert row.at == "2031-05-11T10:00:00Z"
 
     def test_of_the_thing_itself_are_not_upstream_though_it_is_in_a_cycle(self, graph: KnowledgeGraph) -> None:
-        assert "change:chg-4" not in keys(changes_upstream(graph, "service:checkout"))
+        assert "change:chg-4" not in keys(changes(graph, "service:checkout"))
 
     def test_without_a_bound_are_all_of_them(self, graph: KnowledgeGraph) -> None:
-        assert "change:chg-3" in keys(changes_upstream(graph, "service:checkout"))
+        assert "change:chg-3" in keys(changes(graph, "service:checkout"))
 
     def test_one_hop_away_only(self, graph: KnowledgeGraph) -> None:
-        assert "change:chg-2" not in keys(changes_upstream(graph, "service:checkout", hops=1))
+        assert "change:chg-2" not in keys(changes(graph, "service:checkout", hops=1))
 
     def test_until_a_time_leaves_out_what_came_later(self, graph: KnowledgeGraph) -> None:
         found = changes(graph, "service:checkout", since=DAY_AGO, until="2031-05-12T06:00:00Z")
@@ -87,13 +87,13 @@ class TestChanges:
         assert "change:chg-4" in keys(changes(graph, "service:orders", upstream=False))
 
     def test_of_another_client_are_not_there(self, services: Services, graph: KnowledgeGraph) -> None:
-        assert "change:chg-acme" not in keys(changes_upstream(graph, "service:checkout"))
+        assert "change:chg-acme" not in keys(changes(graph, "service:checkout"))
         theirs = services.graph(Identity("acme"))
-        assert keys(changes_upstream(theirs, "service:checkout"))[0] == "change:chg-acme"
+        assert keys(changes(theirs, "service:checkout"))[0] == "change:chg-acme"
 
     def test_of_something_unknown_are_refused(self, graph: KnowledgeGraph) -> None:
         with pytest.raises(NodeNotFoundError):
-            changes_upstream(graph, "service:acme-only")
+            changes(graph, "service:acme-only")
 
 
 class TestVulnerabilities:
@@ -115,6 +115,15 @@ class TestVulnerabilities:
             scope=Scope("fern"),
         )
         assert keys(affected(services.graph(Identity("fern")), "cve:cve-2031-9")) == ["service:both"]
+
+    def test_affect_what_runs_one_such_version_in_another_document(self, services: Services) -> None:
+        affects = an_edge("cve:cve-2031-8", "affects", "product:tallyd", versions="<1.25")
+        say(services, "advisory", affects, scope=Scope("tally"))
+        for place, version in (("production", "1.26.0"), ("staging", "1.20.0")):
+            runs = an_edge("service:both", "runs", "product:tallyd", version=version)
+            say(services, place, runs, scope=Scope("tally"))
+        (row,) = affected(services.graph(Identity("tally")), "cve:cve-2031-8").rows
+        assert (row.key, set(str(row.values["version"]).split(", "))) == ("service:both", {"1.26.0", "1.20.0"})
 
     def test_runbooks_are_those_about_these_services(self, graph: KnowledgeGraph) -> None:
         found = runbooks_for_cve(graph, "cve:cve-2031-1002")

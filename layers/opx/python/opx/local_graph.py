@@ -97,6 +97,7 @@ class LocalGraph:
         return self._services.merging.remove(self.scope, alias, by=self._identity.principal)
 
     def merge_things(self, source: str, into: str) -> Merge:
+        self._graph.show(into)  # who writes it wrongly would make a name of nothing
         return self._services.merging.merge(self.scope, source, into, by=self._identity.principal)
 
     def undo_merge(self, merge_id: str) -> Merge:

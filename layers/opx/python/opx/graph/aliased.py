@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from opx.domain.graph import Edge, Evidence, Node, Value, Walk
+from opx.domain.graph import Edge, Evidence, Node, Walk
 from opx.domain.graph import node_type as type_of
 from opx.graph.alias_view import AliasView
 from opx.graph.aliases import AliasRegistry
+from opx.graph.joining import of_best, of_relation
 from opx.graph.reads import Adjacent, GraphReads
 
 
@@ -107,13 +108,11 @@ def _one_node(key: str, nodes: Sequence[Node]) -> Node:
     """One of several nodes: what the most trusted, then the newest says of a property holds."""
     if len(nodes) == 1:
         return nodes[0] if nodes[0].key == key else replace(nodes[0], key=key, type=type_of(key))
-    properties: dict[str, Value] = {}
-    for node in sorted(nodes, key=_standing):
-        properties.update(node.properties)
+    best = sorted(nodes, key=_standing, reverse=True)
     return Node(
         key=key,
         type=type_of(key),
-        properties=properties,
+        properties=of_best([node.properties for node in best]),
         evidence=_together(one for node in nodes for one in node.evidence),
         declared=any(node.declared for node in nodes),
     )
@@ -155,9 +154,8 @@ def _one_edge(name: tuple[str, str, str], edges: Sequence[Edge]) -> Edge:
     source, edge_type, target = name
     if len(edges) == 1:
         return edges[0] if _ends(edges[0]) == (source, target) else replace(edges[0], source=source, target=target)
-    properties: dict[str, Value] = {}
-    for edge in sorted(edges, key=lambda edge: (edge.confidence, edge.at)):
-        properties.update(edge.properties)
+    best = sorted(edges, key=lambda edge: (edge.confidence, edge.at), reverse=True)
+    properties = of_relation(edge_type, [edge.properties for edge in best])
     return Edge(source, edge_type, target, _together(one for edge in edges for one in edge.evidence), properties)
 
 

@@ -82,10 +82,5 @@ def _happened(
     return GraphAnswer(f"{what[2]} {side} of {start}", explanation, tuple(found), bool(around.cut or made.cut))
 
 
-def changes_upstream(graph: KnowledgeGraph, reference: str, since: str = "", hops: int = MAX_HOPS) -> GraphAnswer:
-    """`changes` in what the thing depends on."""
-    return changes(graph, reference, since=since, hops=hops)
-
-
 def _span(since: str, until: str) -> str:
     return (f" since {since}" if since else "") + (f" until {until}" if until else "")
