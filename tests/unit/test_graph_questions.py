@@ -118,10 +118,10 @@ class TestVulnerabilities:
 
     def test_affect_what_runs_one_such_version_in_another_document(self, services: Services) -> None:
         affects = an_edge("cve:cve-2031-8", "affects", "product:tallyd", versions="<1.25")
-        say(services, "advisory", affects, scope=Scope("tally"))
+        say(services, "advisory of tallyd", affects, scope=Scope("tally"))
         for place, version in (("production", "1.26.0"), ("staging", "1.20.0")):
             runs = an_edge("service:both", "runs", "product:tallyd", version=version)
-            say(services, place, runs, scope=Scope("tally"))
+            say(services, f"{place} of tallyd", runs, scope=Scope("tally"))
         (row,) = affected(services.graph(Identity("tally")), "cve:cve-2031-8").rows
         assert (row.key, set(str(row.values["version"]).split(", "))) == ("service:both", {"1.26.0", "1.20.0"})
 
