@@ -6,9 +6,10 @@ import math
 import random
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 from opx.domain import ids
-from opx.domain.documents import DocumentChunk, DocumentKey, contextual_text
+from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument, contextual_text
 from opx.domain.knowledge import Tier
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope
@@ -59,6 +60,22 @@ def a_chunk(
         category=category,
         tags=tuple(tags),
     )
+
+
+def a_document(source: str = "documents/runbooks/page.md", title: str = "Page", **fields: Any) -> KnowledgeDocument:
+    """A runbook of everybody's that was read and not chunked yet."""
+    given: dict[str, Any] = {
+        "document_id": "d",
+        "key": DocumentKey(Scope(), source),
+        "category": "runbooks/procedures",
+        "tier": Tier.INTERNAL,
+        "trust": 1.0,
+        "location": "",
+        "source_uri": "",
+        "created_at": "",
+        "last_updated": "",
+    }
+    return KnowledgeDocument(title=title, **{**given, **fields})
 
 
 def an_entry(

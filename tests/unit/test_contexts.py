@@ -13,9 +13,7 @@ import pytest
 from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, chunk_of, sidecar
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
-from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
-from opx.domain.knowledge import Tier
-from opx.domain.scopes import Scope
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.errors import ModelError, StoreUnavailableError
 from opx.ingestion.context_cache import ContextCache
 from opx.ingestion.contexts import (
@@ -31,23 +29,11 @@ from opx.ports import Item
 from opx.ports.models import ChatReply, ChatRequest
 from opx.tables import EMBEDDINGS
 from opx.text.fields import analysed_fields, query_terms
-from tests.builders import an_entry
+from tests.builders import a_document, an_entry
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.language_model import judged
 
-DOCUMENT = KnowledgeDocument(
-    document_id="d",
-    key=DocumentKey(Scope(), "documents/runbooks/pay.md"),
-    title="Payments",
-    category="runbooks/procedures",
-    tier=Tier.INTERNAL,
-    trust=1.0,
-    location="",
-    source_uri="",
-    created_at="",
-    last_updated="",
-    content_hash="c0ffee",
-)
+DOCUMENT = a_document("documents/runbooks/pay.md", "Payments", content_hash="c0ffee")
 
 
 def chunks(count: int, text: Callable[[int], str] = "Then restart unit {}.".format) -> list[DocumentChunk]:

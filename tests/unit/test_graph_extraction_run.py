@@ -9,10 +9,8 @@ from typing import BinaryIO
 
 import pytest
 
-from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement, NodeStatement, Statements
-from opx.domain.knowledge import Tier
-from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.graph.extraction import gathering
 from opx.graph.extraction.extractor import Extractor
@@ -20,19 +18,9 @@ from opx.graph.extraction.material import Findings, Material, Passages
 from opx.graph.extraction.naming import MAX_PASSAGES, has_words
 from opx.graph.extraction.run import extract
 from opx.graph.extraction.whole_lines import MAX_LINE, whole_lines
+from tests.builders import a_document
 
-DOCUMENT = KnowledgeDocument(
-    document_id="d",
-    key=DocumentKey(Scope(), "documents/runbooks/page.md"),
-    title="Page",
-    category="runbooks/procedures",
-    tier=Tier.INTERNAL,
-    trust=1.0,
-    location="",
-    source_uri="",
-    created_at="",
-    last_updated="",
-)
+DOCUMENT = a_document()
 
 
 def no_object() -> AbstractContextManager[BinaryIO]:

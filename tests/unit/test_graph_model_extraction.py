@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from opx.bootstrap import bootstrap
-from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.graph import EdgeStatement, NodeStatement
-from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
 from opx.errors import ModelError
 from opx.graph.extraction.material import Findings, Material
@@ -30,23 +29,13 @@ from opx.graph.extraction.model import (
 from opx.models.schema import first_problem
 from opx.ports.models import ChatReply, ChatRequest
 from opx.settings import Settings
+from tests.builders import a_document
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import WordsEmbedder
 
 TEXT = "The checkout service depends on the payments service. It runs nginx 1.24. Owned by team-shop, it sleeps."
-DOCUMENT = KnowledgeDocument(
-    document_id="d",
-    key=DocumentKey(Scope(), "documents/runbooks/a.md"),
-    title="A",
-    category="runbooks/procedures",
-    tier=Tier.INTERNAL,
-    trust=1.0,
-    location="",
-    source_uri="",
-    created_at="",
-    last_updated="",
-)
+DOCUMENT = a_document("documents/runbooks/a.md", "A")
 
 
 def relation(

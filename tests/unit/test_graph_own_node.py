@@ -8,24 +8,13 @@ from typing import Any
 
 import pytest
 
-from opx.domain.documents import DocumentKey, KnowledgeDocument
-from opx.domain.knowledge import Tier
+from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.graph.extraction.own_node import own_reference, reference_of_source
+from tests.builders import a_document
 from tests.unit.extraction_support import Extraction
 
-A_DOCUMENT = KnowledgeDocument(
-    document_id="d",
-    key=DocumentKey(Scope(), "documents/runbooks/page.md"),
-    title="Page",
-    category="runbooks/procedures",
-    tier=Tier.INTERNAL,
-    trust=1.0,
-    location="",
-    source_uri="",
-    created_at="",
-    last_updated="",
-)
+A_DOCUMENT = a_document()
 
 
 def own(
