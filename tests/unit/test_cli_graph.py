@@ -172,7 +172,9 @@ def test_merged_things_are_one_until_that_is_undone(opx: Opx) -> None:
     merged = opx("graph", "alias", "merge", "host:db-01", "service:payments")
     assert merged.exit_code == 0, merged.output
     merge_id = merged.stdout.split()[-1]
-    assert opx("graph", "show", "host:db-01").stdout.startswith("service:payments ")
+    shown = opx("graph", "show", "host:db-01").stdout
+    assert shown.startswith("service:payments ")
+    assert "also called  host:db-01" in shown
     assert merge_id in opx("graph", "alias", "merges").stdout
     assert opx("graph", "alias", "undo", merge_id).stdout == "host:db-01 and service:payments are two things again\n"
     assert opx("graph", "show", "host:db-01").stdout.startswith("host:db-01 ")

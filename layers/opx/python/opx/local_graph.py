@@ -42,7 +42,7 @@ class LocalGraph:
         around = graph.neighbours(node.key, Walk(fan_out=limit, most_nodes=limit + 1))
         edges = tuple(sorted(around.edges, key=lambda edge: edge.at, reverse=True))
         passages = self._passages((node, *edges))
-        return NodeView(node, edges, bool(around.cut), passages, _names(graph, edges))
+        return NodeView(node, edges, bool(around.cut), passages, _names(graph, edges), graph.other_names(node.key))
 
     def graph_neighbours(self, reference: str, walk: Walk) -> Neighbourhood:
         graph = self._graph

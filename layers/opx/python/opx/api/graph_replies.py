@@ -94,6 +94,7 @@ GRAPH_REPLIES: dict[str, Json] = {
     "graph_node": object_of(
         {
             "node": named("GraphNode"),
+            "aliases": {**list_of(TEXT), "description": "Its other references, as far as the caller may know them."},
             "edges": list_of(named("GraphEdge")),
             "more": {**FLAG, "description": "True if it has more relations than these."},
             "passages": _PASSAGES,

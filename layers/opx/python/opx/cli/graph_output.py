@@ -39,6 +39,8 @@ def node_lines(view: NodeView, *, everything: bool = False) -> Iterator[str]:
     seen = "" if node.declared else ", only mentioned"
     yield click.style(f"{node.key}  ({printable(node.type)}{seen})", bold=True)
     facts = [(printable(name), printable(str(value))) for name, value in sorted(node.properties.items())]
+    if view.aliases:
+        facts.append(("also called", printable(", ".join(view.aliases))))
     yield from (f"  {line}" for line in aligned(facts))
     yield from (f"  named in {line.strip()}" for line in evidence_lines(node.evidence, passages))
     for heading, edges in _grouped(view).items():

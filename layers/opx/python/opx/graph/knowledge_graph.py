@@ -70,6 +70,10 @@ class KnowledgeGraph:
             raise self._not_found(key)
         return found[0]
 
+    def other_names(self, key: str) -> tuple[str, ...]:
+        """Under which references the thing with this canonical one is known besides, by alphabet."""
+        return self.aliases.aliases_of(self.reader.visible, key) if self.aliases else ()
+
     def neighbours(self, reference: str, walk: Walk | None = None) -> Subgraph:
         """What is around a thing, and which of the relations contradict each other. Raises as `show`, and
         `InvalidInputError` for times that aren't."""

@@ -53,17 +53,19 @@ class Passage:
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A thing and its relations, the newest first; `more` if there are more of them than these. `names` has what things
-    are called, by reference, where that says more."""
+    are called, by reference, where that says more; `aliases` are the thing's other references."""
 
     node: Node
     edges: tuple[Edge, ...] = ()
     more: bool = False
     passages: tuple[Passage, ...] = ()
     names: Names = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
         return {
             "node": self.node.to_json(),
+            "aliases": list(self.aliases),
             "edges": [edge.to_json() for edge in self.edges],
             "more": self.more,
             "passages": [passage.to_json() for passage in self.passages],
@@ -189,7 +191,12 @@ def passage_from_json(data: Mapping[str, Any]) -> Passage:
 
 def node_view_from_json(data: Mapping[str, Any]) -> NodeView:
     return NodeView(
-        node_from_json(data["node"]), _edges(data["edges"]), data["more"], _passages(data), dict(data["names"])
+        node_from_json(data["node"]),
+        _edges(data["edges"]),
+        data["more"],
+        _passages(data),
+        dict(data["names"]),
+        tuple(data.get("aliases", ())),
     )
 
 
