@@ -458,7 +458,7 @@ class TestProjects:
         assert call(handler, "assign_project", caller=ROLE, clientId="acme", **request)[0] == 200
 
 
-NEEDING_ONE = ("delete_document", "remove_alias", "undo_merge")
+NEEDING_ONE = ("delete_document", "remove_alias", "merge_things", "undo_merge")
 """Writes of what has to be there already."""
 
 

@@ -11,7 +11,7 @@ from opx.errors import InvalidScopeError
 
 calm = settings(deadline=None)  # a busy machine is no failure
 
-IDS = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+IDS = st.from_regex(r"\A[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,63}\Z").filter(lambda text: text != "global")
 SCOPES = st.one_of(
     st.just(Scope()),
     st.builds(Scope, IDS),
