@@ -9,9 +9,9 @@ from itertools import islice
 from opx.domain.scopes import Scope
 from opx.errors import ConditionFailedError
 from opx.graph import manifest
-from opx.graph.parallel import Each
 from opx.graph.places import Places
 from opx.graph.rows import HEAD, is_node, key_in_table, mark_in, moved, place
+from opx.parallel import Each
 from opx.ports import Absent, Equals, Item, Table
 from opx.ports.graph import Canonical
 

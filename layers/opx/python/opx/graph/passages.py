@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import Evidence
@@ -11,6 +10,7 @@ from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Reader
 from opx.errors import ObjectNotFoundError
 from opx.graph.views import Passage
+from opx.parallel import Each
 
 if TYPE_CHECKING:
     from opx.domain.documents import KnowledgeDocument
@@ -35,7 +35,7 @@ class PassageReader:
         self._catalog = catalog
         self._store = store
         self._reader = reader
-        self._threads = threads
+        self._each = Each(threads)
 
     def of(self, evidence: Iterable[Evidence], *, most: int = MOST_PASSAGES) -> tuple[Passage, ...]:
         """Up to `most` passages in the order of the evidence, each once."""
@@ -49,14 +49,9 @@ class PassageReader:
                 ids = dict.fromkeys(one.chunk_ids[:A_STATEMENT])
                 wanted.setdefault(document, {}).update(ids)
                 order.update(ids)
-        found = {passage.chunk_id: passage for some in self._read(list(wanted.items())) for passage in some}
+        read = self._each(lambda one: self._of_document(*one[0], one[1]), list(wanted.items()))
+        found = {passage.chunk_id: passage for some in read for passage in some}
         return tuple(found[chunk_id] for chunk_id in order if chunk_id in found)[:most]
-
-    def _read(self, wanted: Sequence[tuple[tuple[str, str], dict[str, None]]]) -> list[list[Passage]]:
-        if self._threads == 1 or len(wanted) < 2:
-            return [self._of_document(*document, ids) for document, ids in wanted]
-        with ThreadPoolExecutor(min(self._threads, len(wanted))) as pool:
-            return list(pool.map(lambda one: self._of_document(one[0][0], one[0][1], one[1]), wanted))
 
     def _of_document(self, document_id: str, key_id: str, chunk_ids: dict[str, None]) -> list[Passage]:
         from opx.ingestion.chunk_files import read_chunks

@@ -11,9 +11,9 @@ from opx.domain.scopes import scope_of_key
 from opx.graph import manifest
 from opx.graph.adjacent import AdjacentRows, Found
 from opx.graph.joining import MOST_EVIDENCE, edges_of, node_of
-from opx.graph.parallel import Each
 from opx.graph.reads import Adjacent
 from opx.graph.rows import EDGE, HEAD, NODE, declared_place, ends, place
+from opx.parallel import Each
 from opx.ports import Item, KeyRange, Table
 from opx.ports.graph import Canonical
 

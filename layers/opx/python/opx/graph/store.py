@@ -9,11 +9,11 @@ from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, n
 from opx.domain.scopes import Scope
 from opx.graph import manifest
 from opx.graph.moving import RowMover
-from opx.graph.parallel import Each
 from opx.graph.places import Places
 from opx.graph.reading import TableReads
 from opx.graph.rows import EdgeMark, Names, NodeMark
 from opx.graph.writing import StatementWriter
+from opx.parallel import Each
 from opx.ports import Clock, Table
 
 if TYPE_CHECKING:

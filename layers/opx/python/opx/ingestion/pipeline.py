@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.ids import stable_hash
@@ -25,6 +24,7 @@ from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.publishing import Publisher, Step, claim_of
 from opx.ingestion.reading import DocumentReader
+from opx.parallel import Each
 from opx.ports import ChunkCopies, Embedder, ObjectInfo, ObjectStore, SearchIndex
 from opx.ports.graph import GraphWriter
 
@@ -47,9 +47,6 @@ large as the text) are in memory until the index has them."""
 _BUSY_SECONDS = 5.0
 Progress = Callable[[str, int], None]
 """Called with an object key and the number of its chunks embedded so far."""
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 class IngestionPipeline:
@@ -90,7 +87,7 @@ class IngestionPipeline:
             graph=graph,
         )
         self._unit_of_work = unit_of_work
-        self._read_threads = read_threads
+        self._each = Each(read_threads)  # several at a time where reading and storing mean waiting for a network
 
     def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[Outcome]:
         """Handle events of different documents together, so that the index commits once; one outcome each, in order.
@@ -143,13 +140,6 @@ class IngestionPipeline:
         except (StoreUnavailableError, InvalidInputError):
             return 0  # shows again when the document's turn has come
         return info.size if info else 0
-
-    def _each(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-        """Several at a time where reading and storing mean waiting for a network."""
-        if self._read_threads == 1 or len(items) < 2:
-            return [work(item) for item in items]
-        with ThreadPoolExecutor(min(self._read_threads, len(items))) as pool:
-            return list(pool.map(work, items))
 
     # -- one document at a time: up to its chunks
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import scope_of_object
@@ -12,6 +11,7 @@ from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import FailureLog, failure_id
 from opx.knowledge_base import ObjectPhase, ObjectState
+from opx.parallel import Each
 from opx.ports import Item, ObjectInfo, ObjectStore
 
 
@@ -31,14 +31,11 @@ class ObjectStates:
         self._catalog = catalog
         self._failures = failures
         self._fingerprint = fingerprint
-        self._threads = threads
+        self._each = Each(threads)
 
     def of(self, object_keys: Sequence[str]) -> list[ObjectState]:
         """The state of each object, in order. Raises `InvalidScopeError` for a malformed key."""
-        if self._threads == 1 or len(object_keys) < 2:
-            return [self._state(key) for key in object_keys]
-        with ThreadPoolExecutor(min(self._threads, len(object_keys))) as pool:
-            return list(pool.map(self._state, object_keys))
+        return self._each(self._state, object_keys)
 
     def _state(self, object_key: str) -> ObjectState:
         key = DocumentKey(*scope_of_object(object_key))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from opx.parallel import Each
 from opx.ports import SearchFilter, SearchRequest
 from opx.tables import GRAPH
-from opx.tenants.holdings import ClientDocument, Held, each
+from opx.tenants.holdings import ClientDocument, Held
 
 if TYPE_CHECKING:
     from opx.services import Services
@@ -47,7 +48,7 @@ class Checks:
 
     def _references(self, held: Held) -> int:
         """By document, while the index was counted by scope."""
-        return sum(each(self._entries, held.documents, self._services.read_threads))
+        return sum(Each(self._services.read_threads)(self._entries, held.documents))
 
     def _entries(self, document: ClientDocument) -> int:
         return len(self._services.index.references(document.key.id))
@@ -56,7 +57,7 @@ class Checks:
         """In the scopes that have documents: nobody else says anything of things."""
         scopes = {document.key.scope.key for document in held.documents}
         places = [f"{scope}|{kind}" for scope in sorted(scopes) for kind in GRAPH_TYPES]
-        return sum(each(self._listed, places, self._services.read_threads))
+        return sum(Each(self._services.read_threads)(self._listed, places))
 
     def _listed(self, place: str) -> int:
         return sum(1 for _ in self._services.table(GRAPH).query(place, index="type-index"))

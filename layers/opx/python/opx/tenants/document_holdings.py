@@ -12,10 +12,11 @@ from opx.domain.ids import entry_id
 from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
 from opx.ingestion.failures import failure_id
+from opx.parallel import Each
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, Table
 from opx.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.tenants.finding import chunks_in
-from opx.tenants.holdings import ClientDocument, Counted, Held, Holding, each
+from opx.tenants.holdings import ClientDocument, Counted, Held, Holding
 from opx.webhooks.remembering import order_id
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class IndexEntries:
     def remove(self, held: Held) -> None:
         documents = iter(held.documents)
         while batch := list(islice(documents, DOCUMENTS_AT_ONCE)):
-            found = each(self._references, batch, self._services.read_threads)
+            found = Each(self._services.read_threads)(self._references, batch)
             changes = [
                 DocumentChange(document.key.id, "", superseded=references)
                 for document, references in zip(batch, found, strict=True)
@@ -84,11 +85,11 @@ class GraphRows:
         self._table = services.table(GRAPH)
 
     def count(self, held: Held) -> int:
-        return sum(each(self._rows, held.documents, self._services.read_threads))
+        return sum(Each(self._services.read_threads)(self._rows, held.documents))
 
     def remove(self, held: Held) -> None:
         with self._services.unit_of_work():
-            each(self._remove, held.documents, self._services.read_threads)
+            Each(self._services.read_threads)(self._remove, held.documents)
 
     def _rows(self, document: ClientDocument) -> int:
         return sum(1 for _ in self._table.query(f"refs#{document.key.id}"))
@@ -106,11 +107,11 @@ class CachedTexts:
 
     def vectors(self, held: Held) -> int:
         embedder = self._services.document_embedder
-        return sum(each(lambda file: embedder.known(self._texts(file)), held.files, self._services.read_threads))
+        return sum(Each(self._services.read_threads)(lambda file: embedder.known(self._texts(file)), held.files))
 
     def forget_vectors(self, held: Held) -> None:
         with self._services.unit_of_work():
-            each(self._forget_vectors, held.files, self._services.read_threads)
+            Each(self._services.read_threads)(self._forget_vectors, held.files)
 
     def contexts(self, held: Held) -> int:
         return sum(len(self._contexts(file)) for file in held.files)
@@ -169,7 +170,7 @@ class CatalogRows:
     # -- versions
 
     def versions(self, held: Held) -> int:
-        return sum(map(len, each(self._version_items, held.documents, self._threads)))
+        return sum(map(len, Each(self._threads)(self._version_items, held.documents)))
 
     def remove_versions(self, held: Held) -> None:
         self._delete_each(held, DOCUMENTS, self._version_items)
@@ -185,7 +186,7 @@ class CatalogRows:
     # -- references
 
     def references(self, held: Held) -> int:
-        return sum(map(len, each(self._entry_items, held.documents, self._threads)))
+        return sum(map(len, Each(self._threads)(self._entry_items, held.documents)))
 
     def remove_references(self, held: Held) -> None:
         self._delete_each(held, ENTRIES, self._entry_items)
@@ -236,7 +237,7 @@ class CatalogRows:
 
     def _delete_each(self, held: Held, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]) -> None:
         with self._services.unit_of_work():
-            each(lambda one: delete(self._services.table(spec), spec, items(one)), held.documents, self._threads)
+            Each(self._threads)(lambda one: delete(self._services.table(spec), spec, items(one)), held.documents)
 
     def _delete(self, spec: TableSpec, items: list[Item]) -> None:
         with self._services.unit_of_work():

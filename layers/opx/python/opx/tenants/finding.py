@@ -13,9 +13,10 @@ from opx.errors import InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.chunk_files import read_chunks
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.operations.baselines.series import SCOPES as BASELINE_SCOPES
+from opx.parallel import Each
 from opx.ports import KeyRange
 from opx.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, KEYS
-from opx.tenants.holdings import ClientDocument, Held, each, is_of
+from opx.tenants.holdings import ClientDocument, Held, is_of
 
 if TYPE_CHECKING:
     from opx.services import Services
@@ -98,11 +99,11 @@ class Finder:
         for scope, rest in objects:
             if rest.startswith(DOCUMENTS_FOLDER):
                 found.setdefault(DocumentKey(scope, rest.removesuffix(SIDECAR_SUFFIX)), set())
-        threads = self._services.read_threads
-        for key, ids in zip(found, each(self._versions, found, threads), strict=True):
+        each = Each(self._services.read_threads)
+        for key, ids in zip(found, each(self._versions, list(found)), strict=True):
             found[key] |= ids
-        missing = versions - set().union(*found.values())
-        for keys, document_id in zip(each(self._keys_of, missing, threads), missing, strict=True):
+        missing = list(versions - set().union(*found.values()))
+        for keys, document_id in zip(each(self._keys_of, missing), missing, strict=True):
             for key in keys:
                 if key.scope.client_id == client_id:
                     found.setdefault(key, set()).add(document_id)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import InvalidScopeError
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +96,3 @@ def is_of(client_id: str, scope_key: str) -> bool:
         return scope_of_key(scope_key).client_id == client_id
     except InvalidScopeError:
         return False
-
-
-def each(call: Callable[[T], R], items: Iterable[T], threads: int) -> list[R]:
-    """What the call gives for each item, in order; several at a time if there are threads."""
-    if threads <= 1:
-        return [call(item) for item in items]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(call, items))
