@@ -46,36 +46,32 @@ class LocalGraph:
 
     def graph_neighbours(self, reference: str, walk: Walk) -> Neighbourhood:
         graph = self._graph
-        start = graph.show(reference).key
+        start = graph.resolve(reference)
         around = graph.neighbours(start, _normalised(walk))
         passages, names = self._passages(around.edges), _names(graph, around.edges)
         return Neighbourhood(start, around.reached, around.edges, around.cut, around.contradicting, passages, names)
 
     def graph_path(self, source: str, target: str, walk: Walk) -> Connection:
         graph = self._graph
-        start, end = graph.show(source).key, graph.show(target).key
-        route = graph.path(start, end, _normalised(walk))
+        route = graph.path(source, target, _normalised(walk))
         steps = route.edges or ()
-        return Connection(start, end, route.edges is not None, steps, route.cut, self._passages(steps))
+        return Connection(route.source, route.target, route.edges is not None, steps, route.cut, self._passages(steps))
 
     def graph_find(self, text: str, *, node_type: str = "", limit: int = 20) -> Sequence[Node]:
         graph = self._graph
         found = graph.find(text, node_type, limit)
-        return graph.store.nodes(graph.reader.visible, [node.key for node in found])
+        return graph.nodes([node.key for node in found])
 
     def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> AnswerView:
         from opx.graph.questions.changes import changes
 
-        graph = self._graph
-        start = graph.show(reference).key
-        return self._answered(changes(graph, start, since=since, until=until, upstream=upstream))
+        return self._answered(changes(self._graph, reference, since=since, until=until, upstream=upstream))
 
     def graph_affected(self, cve: str, *, runbooks: bool = False) -> AnswerView:
         from opx.graph.questions.vulnerabilities import affected, runbooks_for_cve
 
-        graph = self._graph
-        start = graph.show(cve if ":" in cve else f"cve:{cve}").key
-        return self._answered((runbooks_for_cve if runbooks else affected)(graph, start))
+        reference = cve if ":" in cve else f"cve:{cve}"
+        return self._answered((runbooks_for_cve if runbooks else affected)(self._graph, reference))
 
     def graph_coverage(self, *, since: str = "", limit: int = 1000) -> GraphCoverage:
         from opx.graph.coverage import coverage
@@ -97,7 +93,7 @@ class LocalGraph:
         return self._services.merging.remove(self.scope, alias, by=self._identity.principal)
 
     def merge_things(self, source: str, into: str) -> Merge:
-        self._graph.show(into)  # who writes it wrongly would make a name of nothing
+        self._graph.key_of(into)  # who writes it wrongly would make a name of nothing
         return self._services.merging.merge(self.scope, source, into, by=self._identity.principal)
 
     def undo_merge(self, merge_id: str) -> Merge:
@@ -122,7 +118,7 @@ class LocalGraph:
 
 def _names(graph: KnowledgeGraph, edges: Iterable[Edge]) -> Names:
     keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.target))
-    nodes = graph.store.nodes(graph.reader.visible, list(keys)[:MOST_NAMED])
+    nodes = graph.nodes(list(keys)[:MOST_NAMED])
     return {node.key: name for node in nodes if (name := name_of(node))}
 
 

@@ -97,7 +97,7 @@ class GraphExpansion:
         answer = recognised(graph, found.text, now=self._clock(), identifiers=found.identifiers)
         rows = rows_as_leads(answer.rows, found.tiers) if answer else []
         leads = [*rows, *self._leads(graph, found)]
-        nodes = graph.store.nodes(graph.reader.visible, [lead.node for lead in leads[:CONSIDERED]])
+        nodes = graph.nodes([lead.node for lead in leads[:CONSIDERED]])
         kept = chosen(with_abouts(leads[:CONSIDERED], nodes, found.tiers), found.results)
         return _Related(tuple(kept), _understood(answer, rows, kept) if answer else "")
 
@@ -116,10 +116,10 @@ class GraphExpansion:
     def _seeds(self, graph: KnowledgeGraph, found: FoundText) -> dict[str, float]:
         """Where to start, with how sure that is: 1 for what the question names; for what a passage names, the passage's
         confidence divided by the root of how many things it names."""
-        seeds = dict.fromkeys((node.key for node in named(graph, found.text, found.identifiers)), 1.0)
+        seeds = dict.fromkeys(named(graph, found.text, found.identifiers), 1.0)
         hits = {hit.chunk_id: hit for hit in reversed(found.hits[:MOST_HITS])}
         chunks = [(hit.key_id, hit.chunk_id) for hit in found.hits[:MOST_HITS]]
-        references = graph.store.references(graph.reader.visible, chunks) if chunks else {}
+        references = graph.related_to_chunks(chunks)
         for chunk_id, keys in references.items():
             share = hits[chunk_id].confidence / math.sqrt(len(keys))
             for key in keys:

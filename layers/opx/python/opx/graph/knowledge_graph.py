@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import NODE_TYPES, Edge, Node, Route, Subgraph, Walk, node_type
@@ -52,7 +52,7 @@ class KnowledgeGraph:
 
     def _called(self, name: str) -> str:
         asked = [normalised(f"{namespace}:{name}") for namespace in NAMESPACES]
-        found = list(dict.fromkeys(self.store.existing(self.reader.visible, asked).values()))
+        found = list(dict.fromkeys(self.existing(asked).values()))
         if not found:
             raise NodeNotFoundError(
                 f"nothing is called {name[:100]!r}; write namespace:value, such as service:checkout"
@@ -65,10 +65,25 @@ class KnowledgeGraph:
         """A thing with what is said of it. Raises `NodeNotFoundError`, which names what is written alike, and
         `InvalidReferenceError`."""
         key = self.resolve(reference)
-        found = self.store.nodes(self.reader.visible, [key])
+        found = self.nodes([key])
         if not found:
             raise self._not_found(key)
         return found[0]
+
+    def key_of(self, reference: str) -> str:
+        """The canonical reference of a thing that there is, without what is said of it. Raises as `show`."""
+        key = self.resolve(reference)
+        if key not in self.existing([key]):
+            raise self._not_found(key)
+        return key
+
+    def nodes(self, keys: Sequence[str]) -> list[Node]:
+        """As `GraphReads.nodes`."""
+        return self.store.nodes(self.reader.visible, keys)
+
+    def existing(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """As `GraphReads.existing`."""
+        return self.store.existing(self.reader.visible, keys)
 
     def other_names(self, key: str) -> tuple[str, ...]:
         """Under which references the thing with this canonical one is known besides, by alphabet."""
@@ -86,7 +101,7 @@ class KnowledgeGraph:
     def path(self, source: str, target: str, walk: Walk | None = None, *, most_hops: int = MOST_HOPS) -> Route:
         """The shortest way between two things. Raises as `show` for either."""
         ends = [self.resolve(source), self.resolve(target)]
-        known = self.store.existing(self.reader.visible, ends)
+        known = self.existing(ends)
         for key in ends:
             if key not in known:
                 raise self._not_found(key)

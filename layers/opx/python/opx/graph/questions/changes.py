@@ -60,7 +60,7 @@ class _Bounds:
 def _happened(
     graph: KnowledgeGraph, reference: str, makers: tuple[str, ...], what: tuple[str, str, str], bounds: _Bounds
 ) -> GraphAnswer:
-    start = graph.show(reference).key
+    start = graph.key_of(reference)
     upstream, since, until = bounds.upstream, bounds.since, bounds.until
     around = walked(graph, [start], along(bounds.hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
     paths = {key: path for key, path in paths_of(around).items() if key != start}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from opx.graph.extraction.references import has_namespace, made, of_shape, read
 
 if TYPE_CHECKING:
-    from opx.domain.graph import Node
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 MAX_CANDIDATES = 60
@@ -53,11 +52,10 @@ def candidates(text: str, identifiers: Sequence[str] = ()) -> list[str]:
     return list(found)[:MAX_CANDIDATES]
 
 
-def named(graph: KnowledgeGraph, text: str, identifiers: Sequence[str] = ()) -> list[Node]:
-    """What the text names of what is in the reader's graph, under canonical references. Raises
+def named(graph: KnowledgeGraph, text: str, identifiers: Sequence[str] = ()) -> list[str]:
+    """What the text names of what is in the reader's graph, by canonical references, the likeliest first. Raises
     `StoreUnavailableError`."""
-    wanted = candidates(text, identifiers)
-    return graph.store.nodes(graph.reader.visible, wanted) if wanted else []
+    return list(dict.fromkeys(graph.existing(candidates(text, identifiers)).values()))
 
 
 def _bare(word: str) -> str:

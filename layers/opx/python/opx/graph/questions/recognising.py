@@ -56,7 +56,7 @@ class Asked:
 
     def reference(self, *namespaces: str) -> str:
         """The first thing of one of these kinds that the question names, "" for none; kinds in their order."""
-        found = [node.key for node in named(self.graph, self.text, self.identifiers)]
+        found = named(self.graph, self.text, self.identifiers)
         return next((key for namespace in namespaces for key in found if is_a(key, namespace)), "")
 
 

@@ -20,7 +20,7 @@ BREAKS_WITH = ("depends_on", "hosted_on", "runs")
 def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
     """The runbooks for an alert, or for the alert that this is a firing of; the surest first. Raises `NodeNotFoundError`,
     `InvalidReferenceError` and `StoreUnavailableError`."""
-    start = graph.show(alert).key
+    start = graph.key_of(alert)
     rules: dict[str, tuple[Edge, ...]] = {start: ()}
     cut = False
     if is_a(start, "alert_event"):
@@ -37,7 +37,7 @@ def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
 def blast_radius(graph: KnowledgeGraph, reference: str, hops: int = MAX_HOPS) -> GraphAnswer:
     """What depends on a service, also by way of others, the nearest first; of a host or a product, what is hosted on it or
     runs it and what depends on that. Raises `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`."""
-    start = graph.show(reference).key
+    start = graph.key_of(reference)
     found = walked(graph, [start], along(hops, Direction.IN, *BREAKS_WITH))
     rows = tuple(Row(one.key, one.path, values={"distance": one.distance}) for one in found.reached if one.distance)
     direct = sum(1 for row in rows if row.values["distance"] == 1)

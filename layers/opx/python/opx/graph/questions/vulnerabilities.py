@@ -20,7 +20,7 @@ def affected(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
     `values` of a row: `product`, `version`, the affected `versions`, and whether that is `certain`. Raises
     `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`.
     """
-    start = graph.show(cve).key
+    start = graph.key_of(cve)
     products = walked(graph, [start], along(1, Direction.OUT, "affects"))
     by_product = {edge.target: edge for edge in products.edges if is_a(edge.target, "product")}
     running = walked(graph, by_product, along(1, Direction.IN, "runs"))
@@ -54,7 +54,7 @@ def _row(affects: Edge, runs: Edge) -> Row | None:
 def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
     """Runbooks about the services that run an affected version; the explanation names services that have none. Raises as
     `affected`."""
-    start = graph.show(cve).key
+    start = graph.resolve(cve)
     services = affected(graph, start)
     paths = {row.key: row for row in services.rows}
     documented = walked(graph, paths, along(1, Direction.IN, "documents"))
