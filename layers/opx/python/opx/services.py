@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opx.composition.ingestion import IngestionServices
 from opx.domain.queries import Fusion
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
@@ -22,9 +22,7 @@ from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery
 from opx.retrieval.reranking import RerankStage
 from opx.retrieval.searching import SearchRules
-from opx.tables import (
-    SOURCES,
-)
+from opx.tables import SOURCES
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
@@ -45,11 +43,7 @@ if TYPE_CHECKING:
     from opx.streams.repository import StreamRepository
     from opx.websearch.service import InternetSearch
 
-from opx.composition.ingestion import IngestionServices
-
 log = logging.getLogger(__name__)
-
-QUEUE_NAME = "ingest"
 
 
 class Services(IngestionServices):
@@ -82,8 +76,7 @@ class Services(IngestionServices):
         from opx.sources.declared import declared_sources
         from opx.sources.repository import SourceRepository
 
-        path = self.settings.knowledge_file
-        declared = declared_sources(self.knowledge, Path(path) if path else None)
+        declared = declared_sources(self.knowledge, self.knowledge_path)
         return SourceRepository(self.table(SOURCES), declared, self.knowledge, self.clock)
 
     @cached_property
@@ -92,9 +85,13 @@ class Services(IngestionServices):
         from opx.streams.definitions import declared_streams
         from opx.streams.repository import StreamRepository
 
-        path = self.settings.knowledge_file
-        declared = declared_streams(self.knowledge, Path(path) if path else None)
+        declared = declared_streams(self.knowledge, self.knowledge_path)
         return StreamRepository(self.table(SOURCES), declared, self.knowledge)
+
+    @cached_property
+    def _provided(self) -> dict[str, KnowledgeSource]:
+        """Sources that are objects of this process."""
+        return {}
 
     def connected_source(self, definition: SourceDefinition) -> ConnectedSource:
         """A source that can be asked. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
@@ -125,8 +122,7 @@ class Services(IngestionServices):
 
         if self.metric_reader is None:
             raise InvalidInputError("metrics are rolled up by a system on AWS (OPX_BACKEND=aws), from CloudWatch")
-        path = self.settings.knowledge_file
-        metrics = declared_metrics(Path(path) if path else None)
+        metrics = declared_metrics(self.knowledge_path)
         return RollUp(metrics, self.metric_reader, self.baselines, clock=self.clock, report=report)
 
     def puller(self, report: Report = unreported) -> SourcePuller:
@@ -164,7 +160,7 @@ class Services(IngestionServices):
         `recorded` in the audit log and, with `gaps`, among the gaps, as the settings say."""
         from opx.operations.remembered_vectors import RememberedVectors
 
-        asked = identity or Identity(self.settings.client_id, self.settings.project_id)
+        asked = self.identity_of(identity)
         with counted_as_unavailable(report):
             reader = self.projects.reader(asked)
         embedder = RememberedVectors(self.query_embedder) if self.query_embedder else None
@@ -217,7 +213,7 @@ class Services(IngestionServices):
         configured for."""
         from opx.local_knowledge_base import LocalKnowledgeBase
 
-        return LocalKnowledgeBase(self, identity or Identity(self.settings.client_id, self.settings.project_id))
+        return LocalKnowledgeBase(self, self.identity_of(identity))
 
     def research_service(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
         """Research for this identity, or for the one that the installation is configured for. Its searches are reported

@@ -9,27 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from opx.errors import SourceRefusedError
-from opx.ports import (
-    ChunkCopies,
-    Clock,
-    Embedder,
-    ObjectStore,
-    Queue,
-    SearchEngine,
-    SearchIndex,
-    Table,
-    UploadSigner,
-)
+from opx.ports import ChunkCopies, Clock, Embedder, ObjectStore, Queue, SearchEngine, SearchIndex, Table, UploadSigner
 from opx.ports.metrics import MetricReader
 from opx.ports.models import ChatModel, Reranker
 from opx.ports.sources import Secrets, SourceSchedules, StreamSubscriptions
 from opx.settings import Settings
-from opx.tables import (
-    TableSpec,
-)
+from opx.tables import TableSpec
 
 if TYPE_CHECKING:
-    from opx.domain.sources import KnowledgeSource
     from opx.ingestion.worker import QueueDrain
     from opx.ports.corpus_version import CorpusVersion
     from opx.ports.object_history import ObjectHistory
@@ -44,7 +31,6 @@ class Backend:
     def __init__(self, settings: Settings, *, clock: Clock = time.time) -> None:
         self.settings = settings
         self.clock = clock
-        self._provided: dict[str, KnowledgeSource] = {}
 
     store: ObjectStore
 

@@ -6,22 +6,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opx.composition.models import ModelServices
 from opx.domain.knowledge import KnowledgeModel
-from opx.domain.scopes import Scope
+from opx.domain.scopes import Identity, Scope
 from opx.knowledge_file import load_knowledge
 from opx.retrieval.readers import ProjectRegistry
-from opx.tables import (
-    BASELINES,
-    DOCUMENTS,
-    EMBEDDINGS,
-    ENTRIES,
-    FAILURES,
-    KEYS,
-    PROJECTS,
-)
+from opx.tables import BASELINES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS
 
 if TYPE_CHECKING:
     from opx.ingestion.catalog import Catalog
+    from opx.ingestion.context_cache import ContextCache
     from opx.ingestion.contexts import ContextWriter
     from opx.ingestion.embedding_cache import CachedEmbedder
     from opx.ingestion.evidence import EvidenceRules
@@ -30,7 +24,6 @@ if TYPE_CHECKING:
     from opx.operations.telemetry.rules import TelemetryRules
     from opx.tenants.clients import ClientRegistry
     from opx.tools.grants import ToolGrants
-from opx.composition.models import ModelServices
 
 
 class CorpusServices(ModelServices):
@@ -38,8 +31,17 @@ class CorpusServices(ModelServices):
 
     @cached_property
     def knowledge(self) -> KnowledgeModel:
+        return load_knowledge(self.knowledge_path)
+
+    @property
+    def knowledge_path(self) -> Path | None:
+        """Where `knowledge.yaml` is; None for the one that comes with the library."""
         path = self.settings.knowledge_file
-        return load_knowledge(Path(path) if path else None)
+        return Path(path) if path else None
+
+    def identity_of(self, given: Identity | None) -> Identity:
+        """Who asks: the one given, or the one that the installation is configured for."""
+        return given or Identity(self.settings.client_id, self.settings.project_id)
 
     @property
     def scope(self) -> Scope:
@@ -84,11 +86,16 @@ class CorpusServices(ModelServices):
         """Has contexts of chunks written as documents are taken in; None if no model is chosen for that."""
         if not self.settings.context_model:
             return None
-        from opx.ingestion.context_cache import ContextCache
         from opx.ingestion.contexts import ContextWriter
 
-        cache = ContextCache(self.table(EMBEDDINGS), days=self.settings.embedding_cache_days, clock=self.clock)
-        return ContextWriter(self.chat_model(self.settings.context_model), cache)
+        return ContextWriter(self.chat_model(self.settings.context_model), self.written_texts)
+
+    @cached_property
+    def written_texts(self) -> ContextCache:
+        """What models wrote about passages."""
+        from opx.ingestion.context_cache import ContextCache
+
+        return ContextCache(self.table(EMBEDDINGS), days=self.settings.embedding_cache_days, clock=self.clock)
 
     @cached_property
     def baselines(self) -> BaselineStore:
@@ -102,21 +109,18 @@ class CorpusServices(ModelServices):
         """Which evidence is of which category. Raises `KnowledgeConfigError`."""
         from opx.ingestion.evidence import read_evidence_rules
 
-        path = self.settings.knowledge_file
-        return read_evidence_rules(self.knowledge, Path(path) if path else None)
+        return read_evidence_rules(self.knowledge, self.knowledge_path)
 
     @cached_property
     def telemetry_rules(self) -> TelemetryRules:
         """What may be asked of them. Raises `KnowledgeConfigError`."""
         from opx.operations.telemetry.rules import read_telemetry
 
-        path = self.settings.knowledge_file
-        return read_telemetry(Path(path) if path else None)
+        return read_telemetry(self.knowledge_path)
 
     @cached_property
     def tool_grants(self) -> ToolGrants:
         """Which agent may use which tools. Raises `KnowledgeConfigError`."""
         from opx.tools.grants import read_grants
 
-        path = self.settings.knowledge_file
-        return read_grants(Path(path) if path else None)
+        return read_grants(self.knowledge_path)

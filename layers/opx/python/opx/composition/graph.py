@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from opx.composition.corpus import CorpusServices
 from opx.domain.scopes import Identity, Reader
-from opx.tables import (
-    ALIASES,
-    EMBEDDINGS,
-    GRAPH,
-)
+from opx.tables import ALIASES, GRAPH
 
 if TYPE_CHECKING:
     from opx.graph.aliases import AliasRegistry
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from opx.graph.merging import Merging
     from opx.graph.naming_writer import NamingWriter
     from opx.graph.store import GraphStore
-from opx.composition.corpus import CorpusServices
 
 
 class GraphServices(CorpusServices):
@@ -44,9 +40,7 @@ class GraphServices(CorpusServices):
 
     def graph(self, identity: Identity | None = None) -> KnowledgeGraph:
         """Things and relations as this identity may know them, or the one that the installation is configured for."""
-        return self._graph_of(
-            self.projects.reader(identity or Identity(self.settings.client_id, self.settings.project_id))
-        )
+        return self._graph_of(self.projects.reader(self.identity_of(identity)))
 
     def _graph_of(self, reader: Reader) -> KnowledgeGraph:
         from opx.graph.aliased import AliasedReads
@@ -67,10 +61,8 @@ class GraphServices(CorpusServices):
         if not self.settings.graph_model:
             return None
         from opx.graph.extraction.model import ModelExtraction
-        from opx.ingestion.context_cache import ContextCache
 
-        cache = ContextCache(self.table(EMBEDDINGS), days=self.settings.embedding_cache_days, clock=self.clock)
-        return ModelExtraction(self.chat_model(self.settings.graph_model), cache)
+        return ModelExtraction(self.chat_model(self.settings.graph_model), self.written_texts)
 
     @cached_property
     def known_names(self) -> KnownNames:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from opx.composition.graph import GraphServices
 from opx.domain.scopes import Scope
-from opx.ports import (
-    ObjectInfo,
-)
+from opx.ports import ObjectInfo
 
 if TYPE_CHECKING:
     from opx.graph.relinking import Relinked, Relinker
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.worker import IngestionWorker
     from opx.ways_in import WaysIn
-from opx.composition.graph import GraphServices
 
 
 class IngestionServices(GraphServices):

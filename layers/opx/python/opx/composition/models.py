@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from opx.composition.backend import Backend
 from opx.ports.models import ChatModel, Reranker
 
 if TYPE_CHECKING:
     from opx.models.budgets import CallBudget
-from opx.composition.backend import Backend
 
 
 class ModelServices(Backend):

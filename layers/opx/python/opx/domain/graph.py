@@ -20,6 +20,9 @@ from opx.errors import InvalidInputError
 
 Value = str | int | float | bool
 
+EdgeName = tuple[str, str, str]
+"""What makes a relation this one: where it begins, its type, where it ends."""
+
 MAX_HOPS = 3
 MAX_FAN_OUT = 1_000
 MAX_NODES = 5_000
@@ -76,6 +79,10 @@ class EdgeStatement:
     rule: str = ""
     confidence: float = 1.0
     properties: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def name(self) -> EdgeName:
+        return self.source, self.edge_type, self.target
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +190,10 @@ class Edge:
     def __post_init__(self) -> None:
         if not self.evidence:
             raise InvalidInputError(f"an edge needs evidence: {self.source} -[{self.edge_type}]-> {self.target}")
+
+    @property
+    def name(self) -> EdgeName:
+        return self.source, self.edge_type, self.target
 
     @property
     def at(self) -> str:

@@ -15,7 +15,7 @@ ONE_WAY = frozenset((
 
 def contradicting(edges: Iterable[Edge]) -> tuple[tuple[Edge, Edge], ...]:
     """Pairs of edges that say the opposite of one another. Both are kept: which of them is right, their evidence says."""
-    known = {(edge.source, edge.edge_type, edge.target): edge for edge in edges if edge.edge_type in ONE_WAY}
+    known = {edge.name: edge for edge in edges if edge.edge_type in ONE_WAY}
     pairs = (
         (edge, known.get((target, kind, source))) for (source, kind, target), edge in known.items() if source < target
     )

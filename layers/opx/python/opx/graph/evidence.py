@@ -172,7 +172,7 @@ def _graph_item(one: Chosen, passages: Mapping[str, Passage]) -> EvidenceItem:
 def _way(lead: Lead) -> dict[str, Any]:
     """How one came to a thing, as fields of an item."""
     return {
-        "path": tuple(PathStep(edge.source, edge.edge_type, edge.target) for edge in lead.path),
+        "path": tuple(PathStep(*edge.name) for edge in lead.path),
         "node": lead.node,
         "relation": said(lead.path[-1]) if lead.path else "",
         "evidence_chunk_ids": tuple(dict.fromkeys(chunk for proof in lead.proof for chunk in proof.chunk_ids)),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from opx.domain.graph import Edge, Evidence, Node
+from opx.domain.graph import Edge, EdgeName, Evidence, Node
 from opx.domain.knowledge import Tier
 from opx.graph.evidence import Lead
 from opx.graph.questions.answers import Row
@@ -26,8 +26,7 @@ ABOUT = (
 """Things that are what a document is about: it says more than the relation to them."""
 
 
-Relations = dict[tuple[str, str, str], Edge]
-"""By their ends and type."""
+Relations = dict[EdgeName, Edge]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class _Way:
 
 
 def by_name(edges: Iterable[Edge]) -> Relations:
-    return {(edge.source, edge.edge_type, edge.target): edge for edge in edges}
+    return {edge.name: edge for edge in edges}
 
 
 def leads_of(found: Relations, seeds: Mapping[str, float], wanted: Collection[str] = ()) -> list[Lead]:
@@ -80,10 +79,9 @@ def _lead(key: str, way: _Way, wanted: Collection[str]) -> Lead:
 
 def _ordered(leads: Iterable[Lead]) -> list[Lead]:
     """One for each relation, however it was come to."""
-    best: dict[tuple[str, str, str], Lead] = {}
+    best: dict[EdgeName, Lead] = {}
     for lead in leads:
-        edge = lead.path[-1]
-        name = (edge.source, edge.edge_type, edge.target)
+        name = lead.path[-1].name
         if name not in best or lead.confidence > best[name].confidence:
             best[name] = lead
     return sorted(best.values(), key=lambda lead: (-lead.confidence, lead.node))

@@ -235,11 +235,11 @@ class Relinker:
         for chunk in whole_lines(self._chunks(document.key, document.document_id)):
             findings.add(*mentioned(own, chunk, dictionary))
             gathered.take(findings)
-        known = {(edge.source, edge.edge_type, edge.target) for edge in said.edges}
+        known = {edge.name for edge in said.edges}
         edges = tuple(
             edge
             for edge in without_needless([*said.edges, *gathered.edges.values()])
-            if edge.rule and (edge.source, edge.edge_type, edge.target) not in known
+            if edge.rule and edge.name not in known
         )
         ends = {key for edge in edges for key in (edge.source, edge.target)}
         return Statements(own, tuple(node for key, node in gathered.with_ends().items() if key in ends), edges)

@@ -78,7 +78,7 @@ def mark_of(statement: Statement, origin: Origin, at: str, own: str = "") -> Mar
     check_key(statement.source)
     check_key(statement.target)
     _check_edge_type(statement.edge_type)
-    return EdgeMark(statement.source, statement.edge_type, statement.target)
+    return EdgeMark(*statement.name)
 
 
 def row_key(mark: Mark, key_id: str, scope_key: str, names: Names) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, node_type
+from opx.domain.graph import EdgeName, EdgeStatement, NodeStatement, Origin, Statements, node_type
 from opx.errors import InvalidInputError
 from opx.graph.rows import Mark, Names, NodeMark, Statement, mark_of, row
 from opx.graph.when import moment
@@ -88,11 +88,10 @@ def _nodes(statements: Iterable[NodeStatement]) -> Iterable[NodeStatement]:
 
 
 def _edges(statements: Iterable[EdgeStatement]) -> list[EdgeStatement]:
-    found: dict[tuple[str, str, str], EdgeStatement] = {}
+    found: dict[EdgeName, EdgeStatement] = {}
     for one in statements:
-        name = (one.source, one.edge_type, one.target)
-        known = found.get(name, one)
-        found[name] = replace(known, chunk_ids=_together(known.chunk_ids, one.chunk_ids))
+        known = found.get(one.name, one)
+        found[one.name] = replace(known, chunk_ids=_together(known.chunk_ids, one.chunk_ids))
     return list(found.values())
 
 

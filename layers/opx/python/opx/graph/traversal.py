@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from opx.domain.graph import Edge, Reached, Route, Subgraph, Walk
+from opx.domain.graph import Edge, EdgeName, Reached, Route, Subgraph, Walk
 from opx.errors import InvalidInputError
 from opx.graph.contradictions import contradicting
 from opx.graph.paths import MOST_HOPS, PathSearch
@@ -69,7 +69,7 @@ class _Found:
     def __init__(self, most: int) -> None:
         self._most = most
         self._reached: dict[str, Reached] = {}
-        self._edges: dict[tuple[str, str, str], Edge] = {}
+        self._edges: dict[EdgeName, Edge] = {}
         self.cut: dict[str, None] = {}
 
     @property
@@ -96,7 +96,7 @@ class _Found:
                     continue
                 self._reached[other] = Reached(other, here.distance + 1, (*here.path, edge))
                 yield other
-            self._edges.setdefault((edge.source, edge.edge_type, edge.target), edge)
+            self._edges.setdefault(edge.name, edge)
 
     def subgraph(self) -> Subgraph:
         edges = tuple(self._edges.values())

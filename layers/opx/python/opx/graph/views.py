@@ -202,7 +202,7 @@ def node_view_from_json(data: Mapping[str, Any]) -> NodeView:
 
 def neighbourhood_from_json(data: Mapping[str, Any]) -> Neighbourhood:
     edges = _edges(data["edges"])
-    by_name = {(edge.source, edge.edge_type, edge.target): edge for edge in edges}
+    by_name = {edge.name: edge for edge in edges}
 
     def named(some: Iterable[Mapping[str, Any]]) -> Iterable[Edge]:
         return (by_name[one["from"], one["edgeType"], one["to"]] for one in some)

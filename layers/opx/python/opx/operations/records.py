@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import KnowledgeDocument
@@ -60,8 +59,7 @@ class QuestionRecords:
         """Who owns which services and categories. Raises `KnowledgeConfigError`."""
         from opx.operations.gaps.owners import read_owners
 
-        path = self._settings.knowledge_file
-        return read_owners(self._services.knowledge, Path(path) if path else None)
+        return read_owners(self._services.knowledge, self._services.knowledge_path)
 
     def check_gaps(self, scopes: Sequence[str], limit: int, seconds: float = math.inf) -> Checked:
         """`opx.operations.gaps.checking.check` with the questions of this system."""

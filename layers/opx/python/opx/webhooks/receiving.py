@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.knowledge import KnowledgeModel
@@ -157,10 +156,9 @@ def _told(found: Read, written: list[str]) -> Answer:
 
 def receiver_of(services: Services) -> WebhookReceiver:
     """Over the parts of a system. Raises `KnowledgeConfigError` for webhooks that are declared wrongly."""
-    path = services.settings.knowledge_file
     table = services.table(DELIVERIES)
     return WebhookReceiver(
-        definitions=load_webhooks(services.knowledge, Path(path) if path else None),
+        definitions=load_webhooks(services.knowledge, services.knowledge_path),
         knowledge=services.knowledge,
         manager=services.manager,
         prefix=services.scope.prefix,

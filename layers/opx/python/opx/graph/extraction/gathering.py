@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from opx.domain.graph import EdgeStatement, NodeStatement, Value, node_type
+from opx.domain.graph import EdgeName, EdgeStatement, NodeStatement, Value, node_type
 from opx.domain.remarks import MAX_REMARKS, Remark, RemarkKind, bounded
 from opx.graph.extraction.material import Findings
 from opx.graph.extraction.naming import MAX_PASSAGES
@@ -32,7 +32,7 @@ class Gathered:
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeStatement] = {}
-        self.edges: dict[tuple[str, str, str], EdgeStatement] = {}
+        self.edges: dict[EdgeName, EdgeStatement] = {}
         self.aliases: dict[tuple[str, str], None] = {}
         self._remarks: dict[Remark, None] = {}
         self._beyond: set[str] = set()
@@ -71,12 +71,11 @@ class Gathered:
             self._beyond.add("things")
 
     def _add_edge(self, one: EdgeStatement) -> None:
-        name = (one.source, one.edge_type, one.target)
-        known = self.edges.get(name)
+        known = self.edges.get(one.name)
         if known is not None:
-            self.edges[name] = _surest(known, one)
+            self.edges[one.name] = _surest(known, one)
         elif len(self.edges) < MAX_EDGES:
-            self.edges[name] = replace(one, chunk_ids=one.chunk_ids[:MAX_PASSAGES])
+            self.edges[one.name] = replace(one, chunk_ids=one.chunk_ids[:MAX_PASSAGES])
         else:
             self._beyond.add("relations")
 
