@@ -63,7 +63,7 @@ class Stated:
 
 def read(table: Table, key_id: str) -> Held:
     held = Held()
-    for item in table.query(_place(key_id)):
+    for item in table.query(place_of(key_id)):
         (held.leaving if str(item["entry"]).startswith(LEAVING) else held.pages).append(item)
     return held
 
@@ -113,7 +113,7 @@ def marks_in(*items: Item) -> set[Mark]:
 
 
 def entry_key(key_id: str, entry: str) -> dict[str, str]:
-    return {"place": _place(key_id), "entry": entry}
+    return {"place": place_of(key_id), "entry": entry}
 
 
 def _item(key_id: str, scope: Scope, entry: str, marks: Sequence[Mark]) -> Item:
@@ -138,5 +138,5 @@ def _page_name(chunk: str, number: int) -> str:
     return f"{chunk}#{number}" if number else chunk
 
 
-def _place(key_id: str) -> str:
+def place_of(key_id: str) -> str:
     return f"refs#{key_id}"

@@ -17,7 +17,7 @@ from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Absent, Clock, Equals, Item, Table
 
-_REMOVAL = "removal"
+REMOVAL = "removal"
 """Stands in `writing` for a document id when an attempt takes a document out."""
 
 _WRITES = 5
@@ -46,7 +46,7 @@ class Claim:
     @property
     def unfinished(self) -> tuple[str, ...]:
         """Ids of the documents that interrupted attempts may have left in parts."""
-        return tuple(document for document in self.head.get("writing") or {} if document != _REMOVAL)
+        return tuple(document for document in self.head.get("writing") or {} if document != REMOVAL)
 
     @property
     def attempts(self) -> int:
@@ -96,7 +96,7 @@ class Claims:
         """Note that index and catalog are about to change, to `document_id` or, if that is "", to none."""
 
         def facts(head: Item) -> Item:
-            begun = {**(head.get("writing") or {}), document_id or _REMOVAL: claim.token}
+            begun = {**(head.get("writing") or {}), document_id or REMOVAL: claim.token}
             return {"writing": begun, "leaseUntil": self._lease_end()}
 
         self._update(claim, facts)
@@ -138,7 +138,7 @@ class Claims:
         """Let the next event of the document, old or new, tidy up: a worker without a claim wrote to the index."""
         for _ in range(_WRITES):
             head = self.head(key) or {}
-            begun = {**(head.get("writing") or {}), document_id or _REMOVAL: secrets.token_hex(8)}
+            begun = {**(head.get("writing") or {}), document_id or REMOVAL: secrets.token_hex(8)}
             try:
                 return self._write(key, head, {"scope": key.scope.key, "source": key.source, "writing": begun})
             except ConditionFailedError:

@@ -27,7 +27,7 @@ MAX_PRINCIPAL_CHARACTERS = 256
 MAX_RECORDS = 1000
 
 _INDEX = "who-askedAt-index"
-_SCOPES = "#scopes"
+SCOPES = "#scopes"
 """`who` of the items that name the scopes which have records; such an item's `askedAt` is the scope."""
 
 _DAY_SECONDS = 86_400
@@ -131,7 +131,7 @@ class AuditLog:
             took_ms=round(answered.took_ms),
         )
         if record.who not in self._known:
-            self._table.put({"receiptId": f"{_SCOPES} {record.who}", "who": _SCOPES, "askedAt": record.who})
+            self._table.put({"receiptId": f"{SCOPES} {record.who}", "who": SCOPES, "askedAt": record.who})
             self._known.add(record.who)
         self._table.put({**_to_item(record), "expiresAt": int(now) + self._days * _DAY_SECONDS})
         return record
@@ -157,7 +157,7 @@ class AuditLog:
         return map(_from_item, self._table.query(scope, index=_INDEX, where=where, reverse=True))
 
     def _scopes(self) -> list[str]:
-        return [str(item["askedAt"]) for item in self._table.query(_SCOPES, index=_INDEX)]
+        return [str(item["askedAt"]) for item in self._table.query(SCOPES, index=_INDEX)]
 
 
 def matching(

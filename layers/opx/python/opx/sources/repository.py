@@ -18,7 +18,7 @@ from opx.sources.states import PullState
 
 log = logging.getLogger(__name__)
 
-_REGISTERED = "#registered"
+REGISTERED = "#registered"
 _STATE = "state"
 _ITEM = "item#"
 _PAGE = "page#"
@@ -38,7 +38,7 @@ class SourceRepository:
     def all(self) -> list[SourceDefinition]:
         """Every source, by id. A registered one that is wrong by now is left out, which the log tells."""
         found = {}
-        for item in self._table.query(_REGISTERED):
+        for item in self._table.query(REGISTERED):
             try:
                 found[item["entry"]] = self._registered(item)
             except InvalidInputError as exc:  # of a category, say, that knowledge.yaml had when it was registered
@@ -56,7 +56,7 @@ class SourceRepository:
         """The source with this id. Raises `InvalidInputError` that lists those there are."""
         if source_id in self._declared:
             return self._declared[source_id]
-        item = self._table.get({"sourceId": _REGISTERED, "entry": source_id}) if source_id else None
+        item = self._table.get({"sourceId": REGISTERED, "entry": source_id}) if source_id else None
         if item is None:
             known = ", ".join(definition.source_id for definition in self.all()) or "none yet"
             raise InvalidInputError(f"no source {source_id!r}; there are: {known}")
@@ -67,7 +67,7 @@ class SourceRepository:
         if definition.source_id in self._declared:
             raise InvalidInputError(f"source {definition.source_id} is declared in knowledge.yaml; change it there")
         self._table.put(
-            {"sourceId": _REGISTERED, "entry": definition.source_id, "definition": definition_fields(definition)}
+            {"sourceId": REGISTERED, "entry": definition.source_id, "definition": definition_fields(definition)}
         )
 
     def remove(self, source_id: str) -> None:
@@ -78,9 +78,9 @@ class SourceRepository:
         """
         if source_id in self._declared:
             raise InvalidInputError(f"source {source_id} is declared in knowledge.yaml; remove it there")
-        if not self._table.get({"sourceId": _REGISTERED, "entry": source_id}):
+        if not self._table.get({"sourceId": REGISTERED, "entry": source_id}):
             self.get(source_id)
-        self._table.delete({"sourceId": _REGISTERED, "entry": source_id})
+        self._table.delete({"sourceId": REGISTERED, "entry": source_id})
         self._table.delete({"sourceId": source_id, "entry": _STATE})
 
     def _registered(self, item: Mapping[str, object]) -> SourceDefinition:

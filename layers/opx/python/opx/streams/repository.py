@@ -13,7 +13,7 @@ from opx.streams.definitions import refuse_shared, stream_fields, stream_of
 
 log = logging.getLogger(__name__)
 
-_STREAMS = "#streams"
+REGISTERED = "#streams"
 
 
 class StreamRepository:
@@ -32,7 +32,7 @@ class StreamRepository:
         return sorted({**found, **self._declared}.values(), key=lambda definition: definition.name)
 
     def _subscribed(self) -> Iterator[StreamDefinition]:
-        for item in self._table.query(_STREAMS):
+        for item in self._table.query(REGISTERED):
             try:
                 yield stream_of(item["entry"], item["definition"], self._knowledge)
             except InvalidInputError as exc:
@@ -46,13 +46,13 @@ class StreamRepository:
         if definition.name in self._declared:
             raise InvalidInputError(f"stream {definition.name} is declared in knowledge.yaml; change it there")
         refuse_shared(definition, self.all())
-        self._table.put({"sourceId": _STREAMS, "entry": definition.name, "definition": stream_fields(definition)})
+        self._table.put({"sourceId": REGISTERED, "entry": definition.name, "definition": stream_fields(definition)})
 
     def subscribed(self, name: str) -> StreamDefinition:
         """A subscription. Raises `InvalidInputError` for a declared stream, and for one that isn't there."""
         if name in self._declared:
             raise InvalidInputError(f"stream {name} is declared in knowledge.yaml; remove it there")
-        item = self._table.get({"sourceId": _STREAMS, "entry": name}) if name else None
+        item = self._table.get({"sourceId": REGISTERED, "entry": name}) if name else None
         if item is None:
             known = ", ".join(definition.name for definition in self.all()) or "none yet"
             raise InvalidInputError(f"no stream {name!r}; there are: {known}")
@@ -60,4 +60,4 @@ class StreamRepository:
 
     def remove(self, name: str) -> None:
         """Forget a subscription; its documents stay. Nothing happens if it isn't there."""
-        self._table.delete({"sourceId": _STREAMS, "entry": name})
+        self._table.delete({"sourceId": REGISTERED, "entry": name})

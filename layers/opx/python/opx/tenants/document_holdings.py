@@ -11,6 +11,7 @@ from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import entry_id
 from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
+from opx.graph.manifest import place_of
 from opx.ingestion.failures import failure_id
 from opx.parallel import Each
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, Table
@@ -92,7 +93,7 @@ class GraphRows:
             Each(self._services.read_threads)(self._remove, held.documents)
 
     def _rows(self, document: ClientDocument) -> int:
-        return sum(1 for _ in self._table.query(f"refs#{document.key.id}"))
+        return sum(1 for _ in self._table.query(place_of(document.key.id)))
 
     def _remove(self, document: ClientDocument) -> None:
         self._services.graph_store.remove(document.key.id, document.key.scope)

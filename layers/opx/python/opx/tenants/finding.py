@@ -11,8 +11,12 @@ from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.chunk_files import read_chunks
+from opx.ingestion.claims import REMOVAL
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.operations.audit import SCOPES as AUDIT_SCOPES
 from opx.operations.baselines.series import SCOPES as BASELINE_SCOPES
+from opx.operations.gaps.log import DROPPED
+from opx.operations.gaps.log import SCOPES as GAP_SCOPES
 from opx.parallel import Each
 from opx.ports import KeyRange
 from opx.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, KEYS
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
 MAX_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]{6,30}")
 _CHUNK_FILE = re.compile(r"chunks/([0-9a-f]+)\.jsonl\Z")
-_REMOVAL = "removal"
 
 
 class Finder:
@@ -74,9 +77,9 @@ class Finder:
     def _noted_keys(self, begins_with: str) -> Iterator[str]:
         """Keys of scopes that questions or values were kept of."""
         where, table = KeyRange(begins_with=begins_with), self._services.table
-        for item in table(AUDIT).query("#scopes", index="who-askedAt-index", where=where):
+        for item in table(AUDIT).query(AUDIT_SCOPES, index="who-askedAt-index", where=where):
             yield item["askedAt"]
-        for partition in ("#scopes", "#dropped"):
+        for partition in (GAP_SCOPES, DROPPED):
             for item in table(GAPS).query(partition, where=where):
                 yield item["gapId"]
         for item in table(BASELINES).query(BASELINE_SCOPES, where=where):
@@ -113,7 +116,7 @@ class Finder:
         found: dict[DocumentKey, set[str]] = {}
         for scope_key in scopes:
             for item in self._services.table(KEYS).query(scope_key, index="scope-index"):
-                ids = {str(item.get("documentId", "")), *(item.get("writing") or {})} - {"", _REMOVAL}
+                ids = {str(item.get("documentId", "")), *(item.get("writing") or {})} - {"", REMOVAL}
                 found[DocumentKey(scope_of_key(scope_key), item["source"])] = ids
         return found
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from opx.operations.audit import SCOPES as AUDIT_SCOPES
 from opx.operations.baselines.records import recorded_partition
 from opx.operations.baselines.series import SCOPES as BASELINE_SCOPES
 from opx.operations.baselines.series import series_partition
+from opx.operations.gaps.log import DROPPED
+from opx.operations.gaps.log import SCOPES as GAP_SCOPES
 from opx.ports import Item
+from opx.sources.repository import REGISTERED
+from opx.streams.repository import REGISTERED as REGISTERED_STREAMS
 from opx.tables import ALIASES, AUDIT, BASELINES, GAPS, PROJECTS, SOURCES, TableSpec
 from opx.tenants.document_holdings import delete
 from opx.tenants.holdings import Counted, Held, Holding
@@ -57,7 +62,7 @@ class ScopeRows:
         for scope in held.scopes:
             yield from table.query(scope)
         yield from table.get_many(
-            [{"scopeKey": partition, "gapId": scope} for partition in ("#dropped", "#scopes") for scope in held.scopes]
+            [{"scopeKey": partition, "gapId": scope} for partition in (DROPPED, GAP_SCOPES) for scope in held.scopes]
         )
 
     def audit(self, held: Held) -> Iterator[Item]:
@@ -65,7 +70,7 @@ class ScopeRows:
         table = self._services.table(AUDIT)
         for scope in held.scopes:
             yield from table.query(scope, index="who-askedAt-index")
-        yield from table.get_many([{"receiptId": f"#scopes {scope}"} for scope in held.scopes])
+        yield from table.get_many([{"receiptId": f"{AUDIT_SCOPES} {scope}"} for scope in held.scopes])
 
     def baselines(self, held: Held) -> Iterator[Item]:
         table = self._services.table(BASELINES)
@@ -94,7 +99,7 @@ class InstallationSources:
     def count(self, held: Held) -> int:
         if not self._is_own(held):
             return 0
-        registered, streams = self._registered("#registered"), self._registered("#streams")
+        registered, streams = self._registered(REGISTERED), self._registered(REGISTERED_STREAMS)
         return len(registered) + len(streams) + sum(len(self._rows(source)) for source in self._sources())
 
     def remove(self, held: Held) -> None:
@@ -105,16 +110,16 @@ class InstallationSources:
             return
         for source in self._sources():
             delete(self._table, SOURCES, self._rows(source))
-        for source in self._registered("#registered"):
+        for source in self._registered(REGISTERED):
             SourceControl(self._services).remove(source)
-        for stream in self._registered("#streams"):
+        for stream in self._registered(REGISTERED_STREAMS):
             StreamControl(self._services).end(stream)
 
     def declared(self, held: Held) -> list[str]:
         """Those that go on until they are taken out of knowledge.yaml."""
         if not self._is_own(held):
             return []
-        registered = {*self._registered("#registered"), *self._registered("#streams")}
+        registered = {*self._registered(REGISTERED), *self._registered(REGISTERED_STREAMS)}
         found = [one.source_id for one in self._services.sources.all()] + [
             one.name for one in self._services.streams.all()
         ]
@@ -128,7 +133,7 @@ class InstallationSources:
 
     def _sources(self) -> list[str]:
         declared = [definition.source_id for definition in self._services.sources.all()]
-        return list(dict.fromkeys([*declared, *self._registered("#registered")]))
+        return list(dict.fromkeys([*declared, *self._registered(REGISTERED)]))
 
     def _rows(self, source: str) -> list[Item]:
         return list(self._table.query(source))

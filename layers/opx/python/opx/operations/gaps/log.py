@@ -21,7 +21,7 @@ MAX_GAPS = 1000
 _ATTEMPTS = 100
 """Each failed one means that another writer got through."""
 
-_SCOPES, _DROPPED = "#scopes", "#dropped"
+SCOPES, DROPPED = "#scopes", "#dropped"
 _DAY_SECONDS = 86_400
 
 
@@ -65,11 +65,11 @@ class GapLog:
 
     def scopes(self) -> list[str]:
         """The scopes that have or had gaps."""
-        return [str(item["gapId"]) for item in self._table.query(_SCOPES)]
+        return [str(item["gapId"]) for item in self._table.query(SCOPES)]
 
     def dropped(self, scope_key: str) -> int:
         """How many gaps of a scope had to make room."""
-        item = self._table.get({"scopeKey": _DROPPED, "gapId": scope_key})
+        item = self._table.get({"scopeKey": DROPPED, "gapId": scope_key})
         return int(item["count"]) if item else 0
 
     def settle(self, gap: Gap, status: GapStatus, *, because: str = "", closed_by: str = "", title: str = "") -> Gap:
@@ -111,11 +111,11 @@ class GapLog:
 
     def _note_dropped(self, scope_key: str) -> None:
         log.warning("a scope has %d gaps, as many as are kept: one was dropped", self._most)
-        self._table.put({"scopeKey": _DROPPED, "gapId": scope_key, "count": self.dropped(scope_key) + 1})
+        self._table.put({"scopeKey": DROPPED, "gapId": scope_key, "count": self.dropped(scope_key) + 1})
 
     def _note_scope(self, scope_key: str) -> None:
         if scope_key not in self._known:
-            self._table.put({"scopeKey": _SCOPES, "gapId": scope_key})
+            self._table.put({"scopeKey": SCOPES, "gapId": scope_key})
             self._known.add(scope_key)
 
     def _item(self, gap: Gap) -> Item:
