@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Lock
+from threading import Lock
 from typing import Any
 
 import boto3
@@ -13,9 +12,10 @@ import pytest
 from opx.adapters.aws.table import DynamoTable
 from opx.domain.aliases import Alias
 from opx.domain.scopes import Scope
-from opx.errors import AliasLoopError, AliasTakenError, InvalidInputError
+from opx.errors import AliasLoopError, AliasTakenError
 from opx.graph.aliases import AliasRegistry
 from opx.tables import ALIASES
+from tests.at_once import at_once
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.one_call_at_a_time import OneCallAtATime
@@ -48,20 +48,6 @@ def client(aws: boto3.Session) -> CountedCalls:
 @pytest.fixture
 def registry(client: CountedCalls, time: FakeTime) -> AliasRegistry:
     return AliasRegistry(DynamoTable(ALIASES, client, clock=time.clock, sleep=time.sleep), clock=time.clock)  # type: ignore[arg-type]
-
-
-def at_once(count: int, work: Any) -> list[Any]:
-    barrier = Barrier(count)
-
-    def run(number: int) -> Any:
-        barrier.wait()
-        try:
-            return work(number)
-        except InvalidInputError as exc:
-            return exc
-
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(run, range(count)))
 
 
 def test_workers_that_register_the_same_alias_are_all_counted(registry: AliasRegistry) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -26,6 +24,7 @@ from opx.graph.alias_view import MAX_MEMBERS, AliasView, LoadedNames
 from opx.graph.aliases import MAX_OF_A_DOCUMENT, AliasRegistry
 from opx.ports import Condition, Item
 from opx.tables import ALIASES
+from tests.at_once import at_once
 from tests.doubles.fake_time import FakeTime
 
 ALL, ACME = Scope(), Scope("acme")
@@ -232,21 +231,6 @@ def test_any_aliases_part_names_into_classes(narrow: dict[int, int], wide: dict[
 
 
 # -- several at once
-
-
-def at_once(count: int, work: Any) -> list[Any]:
-    """What `work(number)` returns or raises, in as many threads that begin together."""
-    barrier = Barrier(count)
-
-    def run(number: int) -> Any:
-        barrier.wait()
-        try:
-            return work(number)
-        except InvalidInputError as exc:
-            return exc
-
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(run, range(count)))
 
 
 def test_workers_that_register_the_same_alias_are_all_counted(registry: AliasRegistry) -> None:
