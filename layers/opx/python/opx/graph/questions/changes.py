@@ -35,26 +35,18 @@ def changes(
     return _happened(graph, reference, MAKERS, what, _Bounds(since, until, hops, upstream))
 
 
-def incidents(
-    graph: KnowledgeGraph,
-    reference: str,
-    *,
-    since: str = "",
-    until: str = "",
-    hops: int = MAX_HOPS,
-    upstream: bool = True,
-) -> GraphAnswer:
-    """The same of incidents."""
+def incidents(graph: KnowledgeGraph, reference: str, *, since: str = "") -> GraphAnswer:
+    """The same of incidents, upstream."""
     what = ("incident", "incidents", "incidents")
-    return _happened(graph, reference, ("incident",), what, _Bounds(since, until, hops, upstream))
+    return _happened(graph, reference, ("incident",), what, _Bounds(since))
 
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    since: str
-    until: str
-    hops: int
-    upstream: bool
+    since: str = ""
+    until: str = ""
+    hops: int = MAX_HOPS
+    upstream: bool = True
 
 
 def _happened(
