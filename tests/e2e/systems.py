@@ -266,7 +266,8 @@ def with_leases(system: System) -> System:
     """Claims that are leases on every backend: the embedded one has none, as it has one worker."""
     services = system.services
     tables = [services.table(spec) for spec in (DOCUMENTS, KEYS, ENTRIES)]
-    services.__dict__["catalog"] = Catalog(*tables, clock=system.time.clock, lease_seconds=LEASE_SECONDS)
+    leased = Catalog(*tables, clock=system.time.clock, lease_seconds=LEASE_SECONDS, calendar=services.calendar)
+    services.__dict__["catalog"] = leased
     return system
 
 

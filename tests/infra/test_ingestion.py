@@ -6,13 +6,25 @@ import pytest
 
 from opx.ingestion.worker import RetryRules
 from opx.settings import Settings
-from opx.tables import ALIASES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, GRAPH, IDEMPOTENCY, KEYS, PROJECTS, TableSpec
+from opx.tables import (
+    ALIASES,
+    CALENDAR,
+    DOCUMENTS,
+    EMBEDDINGS,
+    ENTRIES,
+    FAILURES,
+    GRAPH,
+    IDEMPOTENCY,
+    KEYS,
+    PROJECTS,
+    TableSpec,
+)
 from tests.infra.templates import Assembly, Resource, listed
 from tests.infra.test_storage import CORPUS
 
 QUEUE = "dev-opx-knowledge-ingest"
 BUCKET = "arn:<AWS::Partition>:s3:::dev-opx-knowledge-corpus-<AWS::AccountId>-<AWS::Region>"
-WRITTEN = (ALIASES, DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH)
+WRITTEN = (ALIASES, CALENDAR, DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH)
 
 
 def queue(assembly: Assembly, name: str) -> tuple[str, Resource]:

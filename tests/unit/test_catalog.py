@@ -17,9 +17,11 @@ from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
 from opx.errors import ConditionFailedError
+from opx.ingestion.calendar import Calendar
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
-from opx.tables import DOCUMENTS, ENTRIES, KEYS
+from opx.knowledge_file import load_knowledge
+from opx.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
 
@@ -37,16 +39,18 @@ def database(tmp_path: Path) -> Iterator[Database]:
 @pytest.fixture
 def catalog(database: Database, time: FakeTime) -> Catalog:
     tables = [SqliteTable(spec, database, clock=time.clock) for spec in (DOCUMENTS, KEYS, ENTRIES)]
-    return Catalog(*tables, clock=time.clock, lease_seconds=LEASE)
+    calendar = Calendar(SqliteTable(CALENDAR, database, clock=time.clock), load_knowledge())
+    return Catalog(*tables, clock=time.clock, lease_seconds=LEASE, calendar=calendar)
 
 
 @pytest.fixture
 def dynamo_catalog(aws: boto3.Session, time: FakeTime) -> Catalog:
     client: Any = aws.client("dynamodb")
-    for spec in (DOCUMENTS, KEYS, ENTRIES):
+    for spec in (DOCUMENTS, KEYS, ENTRIES, CALENDAR):
         create_table(client, spec)
     tables = [DynamoTable(spec, client, clock=time.clock) for spec in (DOCUMENTS, KEYS, ENTRIES)]
-    return Catalog(*tables, clock=time.clock, lease_seconds=LEASE)
+    calendar = Calendar(DynamoTable(CALENDAR, client, clock=time.clock), load_knowledge())
+    return Catalog(*tables, clock=time.clock, lease_seconds=LEASE, calendar=calendar)
 
 
 def an_event(number: int, *, sidecar: bool = False) -> ObjectEvent:

@@ -89,7 +89,7 @@ def watched(table: Table, held: list[KnowledgeDocument]) -> WatchedTable:
 
 def catalog_of(table: Any) -> Catalog:
     unused: Any = None
-    return Catalog(table, unused, unused, clock=FakeTime().clock, lease_seconds=1)
+    return Catalog(table, unused, unused, clock=FakeTime().clock, lease_seconds=1, calendar=unused)
 
 
 @pytest.fixture

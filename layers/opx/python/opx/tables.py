@@ -135,6 +135,30 @@ ALIASES = TableSpec(
 )
 """Other names of things, an item for each name and scope; `clientId` is `global` for what everybody may see."""
 
+STAGING = TableSpec(
+    name="opx-knowledge-staging",
+    partition="id",
+    indexes=(
+        IndexSpec("waiting-index", "waitingPlace", "timestamp"),
+        IndexSpec("scope-index", "scopeKey", "timestamp"),
+    ),
+    ttl="expiresAt",
+)
+"""What work taught, as it was captured. Entries that no checkpoint has taken in yet have a `waitingPlace`, their scope."""
+
+PATTERNS = TableSpec(name="opx-knowledge-patterns", partition="place", sort="entry", ttl="expiresAt")
+"""How often each pattern worked and failed, in the place of its scope, and each occurrence of it, in a place of its own."""
+
+OUTCOMES = TableSpec(name="opx-knowledge-outcomes", partition="place", sort="entry", ttl="expiresAt")
+"""What came of documents that were retrieved: of each document what is known of it, in the place of a scope, and each
+outcome that was told, in a place of its own."""
+
+CALENDAR = TableSpec(name="opx-knowledge-calendar", partition="place", sort="entry")
+"""Which versions of documents expire on a day, which are to be reviewed by one, and which were replaced when."""
+
+LIFECYCLE = TableSpec(name="opx-knowledge-lifecycle", partition="subject", sort="entry", ttl="expiresAt")
+"""Legal holds, how far pruning is and what it did, which indexes there are and which one answers."""
+
 ALL_TABLES = (
     DOCUMENTS,
     KEYS,
@@ -151,4 +175,9 @@ ALL_TABLES = (
     AUDIT,
     GRAPH,
     ALIASES,
+    STAGING,
+    PATTERNS,
+    OUTCOMES,
+    CALENDAR,
+    LIFECYCLE,
 )

@@ -11,9 +11,10 @@ from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Identity, Scope
 from opx.knowledge_file import load_knowledge
 from opx.retrieval.readers import ProjectRegistry
-from opx.tables import BASELINES, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS
+from opx.tables import BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, KEYS, PROJECTS
 
 if TYPE_CHECKING:
+    from opx.ingestion.calendar import Calendar
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.context_cache import ContextCache
     from opx.ingestion.contexts import ContextWriter
@@ -65,7 +66,16 @@ class CorpusServices(ModelServices):
 
         tables = (self.table(DOCUMENTS), self.table(KEYS), self.table(ENTRIES))
         lease = self.settings.lease_seconds
-        return Catalog(*tables, clock=self.clock, lease_seconds=lease, admits=self.clients.admit)
+        return Catalog(
+            *tables, clock=self.clock, lease_seconds=lease, calendar=self.calendar, admits=self.clients.admit
+        )
+
+    @cached_property
+    def calendar(self) -> Calendar:
+        """When versions of documents expire, are to be reviewed, and were replaced."""
+        from opx.ingestion.calendar import Calendar
+
+        return Calendar(self.table(CALENDAR), self.knowledge)
 
     @cached_property
     def failures(self) -> FailureLog:

@@ -43,6 +43,10 @@ class KnowledgeDocument:
     `source` is the object's key in the corpus store without its scope; `location` a full URI of the object;
     `source_uri` what a person would open (a file path, a page's address). `version` counts the versions of the key
     from 1. `trust` is in [0, 1]. `remarks` say what of it could not be read, or was changed. Times are ISO 8601 in UTC.
+
+    From `current_since` to `superseded_at` it was what questions were answered from; versions of before that was noted
+    have no beginning. `expires` is the day from which on it is not to be shown, if it says so itself, `review_by` the day
+    by which `owner` is to look at it again.
     """
 
     document_id: str
@@ -68,6 +72,10 @@ class KnowledgeDocument:
     token_count: int = 0
     content_hash: str = ""
     remarks: tuple[Remark, ...] = ()
+    current_since: str = ""
+    expires: str = ""
+    review_by: str = ""
+    owner: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The camelCase form that agents and tools receive."""
@@ -89,6 +97,11 @@ class KnowledgeDocument:
             "remarks": [remark.to_json() for remark in self.remarks],
             "untrusted": self.tier is not Tier.INTERNAL,
             "createdAt": self.created_at,
+            "currentSince": self.current_since,
+            "supersededAt": self.superseded_at,
+            "expires": self.expires,
+            "reviewBy": self.review_by,
+            "owner": self.owner,
         }
 
 

@@ -52,7 +52,8 @@ class IndexedChunk:
     """A chunk as an index returns it: with what is needed to filter, trust and cite it.
 
     `flags` say what readers are to be warned of (`suspected_instruction`); `fingerprint` is 64 bits in hexadecimal that
-    are close to those of chunks that say nearly the same. Entries of before these were kept have neither.
+    are close to those of chunks that say nearly the same; `expires` and `review_by` are those of the document. Entries of
+    before these were kept have none of them.
     """
 
     entry_id: str
@@ -67,6 +68,8 @@ class IndexedChunk:
     flags: tuple[str, ...] = ()
     fingerprint: str = ""
     services: tuple[str, ...] = ()
+    expires: str = ""
+    review_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
+from opx.ingestion.calendar import Calendar
 from opx.ingestion.catalog_items import document_from_item, document_item, tag_items, version_prefix
 from opx.ingestion.catalog_scopes import items_of_scopes
 from opx.ingestion.claims import BusyError, Claim, Claims, StaleEventError
@@ -28,7 +29,7 @@ _PAGE = 1000
 class Catalog:
     """The only writer of the documents, keys and entries tables, but for the removal of a whole client.
 
-    `admits` says whether documents of a scope may be taken in at all.
+    `calendar` is told of every version; `admits` says whether documents of a scope may be taken in at all.
     """
 
     def __init__(
@@ -39,9 +40,11 @@ class Catalog:
         *,
         clock: Clock,
         lease_seconds: int,
+        calendar: Calendar,
         admits: Callable[[Scope], bool] = lambda _: True,
     ) -> None:
         self._admits = admits
+        self._calendar = calendar
         self._documents = documents
         self._entries = entries
         self._clock = clock
@@ -106,6 +109,9 @@ class Catalog:
         tags = tag_items(document)
         entries = {item["entry"] for item in tags}
         known = self._written(claim, document.document_id)
+        since = known.current_since if known and known.document_id == claim.current_id else ""
+        document = replace(document, current_since=since or iso_time(self._clock()))
+        self._calendar.enter(document, known)
         gone = [item for item in tag_items(known) if item["entry"] not in entries] if known else []
         self._documents.put(document_item(document))
         self._documents.put_many(tags)
@@ -123,6 +129,7 @@ class Catalog:
         if old is None:
             return
         retired = replace(old, state=state, superseded_at=iso_time(self._clock()))
+        self._calendar.replaced(retired)
         self._documents.put(document_item(retired))
         self._delete(tag_items(old))
 
@@ -132,6 +139,7 @@ class Catalog:
             found = self._written(claim, document_id)
             if document_id in (kept, claim.current_id) or found is None or found.state is not DocumentState.CURRENT:
                 continue
+            self._calendar.forget(found)
             self._delete([*tag_items(found), document_item(found)])
 
     def _delete(self, items: list[Item]) -> None:

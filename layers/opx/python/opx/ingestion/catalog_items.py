@@ -56,6 +56,10 @@ def document_item(document: KnowledgeDocument) -> Item:
         "tokenCount": document.token_count,
         "contentHash": document.content_hash,
         "remarks": [remark.to_json() for remark in document.remarks],
+        "currentSince": document.current_since,
+        "expires": document.expires,
+        "reviewBy": document.review_by,
+        "owner": document.owner,
     }
 
 
@@ -100,4 +104,8 @@ def document_from_item(item: Item) -> KnowledgeDocument:
         token_count=int(item["tokenCount"]),
         content_hash=item["contentHash"],
         remarks=tuple(Remark.from_json(remark) for remark in item.get("remarks", ())),
+        current_since=item.get("currentSince", ""),
+        expires=item.get("expires", ""),
+        review_by=item.get("reviewBy", ""),
+        owner=item.get("owner", ""),
     )

@@ -29,6 +29,8 @@ _NAMES = {
     "last_updated": ("lastUpdated", "last_updated", "updated"),
     "source_uri": ("sourceUri", "source_uri"),
     "category": ("category",),
+    "expires": ("expires", "expiresAt", "expires_at"),
+    "review_by": ("reviewBy", "review_by"),
 }
 """Each field with the names that it goes by; the first that has a value counts. The names that callers of the interface
 use come first: what they say about a document wins over what it says itself."""
@@ -38,8 +40,9 @@ use come first: what they say about a document wins over what it says itself."""
 class DocumentMetadata:
     """What is known about a document beside its text; empty where nothing was given.
 
-    `created` and `last_updated` are ISO 8601: a date, or a time in UTC that ends with Z. `language` is the primary
-    subtag (`en` of `en-GB`). `ignored` names the keys that mean nothing here.
+    `created` and `last_updated` are ISO 8601: a date, or a time in UTC that ends with Z; `expires` and `review_by` are
+    days (2026-03-31), in UTC if a time was given. `language` is the primary subtag (`en` of `en-GB`). `ignored` names the
+    keys that mean nothing here.
     """
 
     title: str = ""
@@ -53,6 +56,8 @@ class DocumentMetadata:
     last_updated: str = ""
     source_uri: str = ""
     category: str | None = None
+    expires: str = ""
+    review_by: str = ""
     ignored: tuple[str, ...] = ()
 
 
@@ -92,6 +97,8 @@ class _Reader:
             return self.items(key, value)
         if field in ("created", "last_updated"):
             return self.moment(key, value)
+        if field in ("expires", "review_by"):
+            return self.moment(key, value)[: len("2026-03-31")]
         if field == "language":
             return self.language(key, value)
         if field == "author" and isinstance(value, list):

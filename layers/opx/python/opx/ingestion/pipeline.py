@@ -35,7 +35,7 @@ __all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipel
 
 log = logging.getLogger(__name__)
 
-PIPELINE_VERSION = 4
+PIPELINE_VERSION = 5
 """Raise when parsing, chunking, the embedded text or what is filtered by changes: documents are then taken in again
 although unchanged."""
 

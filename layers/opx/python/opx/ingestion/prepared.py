@@ -174,4 +174,6 @@ def _indexed(chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[str
         services=document.services,
         flags=flags,
         fingerprint=near_duplicates.fingerprint(chunk.own_text),
+        expires=document.expires,
+        review_by=document.review_by,
     )

@@ -21,7 +21,7 @@ from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.markdown_lines import Line, scan
-from opx.ingestion.metadata import MAX_ITEMS, DocumentMetadata, fitting, validated
+from opx.ingestion.metadata import MAX_ITEMS, MAX_TEXT, DocumentMetadata, fitting, validated
 from opx.ingestion.parsing.registry import parse
 from opx.ingestion.parsing.sidecar import parse_sidecar
 from opx.ports import Clock, ObjectInfo, ObjectStore
@@ -109,7 +109,8 @@ class DocumentReader:
             metadata = replace(metadata, language=metadata.language or _language(text))
             title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
-            document = replace(document, remarks=bounded((*parsed.remarks, *cleaner.remarks)))
+            owner = ", ".join(facts.get("owner", ()))[:MAX_TEXT]
+            document = replace(document, owner=owner, remarks=bounded((*parsed.remarks, *cleaner.remarks)))
             yield ReadDocument(document, category, text, spooled.lines, cleaner.suspected, facts)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
@@ -154,6 +155,8 @@ class DocumentReader:
             services=metadata.services,
             declared_version=metadata.version,
             content_hash=digest,
+            expires=metadata.expires,
+            review_by=metadata.review_by,
         )
 
 

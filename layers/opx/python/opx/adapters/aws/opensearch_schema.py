@@ -40,7 +40,17 @@ FILTER_FIELDS: dict[str, str] = {
 """Each part of a `SearchFilter` that lists values, and the field that has one of them."""
 
 _KEYWORDS = tuple(dict.fromkeys((ENTRY_FIELD, "chunk_id", KEY_FIELD, *FILTER_FIELDS.values())))
-_STORED_TEXTS = ("title", "section", "content", "source_uri", "last_updated", "flags", "fingerprint")
+_STORED_TEXTS = (
+    "title",
+    "section",
+    "content",
+    "source_uri",
+    "last_updated",
+    "flags",
+    "fingerprint",
+    "expires",
+    "review_by",
+)
 _STORED_NUMBERS = {
     "chunk_index": "integer",
     "token_count": "integer",
@@ -112,6 +122,8 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
         "trust": indexed.trust,
         "flags": list(indexed.flags),
         "fingerprint": indexed.fingerprint,
+        "expires": indexed.expires,
+        "review_by": indexed.review_by,
         VECTOR_FIELD: [round(float(value), VECTOR_DECIMALS) for value in entry.vector],
         **{name: terms[name] for name in LEXICAL_FIELDS},
         **({} if day is None else {DAY_FIELD: day}),
@@ -119,7 +131,7 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
 
 
 def from_source(source: Mapping[str, Any]) -> IndexedChunk:
-    """The chunk that `to_source` stored, also before there were flags, fingerprints and services."""
+    """The chunk that `to_source` stored, also before there were flags, fingerprints, services and days."""
     chunk = DocumentChunk(
         chunk_id=source["chunk_id"],
         document_id=source["document_id"],
@@ -146,4 +158,6 @@ def from_source(source: Mapping[str, Any]) -> IndexedChunk:
         flags=tuple(source.get("flags", ())),
         fingerprint=source.get("fingerprint", ""),
         services=tuple(source.get("services", ())),
+        expires=source.get("expires", ""),
+        review_by=source.get("review_by", ""),
     )

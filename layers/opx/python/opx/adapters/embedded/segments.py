@@ -185,7 +185,12 @@ def _list_index(joined: Iterable[str]) -> dict[str, list[int]]:
 
 def entry_line(indexed: IndexedChunk) -> str:
     """What is kept of an entry as JSON: its chunk, and what is its own beside it."""
-    own = {"flags": indexed.flags, "fingerprint": indexed.fingerprint}
+    own = {
+        "flags": indexed.flags,
+        "fingerprint": indexed.fingerprint,
+        "expires": indexed.expires,
+        "reviewBy": indexed.review_by,
+    }
     found = indexed.chunk.to_json() | {name: value for name, value in own.items() if value}
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
@@ -206,4 +211,6 @@ def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) 
         flags=tuple(line.get("flags", ())),
         fingerprint=line.get("fingerprint", ""),
         services=tuple(row.services.split("\n")) if row.services else (),
+        expires=line.get("expires", ""),
+        review_by=line.get("reviewBy", ""),
     )

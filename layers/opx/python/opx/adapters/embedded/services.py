@@ -116,7 +116,7 @@ class EmbeddedServices(Services):
         from opx.ingestion.catalog import Catalog
 
         tables = (self.table(DOCUMENTS), self.table(KEYS), self.table(ENTRIES))
-        return Catalog(*tables, clock=self.clock, lease_seconds=0, admits=self.clients.admit)
+        return Catalog(*tables, clock=self.clock, lease_seconds=0, calendar=self.calendar, admits=self.clients.admit)
 
     @cached_property
     def corpus_version(self) -> CorpusVersion | None:  # type: ignore[override]
