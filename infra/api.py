@@ -17,7 +17,7 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import PULLS, PULLS_FAILED, Names
 from opx.api.routes import ROUTES, Function
-from opx.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, PROJECTS, SOURCES
+from opx.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES
 
 RATE, BURST = 50, 100
 """Requests a second, and at once. The function that reads has 50 instances by default, which answer about 100 questions
@@ -194,6 +194,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges
+        rights.on_tables(names, (LIFECYCLE,), rights.READ_ITEMS + rights.WRITE_ITEMS),  # holds
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
         rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),
         *_source_rights(names),

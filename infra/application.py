@@ -22,6 +22,7 @@ from infra.ingestion import IngestionStack
 from infra.key import KeyStack
 from infra.knowledge_base import KnowledgeBaseStack
 from infra.learning import LearningStack
+from infra.lifecycle import LifecycleStack
 from infra.names import Names
 from infra.network import NetworkStack
 from infra.observability import ObservabilityStack
@@ -66,6 +67,7 @@ class Stacks:
     """None where functions run outside of any."""
     observability: ObservabilityStack
     operations: OperationsStack
+    lifecycle: LifecycleStack
     webhooks: WebhooksStack | None = None
     """None where nothing is delivered."""
     streams: StreamsStack | None = None
@@ -109,6 +111,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     sources = add("sources", SourcesStack, storage, source=source)
     learning = add("learning", LearningStack)
     operations = add("operations", OperationsStack, storage, sources, source=source)
+    lifecycle = add("lifecycle", LifecycleStack, storage, sources, **code)
     called = {"function_arn": retrieval.target_arn, "operations_arn": operations.queries_arn}
     agent = add("agent", AgentStack, retrieval, operations, **called) if deployment.agent != "none" else None
     api = None
@@ -134,6 +137,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
         network,
         observability,
         operations,
+        lifecycle,
         webhooks,
         streams,
     )

@@ -67,7 +67,7 @@ QUEUES_POLLED = 2
 POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
 """Lambda asks a queue five times in parallel, for 20 seconds each, whether there is anything or not."""
 
-ALARM_METRICS, DASHBOARDS = 32, 3
+ALARM_METRICS, DASHBOARDS = 36, 3
 METRICS_OF_QUERIES = 41
 """Metrics that are paid for in an hour with questions or documents, and only then."""
 
@@ -76,8 +76,8 @@ RECORD_WRITES = 4
 """Of a question's record in the audit log: up to 2 KB in the table, and once more in its index."""
 
 RECORDS_KEPT_MONTHS = 12
-VERSION_WRITES, VERSION_BYTES = 13, 3_300
-"""Of a document's entries in the catalog, which are in three indexes, too."""
+VERSION_WRITES, VERSION_BYTES = 14, 3_600
+"""Of a document's entries in the catalog, which are in three indexes, too, and of the day on which it expires."""
 
 GRAPH_WRITES, GRAPH_READS, GRAPH_BYTES = 30, 10, 22_000
 """Of a document's relations, entries of indexes included: as those of the example corpus, which have 15 rows a document, of

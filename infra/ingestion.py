@@ -14,9 +14,21 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.ingest_queue import IngestQueue
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
-from opx.tables import ALIASES, CALENDAR, DOCUMENTS, EMBEDDINGS, ENTRIES, FAILURES, GRAPH, IDEMPOTENCY, KEYS, PROJECTS
+from opx.tables import (
+    ALIASES,
+    CALENDAR,
+    DOCUMENTS,
+    EMBEDDINGS,
+    ENTRIES,
+    FAILURES,
+    GRAPH,
+    IDEMPOTENCY,
+    KEYS,
+    LIFECYCLE,
+    PROJECTS,
+)
 
-WRITTEN_TABLES = (ALIASES, CALENDAR, DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH)
+WRITTEN_TABLES = (ALIASES, CALENDAR, DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH, LIFECYCLE)
 BATCH_SIZE = 10
 ATTEMPTS, FIRST_PAUSE_SECONDS = 6, 20
 """A store may be away for ten minutes (20 s, 40 s, ... 320 s) before a document counts as failed and waits for somebody

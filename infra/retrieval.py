@@ -14,9 +14,9 @@ from infra.constructs.managed_search import ManagedBase
 from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import Names
 from opx.knowledge_file import read_section
-from opx.tables import ALIASES, AUDIT, BASELINES, DOCUMENTS, GAPS, GRAPH, PROJECTS, WEB_CACHE
+from opx.tables import ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, GAPS, GRAPH, LIFECYCLE, PROJECTS, WEB_CACHE
 
-READ_TABLES = (ALIASES, BASELINES, DOCUMENTS, GRAPH, PROJECTS)
+READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, PROJECTS)
 KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 """What was asked least makes room for what is new."""
 

@@ -25,7 +25,7 @@ class SearchStack(Stack):
             names=names,
             index_name=names.deployment.search_index,
             access=Access(
-                write=names.role_arn("ingest_documents"),
+                write=(names.role_arn("ingest_documents"), names.role_arn("prune_knowledge")),
                 read=names.role_arn("retrieve_knowledge"),
                 manage=manager,
             ),

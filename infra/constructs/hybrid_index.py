@@ -25,10 +25,10 @@ MAX_OCUS = 8
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The ARNs of who may read, who may also write, and who may create the index but not see its documents."""
+    """The ARNs of who may read, of all who may also write, and of who may create the index but not see its documents."""
 
     read: str
-    write: str
+    write: tuple[str, ...]
     manage: str
 
 
@@ -142,19 +142,19 @@ class HybridIndex(Construct):
 
     def _access_policies(self, access: Access) -> list[CfnResource]:
         return [
-            self._access_policy("Read", access.read, READ),
+            self._access_policy("Read", (access.read,), READ),
             self._access_policy("Write", access.write, WRITE),
-            self._access_policy("Manage", access.manage, MANAGE),
+            self._access_policy("Manage", (access.manage,), MANAGE),
         ]
 
-    def _access_policy(self, kind: str, principal: str, permissions: tuple[str, ...]) -> CfnResource:
+    def _access_policy(self, kind: str, principals: tuple[str, ...], permissions: tuple[str, ...]) -> CfnResource:
         rule = {
             "ResourceType": "index",
             "Resource": [f"index/{self._names.collection}/*"],  # a new index has its rights before it is there
             "Permission": list(permissions),
         }
         name = self._names.access_policy(kind.lower())
-        policy = Stack.of(self).to_json_string([{"Rules": [rule], "Principal": [principal]}])
+        policy = Stack.of(self).to_json_string([{"Rules": [rule], "Principal": list(principals)}])
         return aoss.CfnAccessPolicy(self, f"{kind}Access", name=name, type="data", policy=policy)
 
     def _collection_rule(self) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class KnowledgeAlarms(Construct):
         self._about_queries()
         self._about_failed_answers()
         self._about_sources(names.queue("ingest"))
+        self._about_retention()
         for queue in dead_letters:
             self._about_dead_letters(queue)
         for function in functions:
@@ -153,6 +154,15 @@ class KnowledgeAlarms(Construct):
             threshold=WAITED_TOO_LONG_SECONDS,
             periods=3,
             datapoints=3,
+        )
+
+    def _about_retention(self) -> None:
+        self._add(
+            "prune-stopped",
+            self._measured.of(Metric.PRUNE_STOPPED, "Maximum", period=_HOUR),
+            "Much more than usual is past its retention at once, so that nothing was removed. The function's log says of "
+            "what and since when: mend the policy in knowledge.yaml, or have it removed with `opx prune --allow-share`.",
+            threshold=0,
         )
 
     def _about_dead_letters(self, queue: str) -> None:

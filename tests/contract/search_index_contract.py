@@ -13,8 +13,10 @@ import pytest
 
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS
+from opx.domain.scopes import Scope
 from opx.ports import (
     DocumentChange,
+    HeldDocument,
     IndexEntry,
     SearchEngine,
     SearchFilter,
@@ -108,6 +110,11 @@ def vector_ids(index: SearchIndex, vector: Vector, where: SearchFilter = EVERYON
 
 def ids_of(*entries: IndexEntry) -> list[str]:
     return [entry.indexed.entry_id for entry in entries]
+
+
+def _held(entry: IndexEntry, entries: int) -> HeldDocument:
+    one = entry.indexed
+    return HeldDocument(one.scope_key, one.key_id, one.chunk.document_id, one.chunk.category, entries)
 
 
 class SearchIndexContract(SearchEngineContract):
@@ -477,6 +484,41 @@ class SearchIndexContract(SearchEngineContract):
         assert lexical_ids(index, f"part{size - 1}", depth=1) == ids_of(
             an_entry(f"disk part{size - 1}", index=size - 1, document_id="large")
         )
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    def test_empty_index_holds_nothing(self, index: SearchIndex) -> None:
+        assert index.held() == []
+
+    def test_held_documents_come_in_order_with_how_many_entries_they_have(self, index: SearchIndex) -> None:
+        parts = [an_entry(f"part {n}", index=n, document_id="d") for n in range(3)]
+        others = [an_entry("x", source=f"{n}.md", scope=Scope("acme"), document_id="e") for n in range(2)]
+        index.apply([a_change(*parts), *(a_change(other) for other in others)])
+        expected = [_held(parts[0], 3), *(_held(other, 1) for other in others)]
+        assert index.held() == sorted(expected)
+
+    def test_held_documents_come_page_by_page(self, index: SearchIndex) -> None:
+        fill(index, *(an_entry("disk", source=f"{n}.md") for n in range(5)))
+        everything = index.held()
+        pages = [index.held(limit=2)]
+        while len(pages[-1]) == 2:
+            pages.append(index.held(after=pages[-1][-1], limit=2))
+        assert [len(page) for page in pages] == [2, 2, 1]
+        assert [one for page in pages for one in page] == everything
+        assert index.held(after=everything[-1]) == []
+
+    def test_replaced_and_removed_documents_are_not_held(self, index: SearchIndex) -> None:
+        old, new = an_entry("old", document_id="old"), an_entry("new", document_id="new")
+        gone = an_entry("gone", source="gone.md")
+        first, second = fill(index, old, gone)
+        index.apply([a_change(new, superseded=first), a_removal(gone, second)])
+        assert index.held() == [_held(new, 1)]
+
+    def test_versions_of_a_document_that_are_both_there_are_both_held(self, index: SearchIndex) -> None:
+        old, new = an_entry("old", document_id="old"), an_entry("new", document_id="new")
+        fill(index, old)
+        index.apply([a_change(new)])
+        assert index.held() == [_held(new, 1), _held(old, 1)]
 
     def test_inputs_are_not_changed(self, index: SearchIndex) -> None:
         entry = an_entry("disk full", tags=("a",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -50,7 +51,7 @@ class Searcher:
             hits["total"] = {"value": len(scores), "relation": "eq"}
         answer: dict[str, Any] = {"took": 1, "timed_out": False, "_shards": {"total": 1, "failed": 0}, "hits": hits}
         if "aggs" in body:
-            answer["aggregations"] = {name: self._filters(agg, scores) for name, agg in body["aggs"].items()}
+            answer["aggregations"] = {name: self._aggregated(agg, scores) for name, agg in body["aggs"].items()}
         return answer
 
     def count(self, body: dict[str, Any]) -> int:
@@ -83,6 +84,9 @@ class Searcher:
                 return self._terms(value)
             case "range":
                 return self._range(value)
+            case "match_all":
+                only(value, set(), "match_all")
+                return dict.fromkeys(self._documents, 1.0)
         raise refused(f"unknown query [{kind}]")
 
     def _bool(self, value: dict[str, Any]) -> Scores:
@@ -168,6 +172,26 @@ class Searcher:
         space = field.get("space_type", "l2")
         scores = {each: knn_score(space, vector, self._documents[each].vectors[name]) for each in allowed}
         return dict(sorted(scores.items(), key=lambda item: -item[1])[: spec["k"]])
+
+    def _aggregated(self, aggregation: dict[str, Any], within: Scores) -> dict[str, Any]:
+        return (
+            self._composite(aggregation, within) if "composite" in aggregation else self._filters(aggregation, within)
+        )
+
+    def _composite(self, aggregation: dict[str, Any], within: Scores) -> dict[str, Any]:
+        """Buckets of values of keywords, one of each field, in their order, behind a place."""
+        only(aggregation, {"composite"}, "aggregation")
+        only(aggregation["composite"], {"size", "sources", "after"}, "composite aggregation")
+        spec = aggregation["composite"]
+        fields = [source[name]["terms"]["field"] for source in spec["sources"] for name in source]
+        names = [name for source in spec["sources"] for name in source]
+        if any(self._kind(field) != "keyword" for field in fields):
+            raise refused("the double groups by keywords only")
+        counted = Counter(tuple(self._documents[each].source[field] for field in fields) for each in within)
+        after = tuple(spec["after"][name] for name in names) if "after" in spec else ()
+        places = sorted(place for place in counted if place > after)[: spec.get("size", 10)]
+        buckets = [{"key": dict(zip(names, place, strict=True)), "doc_count": counted[place]} for place in places]
+        return {"buckets": buckets, **({"after_key": buckets[-1]["key"]} if buckets else {})}
 
     def _filters(self, aggregation: dict[str, Any], within: Scores) -> dict[str, Any]:
         only(aggregation, {"filters"}, "aggregation")

@@ -22,6 +22,7 @@ STACKS = (
     "sources",
     "learning",
     "operations",
+    "lifecycle",
     "agent",
     "api",
     "observability",

@@ -9,13 +9,26 @@ import pytest
 
 from opx.api.routes import ROUTES, Function
 from opx.settings import Settings
-from opx.tables import ALIASES, AUDIT, BASELINES, DOCUMENTS, FAILURES, GAPS, GRAPH, KEYS, PROJECTS, SOURCES
+from opx.tables import (
+    ALIASES,
+    AUDIT,
+    BASELINES,
+    CALENDAR,
+    DOCUMENTS,
+    FAILURES,
+    GAPS,
+    GRAPH,
+    KEYS,
+    LIFECYCLE,
+    PROJECTS,
+    SOURCES,
+)
 from tests.infra.templates import STACKS, Assembly, Resource, lint_findings
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
 
 ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
-WRITTEN = (ALIASES, GRAPH, SOURCES)
+WRITTEN = (ALIASES, GRAPH, LIFECYCLE, SOURCES)
 PULLS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-pulls"
 SCHEDULES = "arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/dev-opx-knowledge/source-*"
 SCHEDULES_ROLE = "arn:<AWS::Partition>:iam::<AWS::AccountId>:role/dev-opx-source-schedules-<AWS::Region>"
@@ -211,7 +224,7 @@ def test_without_the_api_the_function_that_reads_may_read_what_agents_ask_for_al
     objects = {resource for action, resource in found if action == "s3:GetObject"}
     assert objects == {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"}
     tables = {resource for action, resource in found if action.startswith("dynamodb:")}
-    assert tables == table_arns(ALIASES, AUDIT, BASELINES, DOCUMENTS, GAPS, GRAPH, PROJECTS)
+    assert tables == table_arns(ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, GAPS, GRAPH, LIFECYCLE, PROJECTS)
 
 
 def test_cdk_nag_and_cfn_lint_find_nothing_with_tokens(tokens: Assembly) -> None:

@@ -16,6 +16,7 @@ from opx.tables import (
     GRAPH,
     IDEMPOTENCY,
     KEYS,
+    LIFECYCLE,
     PROJECTS,
     TableSpec,
 )
@@ -24,7 +25,7 @@ from tests.infra.test_storage import CORPUS
 
 QUEUE = "dev-opx-knowledge-ingest"
 BUCKET = "arn:<AWS::Partition>:s3:::dev-opx-knowledge-corpus-<AWS::AccountId>-<AWS::Region>"
-WRITTEN = (ALIASES, CALENDAR, DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH)
+WRITTEN = (ALIASES, CALENDAR, DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH, LIFECYCLE)
 
 
 def queue(assembly: Assembly, name: str) -> tuple[str, Resource]:

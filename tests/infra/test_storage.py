@@ -29,6 +29,11 @@ STATEFUL_IDS = {
     "GapsTableE7273B44",
     "GraphTable4251D9A0",
     "AliasesTableD1144E1A",
+    "StagingTableF7B2FBBD",
+    "PatternsTableE5F04C8A",
+    "OutcomesTable0F871CB8",
+    "CalendarTable3E7D6EAD",
+    "LifecycleTable4F5353C6",
 }
 """A new id makes CloudFormation replace the resource, and leave the data behind."""
 

@@ -10,7 +10,7 @@ from opensearchpy import OpenSearch
 
 from opx.adapters.aws.opensearch import OpenSearchIndex
 from opx.adapters.aws.opensearch_schema import VECTOR_FIELD, index_body
-from opx.ports import DocumentChange, SearchFilter, SearchRequest, SearchResponse
+from opx.ports import DocumentChange, HeldDocument, SearchFilter, SearchRequest, SearchResponse
 
 
 @contextmanager
@@ -61,6 +61,9 @@ class RefreshedIndex:
 
     def references(self, key_id: str) -> list[str]:
         return self._index.references(key_id)
+
+    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
+        return self._index.held(after=after, limit=limit)
 
     def close(self) -> None:
         """Does nothing: the client is its maker's to close."""

@@ -10,7 +10,7 @@ import pytest
 
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
-from opx.ports import IndexEntry, Leg, SearchFilter, SearchRequest, SearchResponse
+from opx.ports import HeldDocument, IndexEntry, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.fusion import LEXICAL_WEIGHT
 from opx.retrieval.hybrid import DEPTH, Asking, HybridSearch, fused_hits
 from tests.builders import EVERYONE, an_entry, any_vector
@@ -60,6 +60,9 @@ class RecordingIndex:
         return 0
 
     def references(self, key_id: str) -> list[str]:
+        return []
+
+    def held(self, *, after: object = None, limit: int = 1000) -> list[HeldDocument]:
         return []
 
 

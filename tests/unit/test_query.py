@@ -18,7 +18,7 @@ from opx.domain.queries import MAX_QUERY_CHARACTERS, Fusion, QueryConfig
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.errors import EmbeddingError, IndexUnavailableError, InvalidInputError, UnknownCategoryError
-from opx.ports import IndexEntry, Leg, SearchIndex, SearchRequest, SearchResponse, Vector
+from opx.ports import HeldDocument, IndexEntry, Leg, SearchIndex, SearchRequest, SearchResponse, Vector
 from opx.retrieval.query import INDEX_DOWN, NO_TIER, KnowledgeQuery
 from opx.settings import Settings
 from tests.builders import a_change, an_entry
@@ -73,6 +73,9 @@ class StubIndex:
         return 0
 
     def references(self, key_id: str) -> list[str]:
+        return []
+
+    def held(self, *, after: object = None, limit: int = 1000) -> list[HeldDocument]:
         return []
 
 

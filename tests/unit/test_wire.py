@@ -41,6 +41,10 @@ DOCUMENT = KnowledgeDocument(
     chunk_count=4,
     token_count=50,
     content_hash="ab",
+    current_since="2025-01-02T00:00:00Z",
+    expires="2026-01-01",
+    review_by="2025-07-01",
+    owner="storage",
 )
 PARTS = ScoreParts(1, 2.5, None, None, 0.5, 0.75, 1.0, 0.75)
 HIT = RetrievalResult(

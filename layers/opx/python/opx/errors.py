@@ -39,6 +39,14 @@ class UnknownCategoryError(InvalidInputError):
     """A category that `knowledge.yaml` does not list."""
 
 
+class UnknownProjectError(InvalidInputError):
+    """Nothing is known of a project of this name; the message names those that are known."""
+
+
+class EntryNotFoundError(OpxError):
+    """Nothing of this id was captured in the scope of who asks."""
+
+
 class MergeNotFoundError(OpxError):
     """No merge with this id is on record for the scope."""
 

@@ -20,7 +20,18 @@ from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.marked_yaml import Marked, read_marked
 
 FILE_NAME = "knowledge.yaml"
-SECTIONS = ("sources", "webhooks", "streams", "evidence", "internet", "agents", "telemetry", "owners", "baselines")
+SECTIONS = (
+    "sources",
+    "webhooks",
+    "streams",
+    "evidence",
+    "internet",
+    "agents",
+    "telemetry",
+    "owners",
+    "baselines",
+    "learning",
+)
 """Parts of the file that only those read who need them, through `read_section`."""
 
 _PACKAGE = Path(__file__).resolve().parent

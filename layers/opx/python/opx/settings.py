@@ -50,6 +50,8 @@ class Settings:
     `allowed_hosts` lists, separated by commas, hosts (or host:port) that sources may be fetched from although their
     addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them;
     `stream_function` is what reads streams there, and `stream_failed_arn` the queue for what it gives up.
+    `checkpoint_queue_url` is where checkpoints are asked for, `learning_failed_url` where events are set aside that can't
+    be learned from.
 
     Relations are followed from what a question found for `graph_seconds`, where that was asked for.
 
@@ -89,6 +91,8 @@ class Settings:
     pull_failed_arn: str = ""
     pull_role_arn: str = ""
     schedule_group: str = ""
+    checkpoint_queue_url: str = ""
+    learning_failed_url: str = ""
     allowed_hosts: str = ""
     webhook_url: str = ""
     stream_function: str = ""

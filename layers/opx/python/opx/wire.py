@@ -142,7 +142,6 @@ def document_to_json(document: KnowledgeDocument) -> Json:
         "scope": {"clientId": scope.client_id, "groupId": scope.group_id, "projectId": scope.project_id},
         "key": document.key.source,
         "trust": document.trust,
-        "supersededAt": document.superseded_at,
         "tokenCount": document.token_count,
         "contentHash": document.content_hash,
     }
@@ -176,6 +175,10 @@ def document_from_json(data: Mapping[str, Any]) -> KnowledgeDocument:
         token_count=int(data["tokenCount"]),
         content_hash=data["contentHash"],
         remarks=tuple(Remark.from_json(remark) for remark in data.get("remarks", ())),
+        current_since=data.get("currentSince", ""),
+        expires=data.get("expires", ""),
+        review_by=data.get("reviewBy", ""),
+        owner=data.get("owner", ""),
     )
 
 

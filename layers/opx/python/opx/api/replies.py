@@ -159,7 +159,6 @@ SCHEMAS: Json = {
             "scope": _object({"clientId": _TEXT, "groupId": _TEXT, "projectId": _TEXT}),
             "key": {**_TEXT, "description": "Its name in the corpus, in its scope."},
             "trust": _NUMBER,
-            "supersededAt": _TEXT,
             "tokenCount": _COUNT,
             "contentHash": _TEXT,
         }

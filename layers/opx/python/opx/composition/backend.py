@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from opx.errors import SourceRefusedError
-from opx.ports import ChunkCopies, Clock, Embedder, ObjectStore, Queue, SearchEngine, SearchIndex, Table, UploadSigner
+from opx.ports import (
+    ChunkCopies,
+    Clock,
+    Embedder,
+    Item,
+    ObjectStore,
+    Queue,
+    SearchEngine,
+    SearchIndex,
+    Table,
+    UploadSigner,
+)
 from opx.ports.metrics import MetricReader
 from opx.ports.models import ChatModel, Reranker
 from opx.ports.sources import Secrets, SourceSchedules, StreamSubscriptions
@@ -74,6 +85,14 @@ class Backend:
         """Remove waiting messages of these bodies, or with `dry` count them; None where messages can't be looked at."""
         return None
 
+    def purge_expired(self) -> int:
+        """Remove what expired from tables that don't do so themselves; how many items there were."""
+        return 0
+
+    def every_item(self, spec: TableSpec) -> Iterator[Item]:  # noqa: ARG002 - each backend's class has its own
+        """All items of a table, in no particular order: for a backup, and for nobody who acts for a reader."""
+        raise TypeError(f"{type(self).__name__} has no tables")
+
     def scrub(self) -> None:
         """Overwrite what removed items left in files of this process's own."""
 
@@ -103,6 +122,12 @@ class Backend:
 
     pulls: Queue | None = None
     """Where pulls are asked for; None where they are done in this process."""
+
+    checkpoint_requests: Queue | None = None
+    """Where checkpoints are asked for; None where they are done in this process."""
+
+    learning_failed: Queue | None = None
+    """Where events are set aside that can't be learned from; None where there are no events."""
 
     def exclusive_pull(self, source_id: str) -> AbstractContextManager[Any]:  # noqa: ARG002
         """Held while this process pulls a source, where a lock of the machine is better than a lease."""

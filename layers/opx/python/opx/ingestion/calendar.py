@@ -1,6 +1,7 @@
 """When versions of documents expire, are to be reviewed, and were replaced: what is due is found by its day.
 
 The rows say where to look, and the catalog what holds: a row whose version says something else by now is out of date.
+What is entered for a day is listed by scope, too (`days#<scope>`): so it is found whatever the policy was at the time.
 """
 
 from __future__ import annotations
@@ -63,20 +64,41 @@ class Calendar:
 
     def replaced(self, document: KnowledgeDocument) -> None:
         """Enter that a version was superseded or deleted, which it says itself; it is not to be reviewed any more."""
-        place = f"replaced#{document.key.scope.key}"
-        self._table.put(_row(place, f"{document.superseded_at}#{_name(document)}", document, document.superseded_at))
+        self._table.put(_replaced_row(document))
         self._remove(row for row in self._days(document) if row["place"].startswith("review#"))
 
     def forget(self, document: KnowledgeDocument) -> None:
-        """Remove all that was entered of a version."""
+        """Remove all that was entered of a version, also for days that are out of date."""
         self._remove(self._days(document))
+        listed = self._table.query(
+            days_place(document.key.scope.key), where=KeyRange(begins_with=f"{_name(document)}#")
+        )
+        self._remove(row for one in list(listed) for row in _both(one))
         if document.superseded_at:
             entry = f"{document.superseded_at}#{_name(document)}"
-            self._table.delete({"place": f"replaced#{document.key.scope.key}", "entry": entry})
+            self._table.delete({"place": replaced_place(document.key.scope.key), "entry": entry})
 
     def drop(self, entry: CalendarEntry) -> None:
         """Remove an entry of the day on which it expires, which is out of date."""
         self._table.delete({"place": f"expiry#{entry.at}", "entry": _place_in_day(entry)})
+        listed = {"place": days_place(entry.key.scope.key), "entry": f"{_place_in_day(entry)}#{entry.at}"}
+        self._table.delete(listed)
+
+    def lacks(self, document: KnowledgeDocument) -> bool:
+        """Whether something that should be entered of a version is not."""
+        rows = self._expected(document)
+        return len(self._table.get_many([{"place": row["place"], "entry": row["entry"]} for row in rows])) < len(rows)
+
+    def complete(self, document: KnowledgeDocument) -> None:
+        """Enter all that should be entered of a version, current or not."""
+        self._table.put_many(self._expected(document))
+
+    def rows_of(self, scope_key: str) -> Iterator[Item]:
+        """All rows of a scope: each before the one by which it is found."""
+        for listed in self._table.query(days_place(scope_key)):
+            yield from _both(listed)
+        for place in (review_place(scope_key), replaced_place(scope_key)):
+            yield from self._table.query(place)
 
     def expiring(self, day: str, *, after: CalendarEntry | None = None) -> Iterator[CalendarEntry]:
         """What is entered for a day, `after` an entry of it. Read page by page as the caller goes on."""
@@ -85,23 +107,52 @@ class Calendar:
 
     def to_review(self, scope_key: str, until: str) -> Iterator[CalendarEntry]:
         """Versions of a scope that are to be reviewed by a day up to `until`, that one included, the earliest first."""
-        return map(_entry, self._table.query(f"review#{scope_key}", where=KeyRange(high=f"{until}#~")))
+        return map(_entry, self._table.query(review_place(scope_key), where=KeyRange(high=f"{until}#~")))
 
     def replaced_since(self, scope_key: str, at: str) -> Iterator[CalendarEntry]:
         """Versions of a scope that were superseded or deleted after a time, in that order."""
-        found = self._table.query(f"replaced#{scope_key}", where=KeyRange(low=at))
+        found = self._table.query(replaced_place(scope_key), where=KeyRange(low=at))
         return (entry for entry in map(_entry, found) if entry.at > at)
 
     def _days(self, document: KnowledgeDocument) -> Iterator[Item]:
         if expires := expiry_day(document, self._knowledge):
             yield _row(f"expiry#{expires}", _name(document), document, expires)
+            yield _row(days_place(document.key.scope.key), f"{_name(document)}#{expires}", document, expires)
         if document.review_by:
-            place, entry = f"review#{document.key.scope.key}", f"{document.review_by}#{_name(document)}"
+            place, entry = review_place(document.key.scope.key), f"{document.review_by}#{_name(document)}"
             yield _row(place, entry, document, document.review_by)
+
+    def _expected(self, document: KnowledgeDocument) -> list[Item]:
+        rows = list(self._days(document))
+        if not document.superseded_at:
+            return rows
+        return [*(row for row in rows if not row["place"].startswith("review#")), _replaced_row(document)]
 
     def _remove(self, rows: Iterator[Item]) -> None:
         for row in list(rows):
             self._table.delete({"place": row["place"], "entry": row["entry"]})
+
+
+def days_place(scope_key: str) -> str:
+    return f"days#{scope_key}"
+
+
+def review_place(scope_key: str) -> str:
+    return f"review#{scope_key}"
+
+
+def replaced_place(scope_key: str) -> str:
+    return f"replaced#{scope_key}"
+
+
+def _both(listed: Item) -> tuple[Item, Item]:
+    """The row of a day, as far as its key goes, and the one that lists it."""
+    return {"place": f"expiry#{listed['at']}", "entry": _place_in_day(_entry(listed))}, listed
+
+
+def _replaced_row(document: KnowledgeDocument) -> Item:
+    entry = f"{document.superseded_at}#{_name(document)}"
+    return _row(replaced_place(document.key.scope.key), entry, document, document.superseded_at)
 
 
 def _name(document: KnowledgeDocument) -> str:

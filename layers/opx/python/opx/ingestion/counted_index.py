@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from opx.errors import StoreUnavailableError
-from opx.ports import DocumentChange, SearchFilter, SearchIndex, SearchRequest, SearchResponse
+from opx.ports import DocumentChange, HeldDocument, SearchFilter, SearchIndex, SearchRequest, SearchResponse
 from opx.retrieval.corpus_count import CorpusCount
 
 
@@ -44,3 +44,6 @@ class CountedIndex:
 
     def references(self, key_id: str) -> list[str]:
         return self._index.references(key_id)
+
+    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
+        return self._index.held(after=after, limit=limit)

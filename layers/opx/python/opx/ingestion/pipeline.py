@@ -198,7 +198,7 @@ class IngestionPipeline:
                 prepared = self._chunks.prepare(claim, read, fingerprint, stack)
         except ObjectNotFoundError:
             return self._missing(claim)
-        prepared.document = self._versioned(claim, prepared.document)
+        prepared.document = self._versioned(claim, prepared.document, fingerprint)
         return prepared
 
     def _lacks_contexts(self, claim: Claim) -> bool:
@@ -215,12 +215,18 @@ class IngestionPipeline:
         self._catalog.release(claim, applied=True)
         return Outcome(Result.SKIPPED, claim.event.key, "the object is gone")
 
-    def _versioned(self, claim: Claim, document: KnowledgeDocument) -> KnowledgeDocument:
+    def _versioned(self, claim: Claim, document: KnowledgeDocument, fingerprint: str) -> KnowledgeDocument:
         last = int(claim.head.get("version", 0))
         if claim.current_id != document.document_id:
             return replace(document, version=last + 1)
+        document = replace(document, version=max(last, 1))
         known = self._catalog.version(claim.key, claim.current_id)
-        return replace(document, version=max(last, 1), created_at=known.created_at if known else document.created_at)
+        if known is None:
+            return document
+        document = replace(document, created_at=known.created_at)
+        if _facts(claim.head.get("fingerprint")) in ("", _facts(fingerprint)):  # taken in again is not updated
+            document = replace(document, last_updated=known.last_updated)
+        return document
 
     # -- all documents together: vectors, index, catalog
 
@@ -265,6 +271,11 @@ class IngestionPipeline:
             log.warning("the claim on %s stays until its lease ends: %s", claim.event.key, exc)
             return _failed(claim.event, error)
         return _failed(claim.event, error, claim.attempts) if held else _busy(claim.event)
+
+
+def _facts(fingerprint: object) -> str:
+    """The part of a fingerprint that says what object it is of; "" where it isn't known."""
+    return str(fingerprint or "").partition("-")[2]
 
 
 def _done(step: Step) -> Outcome:

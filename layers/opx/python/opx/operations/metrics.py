@@ -74,9 +74,21 @@ class Metric(StrEnum):
     STREAM_RETRIES = "StreamRetries"
     """Records that are to be delivered again, as a store failed."""
 
+    LEARNING_EVENTS = "LearningEvents"
+    """Events about what work taught; the next counts those that were refused, and set aside with the reason."""
+    LEARNING_REFUSED = "LearningEventsRefused"
+    ENTRIES_TAKEN_IN = "LearningEntriesTakenIn"
+    """Entries that checkpoints took in; the next counts those that they could not."""
+    ENTRIES_REFUSED = "LearningEntriesRefused"
+
     BASELINE_VALUES = "BaselineValues"
     """Values that were added to baselines; the next counts those that can't be."""
     BASELINE_REFUSED = "BaselineValuesRefused"
+
+    VERSIONS_PRUNED = "VersionsPruned"
+    """Versions of documents that went because their retention was over."""
+    PRUNE_STOPPED = "PruneStopped"
+    """1 for a run that removed nothing because too much would have gone at once, 0 for others."""
 
     DOCUMENTS = "Documents"
     """Current ones. This and the next are reported once a day: a metric is paid for by the hours that have it."""

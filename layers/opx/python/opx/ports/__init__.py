@@ -13,6 +13,7 @@ from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, UploadSigner
 from opx.ports.queues import Message, Queue
 from opx.ports.search import (
     DocumentChange,
+    HeldDocument,
     IndexEntry,
     Leg,
     SearchEngine,
@@ -39,6 +40,7 @@ __all__ = [
     "DocumentChange",
     "Embedder",
     "Equals",
+    "HeldDocument",
     "IndexEntry",
     "IndexSync",
     "Item",

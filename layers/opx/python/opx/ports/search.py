@@ -107,6 +107,17 @@ class DocumentChange:
     superseded: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class HeldDocument:
+    """A document version that has visible entries in an index, and how many. They sort by key id."""
+
+    scope_key: str
+    key_id: str
+    document_id: str
+    category: str
+    entries: int
+
+
 class SearchEngine(Protocol):
     """Search over chunks, whoever put them there."""
 
@@ -138,3 +149,8 @@ class SearchIndex(SearchEngine, Protocol):
 
     def references(self, key_id: str) -> list[str]:
         """References of all visible entries of a document key: a repair tool, not for every write."""
+
+    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
+        """What there is in the index, page by page: the first `limit` (1-10,000) document versions behind `after`, in the
+        order of scope, key, document and category, by UTF-8 bytes. Fewer than `limit` are the last. An entry that is
+        stored twice counts twice. Raises `IndexUnavailableError`."""

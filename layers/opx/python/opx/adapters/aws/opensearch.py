@@ -17,7 +17,7 @@ from opx.adapters.aws.opensearch_indices import check_index
 from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, from_source
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError, InvalidInputError
-from opx.ports import DocumentChange, Embedder, Leg, SearchFilter, SearchRequest, SearchResponse
+from opx.ports import DocumentChange, Embedder, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.fields import first_words
 
 SERVICE = "aoss"
@@ -147,6 +147,12 @@ class OpenSearchIndex:
                 return list(found)
             after = hits[-1]["_source"][ENTRY_FIELD]
 
+    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
+        answer = self._listing(queries.held_body(after, limit), "listing what is in")
+        if problem := queries.leg_error(answer):  # half of it would look as if the rest were missing
+            raise IndexUnavailableError(f"listing what is in index {self._index_name} failed: {problem}")
+        return queries.held_documents(answer)
+
     def _check_once(self) -> None:
         """See to it before the first write that the index was made for this embedder and analyzer."""
         embedder = self._unchecked
@@ -157,11 +163,16 @@ class OpenSearchIndex:
 
     def _reference_page(self, key_id: str, after: str) -> list[dict[str, Any]]:
         body = queries.references_body(key_id, after, _REFERENCES_A_PAGE)
+        return queries.hits_of(self._listing(body, "listing references of"))
+
+    def _listing(self, body: queries.Body, doing: str) -> dict[str, Any]:
         try:
-            answer = self._client.search(index=self._index_name, body=body, request_timeout=self._timeout)
+            answer: dict[str, Any] = self._client.search(
+                index=self._index_name, body=body, request_timeout=self._timeout
+            )
         except OpenSearchException as exc:
-            raise self._unavailable("listing references of", exc) from exc
-        return queries.hits_of(answer)
+            raise self._unavailable(doing, exc) from exc
+        return answer
 
     def _search_together(self, bodies: dict[str, queries.Body]) -> dict[str, dict[str, Any]]:
         """One `_msearch`. Raises `IndexUnavailableError` if it fails, or if every leg in it does."""

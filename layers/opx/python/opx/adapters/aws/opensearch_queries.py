@@ -14,7 +14,7 @@ from opx.adapters.aws.opensearch_schema import (
     SOURCE_FIELDS,
     VECTOR_FIELD,
 )
-from opx.ports import Leg, SearchFilter, Vector
+from opx.ports import HeldDocument, Leg, SearchFilter, Vector
 from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words
 
 Body = dict[str, Any]
@@ -30,6 +30,8 @@ MAX_QUERY_TERMS = (MAX_CLAUSES - _FILTER_CLAUSES) // len(LEXICAL_FIELDS)
 
 _BEST_FIRST = [{"_score": {"order": "desc"}}, {ENTRY_FIELD: {"order": "asc"}}]
 _FREQUENCIES = "term_frequencies"
+_HELD = "held"
+_HELD_FIELDS = ("scope", KEY_FIELD, "document_id", "category")
 
 
 def most_terms(where: SearchFilter) -> int:
@@ -119,6 +121,21 @@ def references_body(key_id: str, after: str, size: int) -> Body:
         "track_total_hits": False,
         "_source": {"includes": [ENTRY_FIELD]},
     }
+
+
+def held_body(after: HeldDocument | None, size: int) -> Body:
+    """Document versions with the number of their entries, behind `after` ("Composite aggregations" in the OpenSearch
+    documentation: in the order of the sources, each value ascending)."""
+    composite: Body = {"size": size, "sources": [{field: {"terms": {"field": field}}} for field in _HELD_FIELDS]}
+    if after:
+        place = (after.scope_key, after.key_id, after.document_id, after.category)
+        composite["after"] = dict(zip(_HELD_FIELDS, place, strict=True))
+    return {"size": 0, "query": {"match_all": {}}, "track_total_hits": False, "aggs": {_HELD: {"composite": composite}}}
+
+
+def held_documents(response: Mapping[str, Any]) -> list[HeldDocument]:
+    buckets = response.get("aggregations", {}).get(_HELD, {}).get("buckets", [])
+    return [HeldDocument(*(each["key"][field] for field in _HELD_FIELDS), each["doc_count"]) for each in buckets]
 
 
 def lexical_leg(response: Mapping[str, Any]) -> Leg:

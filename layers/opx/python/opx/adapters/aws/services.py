@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from opx.ports import (
     ChunkCopies,
     Embedder,
     IndexSync,
+    Item,
     ObjectStore,
     Queue,
     SearchEngine,
@@ -66,6 +68,11 @@ class AwsServices(Services):
         from opx.adapters.aws.table import DynamoTable
 
         return DynamoTable(spec, self._dynamodb, prefix=self.settings.table_prefix, clock=self.clock)
+
+    def every_item(self, spec: TableSpec) -> Iterator[Item]:
+        from opx.adapters.aws.table import DynamoTable
+
+        return DynamoTable(spec, self._dynamodb, prefix=self.settings.table_prefix, clock=self.clock).scan()
 
     @cached_property
     def store(self) -> ObjectStore:  # type: ignore[override]
@@ -237,6 +244,20 @@ class AwsServices(Services):
         from opx.adapters.aws.queue import SqsQueue
 
         url = self.settings.pull_queue_url
+        return SqsQueue(self._client("sqs"), url) if url else None
+
+    @cached_property
+    def checkpoint_requests(self) -> Queue | None:  # type: ignore[override]
+        from opx.adapters.aws.queue import SqsQueue
+
+        url = self.settings.checkpoint_queue_url
+        return SqsQueue(self._client("sqs"), url) if url else None
+
+    @cached_property
+    def learning_failed(self) -> Queue | None:  # type: ignore[override]
+        from opx.adapters.aws.queue import SqsQueue
+
+        url = self.settings.learning_failed_url
         return SqsQueue(self._client("sqs"), url) if url else None
 
     @cached_property

@@ -111,6 +111,18 @@ class DynamoTable:
             arguments["Limit"] = max(1, min(limit, 1000))
         return islice(self._read(part, arguments), limit)
 
+    def scan(self) -> Iterator[Item]:
+        """All items, in no particular order; those that change meanwhile may come as they were. Reads every byte of the
+        table, consistently: a backup, not a query."""
+        request: dict[str, Any] = {"TableName": self._name, "ConsistentRead": True}
+        while True:
+            with self._translated("read from"):
+                answer = self._client.scan(**request)
+            yield from self._current(answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
     def _read(self, part: Slice, arguments: dict[str, Any]) -> Iterator[Item]:
         request = {"TableName": self._name, **arguments, **slice_arguments(part)}
         while not part.is_empty:

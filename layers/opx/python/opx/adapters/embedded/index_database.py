@@ -150,6 +150,13 @@ class IndexDatabase:
         query = "SELECT entry_id FROM entries JOIN segments ON segment = id WHERE key_id = ? ORDER BY segment, position"
         return [row[0] for row in self._db.execute(query, (key_id,))]
 
+    def held(self, after: Sequence[str], limit: int) -> list[tuple[str, str, str, str, int]]:
+        """Scope, key, document and category with the number of their entries, in that order, behind `after`."""
+        names = "scope, key_id, document_id, category"
+        behind = f" WHERE ({names}) > (?, ?, ?, ?)" if after else ""
+        query = f"SELECT {names}, SUM(count) FROM segments{behind} GROUP BY {names} ORDER BY {names} LIMIT ?"  # noqa: S608
+        return [(*row[:4], int(row[4])) for row in self._db.execute(query, (*after, limit))]
+
     # -- what is to be cleaned up
 
     def begin_batch(self, batch: str) -> None:

@@ -25,7 +25,7 @@ from opx.adapters.embedded.segments import Mask, SegmentMap, indexed_chunk
 from opx.adapters.embedded.vector_file import VECTORS, Matrix, read_rows
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError
-from opx.ports import DocumentChange, Leg, SearchFilter, SearchRequest, SearchResponse
+from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
@@ -162,6 +162,11 @@ class EmbeddedIndex:
     def references(self, key_id: str) -> list[str]:
         with index_errors(self._folder), self._database.snapshot():
             return self._database.references(key_id)
+
+    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
+        place = (after.scope_key, after.key_id, after.document_id, after.category) if after else ()
+        with index_errors(self._folder), self._database.snapshot():
+            return [HeldDocument(*row) for row in self._database.held(place, limit)]
 
     @contextmanager
     def _snapshot(self) -> Iterator[_View]:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.errors import SourceBusyError
-from opx.ports import Embedder, ObjectStore, Queue, SearchIndex, Table
+from opx.ports import Embedder, Item, ObjectStore, Queue, SearchIndex, Table
 from opx.ports.models import ChatModel
 from opx.ports.sources import Secrets
 from opx.services import Services
 from opx.settings import secret_of_environment
-from opx.tables import AUDIT, DOCUMENTS, ENTRIES, GAPS, GRAPH, KEYS, TableSpec
+from opx.tables import ALL_TABLES, AUDIT, DOCUMENTS, ENTRIES, GAPS, GRAPH, KEYS, TableSpec
 
 if TYPE_CHECKING:
+    from opx.adapters.embedded.table import SqliteTable
     from opx.domain.streams import StreamDefinition
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.worker import QueueDrain
@@ -46,10 +47,19 @@ class EmbeddedServices(Services):
         return open_database(self.settings.home_path / "questions.db", busy_seconds=3.0)
 
     def table(self, spec: TableSpec) -> Table:
+        return self._sqlite_table(spec)
+
+    def _sqlite_table(self, spec: TableSpec) -> SqliteTable:
         from opx.adapters.embedded.table import SqliteTable
 
         database = self._records_database if spec in (AUDIT, GAPS) else self._database
         return SqliteTable(spec, database, clock=self.clock)
+
+    def purge_expired(self) -> int:
+        return sum(self._sqlite_table(spec).purge_expired() for spec in ALL_TABLES if spec.ttl)
+
+    def every_item(self, spec: TableSpec) -> Iterator[Item]:
+        return self._sqlite_table(spec).scan()
 
     @cached_property
     def store(self) -> ObjectStore:  # type: ignore[override]

@@ -95,6 +95,23 @@ class SqliteTable:
         page = ITEMS_A_PAGE if limit is None else max(1, min(limit, ITEMS_A_PAGE))
         return islice(self._read(part, page, reverse=reverse), limit)
 
+    def scan(self) -> Iterator[Item]:
+        """All items, in the order of their keys; read page by page, so that those that change meanwhile may be missed or
+        come as they were."""
+        names = [quoted(name) for name in key_names(self._spec)]
+        places, marks = ", ".join(names), ", ".join("?" * len(names))
+        after: tuple[Any, ...] = ()
+        while True:
+            behind = f" WHERE ({places}) > ({marks})" if after else ""
+            statement = f"SELECT {ITEM}, {places} FROM {self._name}{behind} ORDER BY {places} LIMIT ?"  # noqa: S608
+            with self._database.translated_errors():
+                rows = self._database.connection().execute(statement, (*after, ITEMS_A_PAGE)).fetchall()
+            items = (from_json(row[0]) for row in rows)
+            yield from (item for item in items if not self._is_expired(item))
+            if len(rows) < ITEMS_A_PAGE:
+                return
+            after = rows[-1][1:]
+
     def purge_expired(self) -> int:
         """Remove the expired items for good and return how many there were."""
         if not self._spec.ttl:

@@ -1,0 +1,95 @@
+"""What becomes of knowledge in time: it goes when its retention is over."""
+
+from __future__ import annotations
+
+from aws_cdk import Environment, Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.constructs import managed_search, rights
+from infra.constructs.acknowledgements import acknowledge_wildcard
+from infra.constructs.code import LayerSource
+from infra.constructs.hybrid_index import SearchEngine
+from infra.constructs.queues import dead_letter_queue
+from infra.constructs.schedules import Schedules
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
+from infra.names import Names
+from opx.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
+
+PRUNE_KNOWLEDGE = FunctionSpec(
+    use_case="prune_knowledge",
+    dependencies="ingest",  # what leaves the index leaves it as in ingestion
+    description="Removes what its retention is over for",
+    memory=1024,
+    timeout=900,
+)
+
+PRUNED = "cron(30 2 * * ? *)"
+CHANGED_TABLES = (CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS)
+
+_DOCUMENTS = ("documents/*", "clients/*/documents/*")
+_CHUNKS = ("chunks/*", "clients/*/chunks/*")
+_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents and of their chunks"
+
+
+class LifecycleStack(Stack):
+    """The function that removes what is expired, once a day. Its schedule is in the sources stack's group."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        stack_id: str,
+        *,
+        names: Names,
+        collection: SearchEngine,
+        source: LayerSource,
+        env: Environment,
+    ) -> None:
+        super().__init__(scope, stack_id, env=env, description="OPX Knowledge: retention and new indexes")
+        self.prune = self._prune(names, collection, source)
+        self._schedule(names)
+
+    def _prune(self, names: Names, collection: SearchEngine, source: LayerSource) -> UseCaseFunction:
+        function = UseCaseFunction(
+            self,
+            "PruneKnowledge",
+            spec=PRUNE_KNOWLEDGE,
+            names=names,
+            source=source,
+            settings={
+                **common_settings(names, collection.endpoint),
+                "corpus_bucket": names.corpus_bucket,
+                **managed_search.copying_settings(names),
+            },
+            rights=_pruning_rights(names, collection),
+        )
+        for folder in (*_DOCUMENTS, *_CHUNKS):
+            acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
+        managed_search.acknowledge_copies(function.role, names)
+        return function
+
+    def _schedule(self, names: Names) -> None:
+        schedules = Schedules(
+            self,
+            "Schedules",
+            names=names,
+            target=self.prune.function.function_arn,
+            action="lambda:InvokeFunction",
+            dead_letters=dead_letter_queue(self, "PruneFailed", names.queue("prune-failed"), of="the scheduler"),
+        )
+        schedules.add("prune-knowledge", PRUNED, description="Remove what its retention is over for")
+
+
+def _pruning_rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]:
+    """Chunks tell which entries of the index are a version's. Listing is for telling a missing object (404) from a
+    forbidden one (403), and for when a file was written."""
+    bucket = names.corpus_arn
+    folders = [f"{bucket}/{folder}" for folder in (*_DOCUMENTS, *_CHUNKS)]
+    return [
+        rights.allow(["s3:ListBucket"], bucket),
+        rights.allow(["s3:DeleteObject", "s3:GetObject"], *folders),
+        rights.on_tables(names, CHANGED_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
+        rights.on_tables(names, (PROJECTS,), ["dynamodb:BatchGetItem", "dynamodb:PutItem"]),
+        rights.use_collection(collection.arn),
+        *managed_search.copying_rights(names),
+    ]

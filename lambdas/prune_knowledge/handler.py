@@ -1,0 +1,42 @@
+"""Removes what its retention is over for. `dryRun` in the event removes nothing, `allowShare` is how much of a category
+may go at once where that is more than is usual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from opx.bootstrap import bootstrap
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
+from opx.services import Services
+
+SECONDS_TO_SPARE = 120.0
+"""For what is in hand when a run ends before Lambda ends it; the next one goes on."""
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    return bootstrap(function_settings())
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
+        """The result is for people who call the function by hand."""
+        seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_TO_SPARE
+        services = started()
+        pruning = services.pruning_reported(report)
+        found = pruning.run(
+            dry_run=bool(event.get("dryRun")), allow_share=event.get("allowShare"), seconds=max(seconds, 1.0)
+        )
+        return found.to_json()
+
+    return handler
+
+
+handler = make_handler()

@@ -1,0 +1,141 @@
+"""What an entry may have, by its type, and what of it is refused.
+
+Texts are cleaned as documents are: secrets masked, characters that nobody can see removed. What was masked is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opx.domain.ids import normalise
+from opx.domain.learning import Effect, EntryType
+from opx.errors import InvalidInputError
+from opx.hygiene import invisible
+from opx.hygiene.secrets import mask
+
+MAX_STEPS = 50
+_LINE, _TEXT, _STEPS = 100, 8_000, 20_000
+_LONG_LINE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class EntryField:
+    """A field of at most `maximum` characters, on one line unless it is `long`; several texts of that length together if
+    it holds `several`."""
+
+    name: str
+    maximum: int
+    long: bool = False
+    several: bool = False
+
+
+FIELDS = {
+    field.name: field
+    for field in (
+        EntryField("agent_type", _LINE),
+        EntryField("task_type", _LINE),
+        EntryField("technology", _LINE),
+        EntryField("failure_description", _TEXT, long=True),
+        EntryField("error_message", _TEXT // 2, long=True),
+        EntryField("solution_steps", _STEPS, long=True, several=True),
+        EntryField("gate_type", _LINE),
+        EntryField("human_feedback", _TEXT, long=True),
+        EntryField("revision_approach", _TEXT, long=True),
+        EntryField("approved_approach", _TEXT, long=True),
+        EntryField("incident", _LINE),
+        EntryField("reference", _LONG_LINE),
+        EntryField("effect", _LINE),
+    )
+}
+_COMMON = ("agent_type", "task_type", "technology", "incident")
+_NEEDED = {
+    EntryType.FAILURE_SOLUTION: ("failure_description", "solution_steps"),
+    EntryType.GATE_REJECTION: ("gate_type", "human_feedback"),
+    EntryType.GATE_APPROVAL: ("gate_type", "approved_approach"),
+    EntryType.WARNING: ("solution_steps", "effect"),
+}
+_ALSO = {
+    EntryType.FAILURE_SOLUTION: ("error_message",),
+    EntryType.GATE_REJECTION: ("revision_approach",),
+    EntryType.GATE_APPROVAL: (),
+    EntryType.WARNING: ("failure_description", "error_message", "reference"),
+}
+_CALLED = {
+    (EntryType.WARNING, "solution_steps"): "tried",
+    (EntryType.WARNING, "failure_description"): "problem",
+}
+"""Fields under other names than the entry's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The fields of an entry that have a value, cleaned, and what was masked in them."""
+
+    values: Mapping[str, Any]
+    remarks: tuple[str, ...]
+
+
+def checked(entry_type: EntryType, given: Mapping[str, Any]) -> Checked:
+    """The fields of an entry. Raises `InvalidInputError` that names the field that is missing, too long, or no text."""
+    allowed = {*_NEEDED[entry_type], *_ALSO[entry_type], *_COMMON}
+    values: dict[str, Any] = {}
+    remarks: list[str] = []
+    for name, value in given.items():
+        if name not in allowed:
+            raise InvalidInputError(f"a {entry_type} has no field {name[:60]!r}; there are: {', '.join(sorted(allowed))}")
+        found = _value(FIELDS[name], _CALLED.get((entry_type, name), name), value, remarks)
+        if found:
+            values[name] = found
+    for name in _NEEDED[entry_type]:
+        if name not in values:
+            called = _CALLED.get((entry_type, name), name)
+            raise InvalidInputError(f"a {entry_type} needs {called}: give a text that is not empty")
+    if "effect" in values:
+        values["effect"] = effect_of(values["effect"]).value
+    return Checked(values, tuple(remarks))
+
+
+def effect_of(text: str) -> Effect:
+    """The effect of this name. Raises `InvalidInputError`."""
+    try:
+        return Effect(text)
+    except ValueError as exc:
+        raise InvalidInputError(f"unknown effect {str(text)[:60]!r}; there are: {', '.join(Effect)}") from exc
+
+
+def cleaned_line(name: str, value: Any, maximum: int = _LONG_LINE) -> str:
+    """A text on one line that isn't part of an entry's type, such as the name of an occurrence. Raises
+    `InvalidInputError`."""
+    return _text(EntryField(name, maximum), name, value, [])
+
+
+def _value(field: EntryField, called: str, value: Any, remarks: list[str]) -> str | tuple[str, ...]:
+    if not field.several:
+        return _text(field, called, value, remarks)
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or len(given) > MAX_STEPS:
+        raise InvalidInputError(f"{called} must be a text, or a list of at most {MAX_STEPS} texts")
+    texts = [_text(field, called, one, remarks) for one in given]
+    if sum(map(len, texts)) > field.maximum:
+        raise InvalidInputError(f"{called} may have {field.maximum:,} characters together; keep what is to be done")
+    return tuple(text for text in texts if text)
+
+
+def _text(field: EntryField, called: str, value: Any, remarks: list[str]) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{called} must be a text, not {type(value).__name__}")
+    if len(value) > field.maximum:
+        raise InvalidInputError(f"{called} may have {field.maximum:,} characters, not {len(value):,}")
+    text, _ = invisible.removed(normalise(_well_formed(value)))
+    text, findings = mask(text)
+    remarks.extend(f"{called}: {each.label} masked (fingerprint {each.fingerprint})" for each in findings)
+    return text.strip() if field.long else " ".join(text.split())
+
+
+def _well_formed(text: str) -> str:
+    """Text that every store takes: NUL and halves of surrogate pairs become U+FFFD."""
+    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")

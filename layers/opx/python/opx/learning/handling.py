@@ -1,0 +1,199 @@
+"""What is done about events of what work taught: batches that Lambda takes from the queue, each event by itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from opx.domain.learning import CheckpointType, EntryType
+from opx.domain.scopes import Identity
+from opx.errors import (
+    ConditionFailedError,
+    EntryNotFoundError,
+    InvalidInputError,
+    OpxError,
+    StoreUnavailableError,
+    UnknownProjectError,
+)
+from opx.learning.events import (
+    ENVELOPE_EVENT,
+    ENVELOPE_REASON,
+    SCOPE_FIELD,
+    Kind,
+    LearningEvent,
+    quoted,
+    read_event,
+    text_of,
+)
+from opx.learning.given import PROJECT_FIELD, TYPE_FIELD, capture
+from opx.operations.metrics import Metric, Report
+
+if TYPE_CHECKING:
+    from opx.domain.learning import CheckpointReport
+    from opx.ports import Queue
+    from opx.services import Services
+
+log = logging.getLogger(__name__)
+
+LAST_WAIT = 3
+"""Deliveries of an event about an entry that isn't there: what it is about may come after it."""
+
+_CAPTURED = {
+    Kind.FAILURE_SOLVED: EntryType.FAILURE_SOLUTION,
+    Kind.GATE_REJECTED: EntryType.GATE_REJECTION,
+    Kind.GATE_APPROVED: EntryType.GATE_APPROVAL,
+    Kind.WARNING_NOTED: EntryType.WARNING,
+}
+_VERIFIED = ("entry_id", "worked", "effect", "incident")
+_OUTCOME = ("receipt_id", "document_id", "result", "section", "step", "incident", "note", "occurrence")
+_CHECKPOINT = (PROJECT_FIELD, "checkpoint_type", SCOPE_FIELD)
+
+
+def handle_batch(
+    records: Iterable[Mapping[str, Any]],
+    services: Services,
+    do: Callable[[Services, LearningEvent], object],
+    set_aside: Queue | None,
+    report: Report,
+) -> list[str]:
+    """Do what the messages of a queue say. Returns the ids of those that are to come again, as a store was away or what
+    they are about isn't there yet.
+
+    What can't be done, however often it is tried, is put into `set_aside` with the reason, and done as a message. One
+    that raises what nobody foresaw comes again until the queue moves it to its dead letters.
+    """
+    report(Metric.LEARNING_EVENTS, len(listed := list(records)))
+    return [record["messageId"] for record in listed if not _handled(record, services, do, set_aside, report)]
+
+
+def _handled(
+    record: Mapping[str, Any],
+    services: Services,
+    do: Callable[[Services, LearningEvent], object],
+    set_aside: Queue | None,
+    report: Report,
+) -> bool:
+    body, settings = record["body"], services.settings
+    try:
+        event = read_event(body, Identity(settings.client_id, settings.project_id))
+        do(services, event)
+        log.info("done: %s", event.kind.value)
+    except (StoreUnavailableError, ConditionFailedError) as exc:
+        log.warning("a learning event is to come again: %s", type(exc).__name__)
+        return False
+    except EntryNotFoundError as exc:
+        return receives_of(record) >= LAST_WAIT and _refused(body, exc, set_aside, report)
+    except OpxError as exc:
+        return _refused(body, exc, set_aside, report)
+    except Exception:  # the outermost edge: one event must not take the others with it
+        log.exception("a learning event failed")
+        return False
+    return True
+
+
+def receives_of(record: Mapping[str, Any]) -> int:
+    """How often a message was delivered, this time included."""
+    return int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
+
+
+def _refused(body: str, error: OpxError, set_aside: Queue | None, report: Report) -> bool:
+    """Whether it was set aside. Messages may quote the event, so that log lines have none."""
+    report(Metric.LEARNING_REFUSED)
+    log.warning("a learning event is refused: %s", type(error).__name__)
+    if set_aside is None:
+        return False
+    try:
+        set_aside.send(json.dumps({ENVELOPE_REASON: str(error), ENVELOPE_EVENT: _as_it_came(body)}))
+    except (StoreUnavailableError, InvalidInputError):
+        log.exception("a refused event can't be set aside; it comes again, and then goes there without the reason")
+        return False
+    return True
+
+
+def _as_it_came(body: str) -> object:
+    """What was set aside before is not wrapped once more."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    wrapped = isinstance(found, dict) and found.keys() == {ENVELOPE_REASON, ENVELOPE_EVENT}
+    return found[ENVELOPE_EVENT] if wrapped else found
+
+
+def learn(services: Services, event: LearningEvent) -> str:
+    """Do what an event says, but for a checkpoint; the id of the entry or the outcome.
+
+    The same text of the same project is the same occurrence on one day, so that an event that is delivered, sent or
+    replayed again counts once. Raises `InvalidInputError`, `EntryNotFoundError`, `ReceiptNotFoundError` and
+    `StoreUnavailableError`.
+    """
+    if event.kind in _CAPTURED:
+        given = {**event.detail, TYPE_FIELD: _CAPTURED[event.kind].value}
+        if event.day:
+            given.setdefault("occurrence", f"on {event.day}")
+        return capture(services.capture(event.identity), event.identity, given)
+    if event.kind is Kind.VERIFIED:
+        return _verify(services, event)
+    if event.kind is Kind.OUTCOME:
+        return _record(services, event)
+    raise InvalidInputError(f"{event.kind.value} goes to the function that does checkpoints")
+
+
+def _verify(services: Services, event: LearningEvent) -> str:
+    given = _only(event, _VERIFIED)
+    if not isinstance(given.get("worked"), bool):
+        raise InvalidInputError("worked must be true or false: whether the solution was seen to work")
+    texts = {name: text_of(given, name) for name in ("effect", "incident")}
+    return services.capture(event.identity).verify(text_of(given, "entry_id"), given["worked"], **texts).id
+
+
+def _record(services: Services, event: LearningEvent) -> str:
+    given = {name: text_of(_only(event, _OUTCOME), name) for name in _OUTCOME}
+    receipt, document, result = (given.pop(name) for name in _OUTCOME[:3])
+    return services.outcomes(event.identity).record(receipt, document, result, **given).outcome_id
+
+
+def checkpoint(services: Services, event: LearningEvent) -> list[CheckpointReport]:
+    """Take in what was captured for a project: by itself, and by its client for it, unless the event names one scope.
+
+    Raises `InvalidInputError`, `UnknownProjectError` where neither captured anything, and `StoreUnavailableError`.
+    """
+    if event.kind is not Kind.CHECKPOINT:
+        raise InvalidInputError(f"{event.kind.value} is no checkpoint")
+    detail = _only(event, _CHECKPOINT)
+    kind = _checkpoint_type(detail.get("checkpoint_type"))
+    project = text_of(detail, PROJECT_FIELD) or event.identity.project_id
+    reports, unknown = [], None
+    for identity in _who(event):
+        try:
+            reports.append(services.checkpoints(identity).process_checkpoint(project, kind))
+        except UnknownProjectError as exc:
+            unknown = unknown or exc
+    if unknown and not reports:
+        raise unknown
+    return reports
+
+
+def _who(event: LearningEvent) -> list[Identity]:
+    """Whose entries a checkpoint is about, the project's first."""
+    own = event.identity
+    if event.detail.get(SCOPE_FIELD) or not own.project_id:
+        return [own]
+    return [own, Identity(own.client_id, "", own.principal)]
+
+
+def _checkpoint_type(value: object) -> CheckpointType:
+    try:
+        return CheckpointType(str(value))
+    except ValueError:
+        kinds = ", ".join(CheckpointType)
+        raise InvalidInputError(f"checkpoint_type {quoted(value)} is not one of {kinds}") from None
+
+
+def _only(event: LearningEvent, names: tuple[str, ...]) -> Mapping[str, Any]:
+    for name in event.detail:
+        if name not in (*names, PROJECT_FIELD):
+            raise InvalidInputError(f"{quoted(name)} doesn't go with {event.kind.value}; there are: {', '.join(names)}")
+    return event.detail

@@ -1,0 +1,97 @@
+"""What came of documents, kept by scope. No outcome is lost or counted twice, whenever a writer dies.
+
+The counts of a document are one item, which also holds the outcome that was counted last; that outcome's own item is
+written after it. Who writes next writes the own item of the last one first, so that it is there before the counts forget
+it. An outcome is counted if it is the last one or has an item of its own: nothing else decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from opx.domain.told_outcomes import Counted, DocumentOutcomes, ToldOutcome
+from opx.errors import ConditionFailedError, StoreUnavailableError
+from opx.learning.outcomes.counting import counted
+from opx.learning.outcomes.known import KnownScopes
+from opx.learning.outcomes.rows import (
+    OUTCOMES,
+    head_item,
+    head_key,
+    head_scope,
+    told_item,
+    told_key,
+    told_place,
+)
+from opx.ports import Absent, AnyOf, Clock, Equals, Item, LessThan, Table
+
+KEPT_DAYS = 3 * 365
+"""For which outcomes are kept one by one; the counts stay."""
+
+_ATTEMPTS = 100
+"""Each failed one means that another writer got through."""
+
+_DAY_SECONDS = 86_400
+
+
+class OutcomeStore:
+    """The only writer of counts and outcomes."""
+
+    def __init__(self, table: Table, known: KnownScopes, clock: Clock) -> None:
+        self._table = table
+        self._known = known
+        self._clock = clock
+
+    def count(self, scope_key: str, key_id: str, told: ToldOutcome, title: str) -> tuple[DocumentOutcomes, Counted]:
+        """Count an outcome of the document with this key. Doing it again changes nothing; with another result, that
+        counts in place of the first. Raises `StoreUnavailableError`."""
+        self._known.note(scope_key, OUTCOMES)  # first: counts that nobody looks for would be lost
+        for _ in range(_ATTEMPTS):
+            item = self._table.get(head_key(scope_key, key_id))
+            before = self._before(scope_key, key_id, told.outcome_id, item)
+            known = DocumentOutcomes.from_json(item) if item else DocumentOutcomes(told.document_id, told.version, title)
+            if before is not None and before.result is told.result:
+                return known, Counted.KNOWN
+            changed = counted(known, told, before, title)
+            revision = int(item["revision"]) if item else 0
+            try:
+                self._table.put(
+                    head_item(scope_key, key_id, changed, told, revision + 1),
+                    condition=Equals("revision", revision) if item else Absent(),
+                )
+            except ConditionFailedError:
+                continue
+            self._write(scope_key, key_id, told, revision + 1)
+            return changed, Counted.CORRECTED if before else Counted.NEW
+        raise StoreUnavailableError("the outcome can't be counted: too many others are told of the document at once")
+
+    def _before(self, scope_key: str, key_id: str, outcome_id: str, item: Item | None) -> ToldOutcome | None:
+        """What was told of the same before, once the last outcome has an item of its own."""
+        last = ToldOutcome.from_json(item["last"]) if item else None
+        if item and last is not None:
+            self._write(scope_key, key_id, last, int(item["revision"]))
+            if last.outcome_id == outcome_id:
+                return last
+        found = self._table.get(told_key(scope_key, key_id, outcome_id))
+        return ToldOutcome.from_json(found) if found else None
+
+    def _write(self, scope_key: str, key_id: str, told: ToldOutcome, revision: int) -> None:
+        """Write the own item of the outcome that was counted with this revision; a slow writer's comes too late."""
+        expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
+        item = told_item(scope_key, key_id, told, revision, expires_at)
+        with suppress(ConditionFailedError):
+            self._table.put(item, condition=AnyOf((Absent(), LessThan("revision", revision))))
+
+    def heads(self, scopes: Sequence[str], key_ids: Iterable[str]) -> list[tuple[str, str, DocumentOutcomes]]:
+        """Scope, key id and what is known there, of those of which anything is."""
+        keys = [head_key(scope, key_id) for key_id in key_ids for scope in scopes]
+        return [read_head(item) for item in self._table.get_many(keys)] if keys else []
+
+    def told(self, scope_key: str, key_id: str) -> Iterator[ToldOutcome]:
+        """The outcomes of a document one by one, in no particular order."""
+        return map(ToldOutcome.from_json, self._table.query(told_place(scope_key, key_id)))
+
+
+def read_head(item: Item) -> tuple[str, str, DocumentOutcomes]:
+    """Scope, key id and what is known, of an item with counts."""
+    return head_scope(item), str(item["entry"]), DocumentOutcomes.from_json(item)
