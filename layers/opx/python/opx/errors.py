@@ -51,6 +51,30 @@ class MergeNotFoundError(OpxError):
     """No merge with this id is on record for the scope."""
 
 
+class ReceiptNotFoundError(OpxError):
+    """No answer with this receipt is on record in the scope of who asks."""
+
+
+class NotOrchestratorError(OpxError):
+    """Only orchestrators may ask for what was learned; the message says how to become one."""
+
+
+class PatternNotFoundError(OpxError):
+    """No pattern with this id is visible to the reader."""
+
+
+class HeldError(OpxError):
+    """A legal hold keeps what was to be removed; the message names it."""
+
+
+class HoldNotFoundError(OpxError):
+    """No hold with this id is in force."""
+
+
+class PruneStoppedError(OpxError):
+    """Much more than usual would be removed at once, so that nothing was."""
+
+
 class DocumentNotFoundError(OpxError):
     """No document with this id is visible to the reader."""
 
@@ -83,6 +107,10 @@ class IndexUnavailableError(StoreUnavailableError):
     """The search index can't be reached or refused the request as a whole."""
 
 
+class EditionChangedError(StoreUnavailableError):
+    """Another index answers than when the work began; done again, it is done for that one."""
+
+
 class TelemetryUnavailableError(StoreUnavailableError):
     """Logs, metrics or traces could not be read; the message says why, and nothing of what is in them."""
 
@@ -93,6 +121,10 @@ class EmbeddingError(StoreUnavailableError):
 
 class ModelError(StoreUnavailableError):
     """A language model or a reranker failed, took too long, or answered what can't be used."""
+
+
+class ReindexBusyError(OpxError):
+    """Another process, or function, is making a new index, and only one does."""
 
 
 class IncompatibleIndexError(OpxError):

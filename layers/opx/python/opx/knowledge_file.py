@@ -29,6 +29,7 @@ SECTIONS = (
     "agents",
     "telemetry",
     "owners",
+    "retention",
     "baselines",
     "learning",
 )

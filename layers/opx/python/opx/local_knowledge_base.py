@@ -13,6 +13,7 @@ from opx.errors import InvalidInputError, InvalidScopeError, OpxError
 from opx.knowledge_base import MAX_PAGE, Failure, ObjectState, Page, Progress, ProjectView, PutFile, Status
 from opx.local_baselines import LocalBaselines
 from opx.local_graph import LocalGraph
+from opx.local_learning import LocalLearning
 from opx.local_reading import LocalReading
 from opx.local_records import LocalRecords
 from opx.local_sources import LocalSources
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class LocalKnowledgeBase(LocalReading, LocalSources, LocalRecords, LocalBaselines, LocalGraph):
+class LocalKnowledgeBase(LocalReading, LocalSources, LocalRecords, LocalBaselines, LocalGraph, LocalLearning):
     """A `KnowledgeBase` over services, for one identity.
 
     With `whole_system` the caller owns the machine, and what failed in any scope is listed; else only what failed in

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from opx.composition.ingestion import IngestionServices
+from opx.composition.outcomes import OutcomeServices
 from opx.domain.queries import Fusion
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     from opx.graph.found_text import Expanded, FoundText
     from opx.ingestion.manager import IngestionManager
     from opx.knowledge_base import RelatedKnowledge
+    from opx.lifecycle.as_of import AsOf
     from opx.operations.baselines.rolling_up import RollUp
     from opx.operations.baselines.taking import BaselineTaker
     from opx.operations.records import QuestionRecords
+    from opx.ports import SearchEngine, SearchFilter
+    from opx.retrieval.asking import Asked
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
     from opx.sources.connecting import ConnectedSource
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Services(IngestionServices):
+class Services(OutcomeServices):
     """The parts of a system over one set of adapters. A context manager: leaving it closes what it opened."""
 
     def __enter__(self) -> Services:
@@ -176,6 +179,8 @@ class Services(IngestionServices):
             expander=Expander(partial(self._chunks_for, asked)),
             baselines=self._baseline_of,
             graph=partial(self._go_on, reader),
+            experience=self.experience.seen_by(reader.visible),
+            past=self._past,
             observers=self.records.observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
 
@@ -239,6 +244,25 @@ class Services(IngestionServices):
         from opx.operations.records import QuestionRecords
 
         return QuestionRecords(self)
+
+    @cached_property
+    def as_of(self) -> AsOf:
+        """Answers as of times that are over."""
+        from opx.lifecycle.as_of import AsOf
+
+        return AsOf(
+            catalog=self.catalog,
+            calendar=self.calendar,
+            store=self.store,
+            knowledge=self.knowledge,
+            vectors=self.document_embedder,
+            embedder=self.embedder,
+            clock=self.clock,
+            threads=self.read_threads,
+        )
+
+    def _past(self, asked: Asked, where: SearchFilter, index: SearchEngine) -> SearchEngine:
+        return self.as_of.engine(asked, where, index)
 
     def _ask_internet(self, client_id: str, query: str, max_results: int) -> Answer:
         """A mistake in the section `internet` is a note to an agent, not an error."""

@@ -46,9 +46,11 @@ DOCUMENTS = TableSpec(
         IndexSpec("documentKey-version-index", "documentKey", "version"),
         IndexSpec("scope-category-index", "scopeKey", "categoryUpdated"),
     ),
+    ttl="expiresAt",
     numbers=("version",),
 )
-"""One item a version (`entry` = `document#<key id>#<version>`) and one a tag of it (`tag#<tag>#<key id>`)."""
+"""One item a version (`entry` = `document#<key id>#<version>`) and one a tag of it (`tag#<tag>#<key id>`). Only versions
+that are being removed expire by themselves, in case nobody finishes that."""
 
 KEYS = TableSpec(
     name="opx-knowledge-keys",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from opx.api.evidence_replies import EVIDENCE_PACK, EVIDENCE_SCHEMAS
 from opx.api.fields import Json
 from opx.api.graph_replies import GRAPH_REPLIES, GRAPH_SCHEMAS
+from opx.api.learning_replies import LEARNING_REPLIES, LEARNING_SCHEMAS
 from opx.api.schema_parts import COUNT as _COUNT
 from opx.api.schema_parts import FLAG as _FLAG
 from opx.api.schema_parts import NUMBER as _NUMBER
@@ -28,9 +29,10 @@ _RESULT = _object(
         "metadata": {
             **_OPEN,
             "description": "What is needed to cite it: documentId, title, section and more. `flags` where there is "
-            "something to warn of, `copies` where other documents say the same.",
+            "something to warn of, `copies` where other documents say the same, `outcome` where it is known what came of "
+            "acting upon the document, `warnings` where one of its steps was tried before in vain.",
         },
-        "scores": {**_OPEN, "description": "The parts of the score: ranks, fused, confidence, trust, final."},
+        "scores": {**_OPEN, "description": "The parts of the score: ranks, fused, confidence, trust, outcome, final."},
         "section": {**_TEXT, "description": "The headings above the passage, as `A > B`."},
         "relevance": {**_TEXT, "description": "The confidence as a percentage, such as `87%`."},
     },
@@ -277,6 +279,7 @@ SCHEMAS: Json = {
         }
     ),
     **GRAPH_SCHEMAS,
+    **LEARNING_SCHEMAS,
     "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT})}),
 }
 
@@ -370,6 +373,7 @@ REPLIES: dict[str, Json] = {
     "crawl": _object({"sourceId": _TEXT}),
     "research": _named("Research"),
     **GRAPH_REPLIES,
+    **LEARNING_REPLIES,
     "project": _named("Project"),
     "assign_project": _named("Project"),
 }

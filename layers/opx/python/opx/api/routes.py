@@ -7,6 +7,7 @@ from __future__ import annotations
 from opx.api.baseline_routes import BASELINES
 from opx.api.declarations import Function, Route, TokenScope
 from opx.api.graph_routes import GRAPH_READING, GRAPH_WRITING
+from opx.api.learning_routes import LEARNING_READING, LEARNING_WRITING
 from opx.api.reading_routes import READING
 from opx.api.research_routes import RESEARCH
 from opx.api.source_routes import SOURCES
@@ -14,7 +15,9 @@ from opx.api.writing_routes import WRITING
 
 __all__ = ["READING", "ROUTES", "WRITING", "Function", "Route", "TokenScope"]
 
+_LEARNING = (*LEARNING_READING, *LEARNING_WRITING)
 ROUTES = {
-    route.key: route for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH, *GRAPH_READING, *GRAPH_WRITING)
+    route.key: route
+    for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH, *GRAPH_READING, *GRAPH_WRITING, *_LEARNING)
 }
 """By their keys, as API Gateway names them."""

@@ -10,6 +10,7 @@ from opx.api.calls import Call
 from opx.api.fields import Json, RequestError
 from opx.api.graph import GraphWriting
 from opx.api.http_events import Caller
+from opx.api.learning import LearningWriting
 from opx.api.pushing import put_files
 from opx.api.sources import SourceOperations
 from opx.api.uploads import Uploads
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class WritingApi(SourceOperations, BaselineWriting, GraphWriting):
+class WritingApi(SourceOperations, BaselineWriting, GraphWriting, LearningWriting):
     """Documents in and out of the caller's scope, and projects into groups. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:  # noqa: ARG002 - as all operations

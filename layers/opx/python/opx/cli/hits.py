@@ -11,6 +11,7 @@ from opx.cli.excerpts import excerpt, highlighted
 from opx.cli.output import aligned
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.retrieval.citations import WARNINGS
+from opx.retrieval.warned import warning_line
 
 _INDENT = "   "
 
@@ -19,6 +20,8 @@ def hit_lines(rank: int, hit: RetrievalResult, query: str, *, explain: bool = Fa
     """A hit: title and section, category and score, excerpt, citation; with `explain`, a table of the score's parts."""
     yield click.style(f"{rank}. {heading(hit)}", bold=True)
     yield _INDENT + score_line(hit)
+    if hit.outcome:
+        yield _INDENT + f"outcomes: {hit.outcome.get('text', '')}"
     yield from (_INDENT + line for line in warning_lines(hit))
     for line in excerpt(hit.content, query):
         yield f"{_INDENT}| {highlighted(line, query, _mark)}"
@@ -30,11 +33,13 @@ def hit_lines(rank: int, hit: RetrievalResult, query: str, *, explain: bool = Fa
 
 
 def warning_lines(hit: RetrievalResult) -> Iterator[str]:
-    """That it comes from outside, and what its flags say."""
+    """That it comes from outside, what its flags say, and which of its steps were tried before."""
     if hit.untrusted:
         yield click.style(f"untrusted: from outside ({hit.tier})", fg="yellow")
     for flag in hit.flags:
         yield click.style(f"warning: {WARNINGS.get(flag, flag)}", fg="red")
+    for warning in hit.warnings:
+        yield click.style(warning_line(warning), fg="red")
 
 
 def heading(hit: RetrievalResult) -> str:
@@ -48,6 +53,7 @@ def score_line(hit: RetrievalResult) -> str:
     if parts is None:
         return f"{hit.category}, score {hit.score:.2f}"
     total = f"score {parts.final:.2f} = confidence {parts.confidence:.2f} x trust {parts.trust:.2f}"
+    total += f" x outcomes {parts.outcome:.2f}" if parts.outcome is not None else ""
     legs = f"by words {_rank(parts.lexical_rank)}, by meaning {_rank(parts.vector_rank)}"
     return f"{hit.category}, {total} ({legs}, fused {parts.fused:.2f})"
 
@@ -62,9 +68,11 @@ def explanation(parts: ScoreParts) -> Iterator[str]:
         ("reranked", "", _value(parts.rerank), ""),
         ("confidence", "", _value(parts.confidence), "estimated probability that this answers the question"),
         ("trust", "", _value(parts.trust), "of the category"),
-        ("final", "", _value(parts.final), "confidence x trust"),
+        ("outcomes", "", _value(parts.outcome), "what came of acting upon the document"),
+        ("final", "", _value(parts.final), "confidence x trust" + (" x outcomes" if parts.outcome is not None else "")),
     ]
-    yield from aligned([row for row in rows if row[0] != "reranked" or parts.rerank is not None])
+    absent = {name for name, value in (("reranked", parts.rerank), ("outcomes", parts.outcome)) if value is None}
+    yield from aligned([row for row in rows if row[0] not in absent])
     yield found_by(parts)
 
 

@@ -205,7 +205,8 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class PatternOccurrence:
-    """An entry that was counted for a pattern. `reason` says why it is the same: `first`, `key` or `similarity`."""
+    """An entry that was counted for a pattern. `reason` says why: `key` if it says what the pattern says word by word,
+    else `similarity`; `key` is what its own text is found by."""
 
     entry_id: str
     project_id: str
@@ -213,6 +214,7 @@ class PatternOccurrence:
     at: str
     incident: str = ""
     reason: str = ""
+    key: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The camelCase form."""
@@ -223,6 +225,7 @@ class PatternOccurrence:
             "at": self.at,
             "incident": self.incident,
             "reason": self.reason,
+            "key": self.key,
         }
 
 

@@ -121,6 +121,10 @@ class Tally:
         return cls(Counts.from_json(data["now"]), Counts.from_json(data["earlier"]))
 
 
+NOTHING = Tally()
+"""Nothing was told."""
+
+
 def _failures(counts: Counts) -> float:
     return counts.no_effect + HARM * counts.made_worse
 

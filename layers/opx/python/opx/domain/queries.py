@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from opx.domain.knowledge import Tier
+from opx.domain.times import utc_time
 from opx.errors import InvalidInputError
 
 E = TypeVar("E", bound=StrEnum)
@@ -51,7 +52,8 @@ class QueryConfig:
     below 1; `max_results` above `MAX_RESULTS` is lowered to it. Lists are taken for tuples, a text for a list of one.
     `updated_from` (included) and `updated_before` (excluded) are days, `2026-03-31`. `plain`: the question is words and
     nothing else; without it, it may hold what `opx.retrieval.query_language` reads. `expand_graph`: the answer has an
-    evidence pack, with what is related to what was found.
+    evidence pack, with what is related to what was found. `as_of` is a time in ISO 8601, kept in UTC: what would have been
+    answered then.
     """
 
     tiers: tuple[str, ...] = ("internal", "specialized")
@@ -72,6 +74,7 @@ class QueryConfig:
     expand: Expand = Expand.NONE
     plain: bool = False
     expand_graph: bool = False
+    as_of: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_confidence <= 1:
@@ -90,6 +93,7 @@ class QueryConfig:
         object.__setattr__(self, "expand", _member(Expand, self.expand, "expand"))
         for name in ("updated_from", "updated_before"):
             _check_day(name, getattr(self, name))
+        object.__setattr__(self, "as_of", _moment("as_of", self.as_of))
         if self.fusion is not None:
             object.__setattr__(self, "fusion", _member(Fusion, self.fusion, "fusion"))
         for tier in self.tiers:
@@ -116,6 +120,13 @@ def _check_day(name: str, value: str) -> None:
             date.fromisoformat(value)
     except ValueError:
         raise InvalidInputError(f"{name} must be a day such as 2026-03-31, not {value!r}") from None
+
+
+def _moment(name: str, value: str) -> str:
+    found = utc_time(value) if value else ""
+    if found is None:
+        raise InvalidInputError(f"{name} must be a time such as 2026-03-31T14:05Z, not {value!r}")
+    return found
 
 
 def _member(kind: type[E], value: str, name: str) -> E:

@@ -16,7 +16,8 @@ class ScoreParts:
     """Why a hit is where it is. Ranks count from 1, None means that the leg didn't find it.
 
     `lexical_score` is BM25, `vector_score` a cosine; `fused` is what the fusion gave; `confidence` estimates the
-    probability that the hit answers the question; `final` = confidence x trust decides the order.
+    probability that the hit answers the question; `outcome` is what earlier outcomes of the document multiply with, None
+    where none was told; `final` = confidence x trust x outcome, at most 1, decides the order.
     """
 
     lexical_rank: int | None
@@ -28,6 +29,7 @@ class ScoreParts:
     trust: float
     final: float
     rerank: float | None = None
+    outcome: float | None = None
 
     def to_json(self) -> dict[str, float | int | None]:
         return {
@@ -39,6 +41,7 @@ class ScoreParts:
             "rerank": _rounded(self.rerank),
             "confidence": _rounded(self.confidence),
             "trust": _rounded(self.trust),
+            "outcome": _rounded(self.outcome),
             "final": _rounded(self.final),
         }
 
@@ -76,7 +79,8 @@ class IndexedChunk:
 class RetrievalResult:
     """One answer. `score` is relevance x trust and gives the order; `metadata` holds everything needed to cite it.
 
-    `metadata` has `flags` where there is something to warn of, and `copies` where other documents say the same.
+    `metadata` has `flags` where there is something to warn of, `copies` where other documents say the same, `outcome`
+    where it is known what came of acting upon the document, and `warnings` where one of its steps was tried in vain.
     """
 
     content: str
@@ -110,6 +114,16 @@ class RetrievalResult:
     def copies(self) -> tuple[dict[str, Any], ...]:
         """Other documents that say the same and are not shown: documentId, title, source, tier, trust."""
         return tuple(self.metadata.get("copies", ()))
+
+    @property
+    def outcome(self) -> Mapping[str, Any] | None:
+        """What came of acting upon the document, as `opx.domain.outcomes.OutcomeScore.to_json`; None if nothing was told."""
+        return self.metadata.get("outcome")
+
+    @property
+    def warnings(self) -> tuple[dict[str, Any], ...]:
+        """Of steps that were tried before, each as `opx.domain.step_warnings.StepWarning.to_json`."""
+        return tuple(self.metadata.get("warnings", ()))
 
     @property
     def untrusted(self) -> bool:
@@ -166,7 +180,7 @@ class Answer:
     the name of a reranker. `understood` is how the question was read: what was searched for, and within what.
     `receipt_id` names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it;
     that is in JSON only where it was asked for (`opx.retrieval.receipts`). `evidence` is there where it was asked to go on
-    along the graph.
+    along the graph. `outcomes` is another text for other outcomes that moved scores, "" where none did.
     """
 
     query: str
@@ -181,6 +195,7 @@ class Answer:
     receipt_id: str = ""
     receipt: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     evidence: EvidencePack | None = None
+    outcomes: str = field(default="", repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """The camelCase form; `nearest` is there only when there is no result."""

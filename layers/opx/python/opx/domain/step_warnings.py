@@ -8,13 +8,18 @@ from typing import Any
 from opx.domain.learning import Effect
 
 
+def said_effect(effect: Effect) -> str:
+    """As the end of a sentence."""
+    return "made things worse" if effect is Effect.MADE_WORSE else "had no effect"
+
+
 @dataclass(frozen=True, slots=True)
 class StepWarning:
-    """That a step was tried before, and what came of it. `line` is the line of the passage (from 0) that it stands in,
-    None where the document as a whole is meant; `effect` that of `opx.domain.learning.Effect` that is worse."""
+    """That a step was tried before, and what came of it, at its worst. `line` is the line of the passage (from 0) that
+    it stands in, None where the document as a whole is meant; `document_id` is that of the warning."""
 
     step: str
-    effect: str
+    effect: Effect
     incidents: tuple[str, ...]
     problem: str
     times: int
@@ -26,14 +31,14 @@ class StepWarning:
         """`tried in INC-7, made things worse: restart the primary (replication lag)`."""
         where = f"tried in {', '.join(self.incidents)}" if self.incidents else "tried before"
         often = f" ({self.times:,} times)" if self.times > max(len(self.incidents), 1) else ""
-        effect = "made things worse" if self.effect == Effect.MADE_WORSE else "had no effect"
         problem = f" ({self.problem})" if self.problem else ""
-        return f"{where}{often}, {effect}: {self.step}{problem}"
+        return f"{where}{often}, {said_effect(self.effect)}: {self.step}{problem}"
 
     def to_json(self) -> dict[str, Any]:
+        """The camelCase form in the metadata of results."""
         return {
             "step": self.step,
-            "effect": self.effect,
+            "effect": self.effect.value,
             "incidents": list(self.incidents),
             "problem": self.problem,
             "times": self.times,

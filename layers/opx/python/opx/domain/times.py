@@ -14,6 +14,17 @@ def iso_time(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def utc_time(text: str) -> str | None:
+    """`2025-03-14T09:26:53Z` for a time in ISO 8601, of UTC if it names no offset, or for the beginning of a day; None if
+    it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        aware = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return aware.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def day_number(text: str) -> int | None:
     """Days from 1970-01-01 to the day that a time or date begins with, `2025-03-14`; None if it doesn't begin with one."""
     try:

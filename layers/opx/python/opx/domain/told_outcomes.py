@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-from opx.domain.outcomes import OutcomeResult, OutcomeScore, Tally
+from opx.domain.outcomes import NOTHING, OutcomeResult, OutcomeScore, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DocumentOutcomes:
     document_id: str
     version: int
     title: str = ""
-    tally: Tally = Tally()
+    tally: Tally = NOTHING
     sections: Mapping[str, Tally] = field(default_factory=dict)
     updated_at: str = ""
 
@@ -73,8 +73,7 @@ class DocumentOutcomes:
     def plus(self, other: DocumentOutcomes) -> DocumentOutcomes:
         """Together with what another scope knows; both seen from the same version."""
         names = {**self.sections, **other.sections}
-        none = Tally()
-        sections = {name: self.sections.get(name, none) + other.sections.get(name, none) for name in names}
+        sections = {name: self.sections.get(name, NOTHING) + other.sections.get(name, NOTHING) for name in names}
         at = max(self.updated_at, other.updated_at)
         tally = self.tally + other.tally
         return DocumentOutcomes(self.document_id, max(self.version, other.version), self.title, tally, sections, at)

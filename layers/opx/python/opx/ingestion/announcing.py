@@ -37,9 +37,11 @@ class AnnouncingObjectStore:
         self._announce(key, deleted=False)
         return info
 
-    def delete(self, key: str) -> None:
-        self._store.delete(key)
-        self._announce(key, deleted=True)
+    def delete(self, key: str, *, etag: str = "") -> bool:
+        gone = self._store.delete(key, etag=etag)
+        if gone:
+            self._announce(key, deleted=True)
+        return gone
 
     def open(self, key: str) -> BinaryIO:
         return self._store.open(key)

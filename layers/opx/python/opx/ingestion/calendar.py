@@ -6,7 +6,7 @@ What is entered for a day is listed by scope, too (`days#<scope>`): so it is fou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from opx.domain.documents import DocumentKey, KnowledgeDocument
@@ -84,6 +84,27 @@ class Calendar:
         listed = {"place": days_place(entry.key.scope.key), "entry": f"{_place_in_day(entry)}#{entry.at}"}
         self._table.delete(listed)
 
+    def leave(self, document: KnowledgeDocument) -> None:
+        """Remove what was entered of a version, but for the day on which it expires: by that it is found until it is gone."""
+        review = (row for row in self._days(document) if row["place"].startswith("review#"))
+        self._remove([*review, *([_replaced_row(document)] if document.superseded_at else ())])
+
+    def redate(self, document: KnowledgeDocument) -> str:
+        """Enter a version for the day on which it expires by now, in place of all other days. That day, "" for none."""
+        rows = list(self._days(document))
+        self._table.put_many(rows)
+        here = days_place(document.key.scope.key)
+        day = next((str(row["at"]) for row in rows if row["place"] == here), "")
+        listed = self._table.query(here, where=KeyRange(begins_with=f"{_name(document)}#"))
+        self._remove(row for one in list(listed) if one["at"] != day for row in _both(one))
+        return day
+
+    def postpone(self, entry: CalendarEntry, day: str) -> None:
+        """Look at a version again on a later day, in place of the one that it is entered for."""
+        moved = CalendarEntry(entry.key, entry.document_id, entry.version, entry.category, day)
+        self._table.put_many([_moved(moved, f"expiry#{day}"), _moved(moved, days_place(entry.key.scope.key))])
+        self.drop(entry)
+
     def lacks(self, document: KnowledgeDocument) -> bool:
         """Whether something that should be entered of a version is not."""
         rows = self._expected(document)
@@ -116,8 +137,9 @@ class Calendar:
 
     def _days(self, document: KnowledgeDocument) -> Iterator[Item]:
         if expires := expiry_day(document, self._knowledge):
-            yield _row(f"expiry#{expires}", _name(document), document, expires)
-            yield _row(days_place(document.key.scope.key), f"{_name(document)}#{expires}", document, expires)
+            day = _entered_for(document, expires)
+            yield _row(f"expiry#{day}", _name(document), document, day)
+            yield _row(days_place(document.key.scope.key), f"{_name(document)}#{day}", document, day)
         if document.review_by:
             place, entry = review_place(document.key.scope.key), f"{document.review_by}#{_name(document)}"
             yield _row(place, entry, document, document.review_by)
@@ -128,9 +150,14 @@ class Calendar:
             return rows
         return [*(row for row in rows if not row["place"].startswith("review#")), _replaced_row(document)]
 
-    def _remove(self, rows: Iterator[Item]) -> None:
+    def _remove(self, rows: Iterable[Item]) -> None:
         for row in list(rows):
             self._table.delete({"place": row["place"], "entry": row["entry"]})
+
+
+def _entered_for(document: KnowledgeDocument, expires: str) -> str:
+    """The day to look under: what had expired before it came is found on the day on which it came."""
+    return max(expires, document.current_since[: len("2026-03-31")])
 
 
 def days_place(scope_key: str) -> str:
@@ -173,6 +200,20 @@ def _row(place: str, entry: str, document: KnowledgeDocument, at: str) -> Item:
         "version": document.version,
         "category": document.category,
         "at": at,
+    }
+
+
+def _moved(entry: CalendarEntry, place: str) -> Item:
+    name = _place_in_day(entry)
+    return {
+        "place": place,
+        "entry": name if place.startswith("expiry#") else f"{name}#{entry.at}",
+        "scopeKey": entry.key.scope.key,
+        "source": entry.key.source,
+        "documentId": entry.document_id,
+        "version": entry.version,
+        "category": entry.category,
+        "at": entry.at,
     }
 
 

@@ -7,18 +7,19 @@ the key is written last, so that whatever was interrupted is simply done again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
-from opx.ingestion.calendar import Calendar
-from opx.ingestion.catalog_items import document_from_item, document_item, tag_items, version_prefix
+from opx.ingestion.calendar import Calendar, CalendarEntry
+from opx.ingestion.catalog_items import document_from_item, document_item, tag_items, version_place, version_prefix
 from opx.ingestion.catalog_scopes import items_of_scopes
-from opx.ingestion.claims import BusyError, Claim, Claims, StaleEventError
+from opx.ingestion.claims import BusyError, Claim, Claims, StaleEventError, current_id
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Item, KeyRange, Table
+from opx.tables import DOCUMENTS
 
 __all__ = ["BusyError", "Catalog", "Claim", "StaleEventError"]
 
@@ -88,10 +89,11 @@ class Catalog:
         }
         self._claims.settle(claim, facts)
 
-    def withdraw(self, claim: Claim) -> None:
-        """Mark the document as deleted; its versions stay readable. Raises `ConditionFailedError` like `finish`."""
+    def withdraw(self, claim: Claim, *, gone_by: float | None = None) -> None:
+        """Mark the document as deleted; its versions stay readable, the one that was current until `gone_by` (seconds since
+        the epoch), if that is given. Raises `ConditionFailedError` like `finish`."""
         self._claims.renew(claim)
-        self._retire(claim, DocumentState.DELETED)
+        self._retire(claim, DocumentState.DELETED, gone_by)
         self._drop_unfinished(claim, "")
         self._keep_references(claim, [])
         self._claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
@@ -99,6 +101,26 @@ class Catalog:
     def release(self, claim: Claim, *, applied: bool) -> bool:
         """Give a claim back without a change; `applied` notes the event as done. False if it was lost already."""
         return self._claims.release(claim, applied=applied)
+
+    def give_up(self, claim: Claim) -> None:
+        """End a claim on a key of which there was nothing before, and of which nothing is left."""
+        self._claims.forget(claim)
+
+    def remove_version(self, document: KnowledgeDocument) -> None:
+        """Remove a version that is not current, but for the day on which it expires in the calendar."""
+        self._calendar.leave(document)
+        self._delete([*tag_items(document), document_item(document)])
+
+    def keep_version(self, document: KnowledgeDocument) -> None:
+        """Let a version stay whose removal had begun."""
+        self._documents.put(document_item(document))
+
+    def forget_key(self, key: DocumentKey, removed: Container[tuple[str, int]]) -> bool:
+        """Remove the item of a key all versions of which are `removed` (document ids and numbers). False if it has others,
+        or somebody is at work on it."""
+        if any((version.document_id, version.version) not in removed for version in self.versions(key)):
+            return False
+        return self._claims.remove(key)
 
     def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
         """Let the next event of the document tidy up what a worker wrote that had lost its claim."""
@@ -123,14 +145,15 @@ class Catalog:
             return None
         return self.version(claim.key, document_id)
 
-    def _retire(self, claim: Claim, state: DocumentState) -> None:
+    def _retire(self, claim: Claim, state: DocumentState, gone_by: float | None = None) -> None:
         """Mark the version that was current, and take its tags out of their index."""
         old = self.version(claim.key, claim.current_id) if claim.current_id else None
         if old is None:
             return
         retired = replace(old, state=state, superseded_at=iso_time(self._clock()))
         self._calendar.replaced(retired)
-        self._documents.put(document_item(retired))
+        leaving = {} if gone_by is None else {DOCUMENTS.ttl: int(gone_by)}
+        self._documents.put(document_item(retired) | leaving)
         self._delete(tag_items(old))
 
     def _drop_unfinished(self, claim: Claim, kept: str) -> None:
@@ -144,7 +167,7 @@ class Catalog:
 
     def _delete(self, items: list[Item]) -> None:
         for item in items:
-            self._documents.delete({"documentId": item["documentId"], "entry": item["entry"]})
+            self._documents.delete(DOCUMENTS.key_of(item))
 
     def _keep_references(self, claim: Claim, references: list[str]) -> None:
         pages = [references[at : at + _PAGE] for at in range(0, len(references), _PAGE)]
@@ -176,6 +199,25 @@ class Catalog:
         """All versions of a key, the newest first."""
         for item in self._documents.query(key.id, index="documentKey-version-index", reverse=True):
             yield document_from_item(item)
+
+    def current_versions(self, key_ids: Iterable[str]) -> dict[str, KnowledgeDocument]:
+        """The current versions of these keys, by key id; a key that has none is left out."""
+        heads = [head for head in self._claims.heads(key_ids) if current_id(head)]
+        wanted = [(head["documentKey"], str(head["documentId"]), int(head["version"])) for head in heads]
+        return {document.key.id: document for document in self.numbered(wanted)}
+
+    def leaving(self, entries: Iterable[CalendarEntry]) -> dict[CalendarEntry, tuple[KnowledgeDocument, bool]]:
+        """The versions of these entries, each with whether its removal has begun; without those that are gone."""
+        wanted = {(one.document_id, version_place(one.key.id, one.version)): one for one in entries}
+        keys = [{"documentId": document_id, "entry": place} for document_id, place in wanted]
+        items = self._documents.get_many(keys)
+        found = ((wanted[item["documentId"], item["entry"]], item) for item in items)
+        return {entry: (document_from_item(item), DOCUMENTS.ttl in item) for entry, item in found}
+
+    def numbered(self, wanted: Iterable[tuple[str, str, int]]) -> list[KnowledgeDocument]:
+        """The versions of these key ids, document ids and numbers, in no particular order; without those that are gone."""
+        keys = [{"documentId": name, "entry": version_place(key_id, number)} for key_id, name, number in wanted]
+        return [document_from_item(item) for item in self._documents.get_many(keys)]
 
     def find(self, document_id: str) -> Iterator[KnowledgeDocument]:
         """Every document with this id: the same text may have come in under several keys and scopes."""

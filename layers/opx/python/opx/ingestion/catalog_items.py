@@ -14,6 +14,11 @@ def version_prefix(key: DocumentKey) -> str:
     return f"document#{key.id}#"
 
 
+def version_place(key_id: str, version: int) -> str:
+    """The sort key of a version."""
+    return f"document#{key_id}#{version:08d}"
+
+
 def category_place(category: str, last_updated: str = "") -> str:
     """Where a version is among those of its scope; without a time, where its category begins."""
     return f"{category}#{last_updated}"
@@ -24,7 +29,7 @@ def document_item(document: KnowledgeDocument) -> Item:
     scope = document.key.scope
     return {
         "documentId": document.document_id,
-        "entry": f"{version_prefix(document.key)}{document.version:08d}",
+        "entry": version_place(document.key.id, document.version),
         "documentKey": document.key.id,
         "source": document.key.source,
         "scopeKey": scope.key,

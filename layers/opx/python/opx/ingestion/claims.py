@@ -8,7 +8,7 @@ seen to finish, each with the token of that attempt: the next one has to tidy up
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -73,6 +73,10 @@ class Claims:
     def head(self, key: DocumentKey) -> Item | None:
         return self._keys.get({"documentKey": key.id})
 
+    def heads(self, key_ids: Iterable[str]) -> list[Item]:
+        """The items of those keys that there are."""
+        return self._keys.get_many([{"documentKey": key_id} for key_id in key_ids])
+
     def claim(self, key: DocumentKey, event: ObjectEvent) -> Claim:
         """Begin to apply an event. Raises `StaleEventError` or `BusyError`.
 
@@ -133,6 +137,20 @@ class Claims:
         """Remove the item of a key that this claim made; nothing if another worker has it by now."""
         with suppress(ConditionFailedError):
             self._keys.delete({"documentKey": claim.key.id}, condition=Equals("leaseToken", claim.token))
+
+    def remove(self, key: DocumentKey) -> bool:
+        """Remove the item of a key that has no current document. False if somebody is or was at work on it."""
+        head = self.head(key)
+        if head is None:
+            return True
+        leased = float(head.get("leaseUntil", 0)) > self._clock()
+        if leased or head.get("writing") or current_id(head):
+            return False
+        try:
+            self._keys.delete({"documentKey": key.id}, condition=Equals("revision", int(head.get("revision", 0))))
+        except ConditionFailedError:
+            return False
+        return True
 
     def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
         """Let the next event of the document, old or new, tidy up: a worker without a claim wrote to the index."""

@@ -7,7 +7,7 @@ import logging
 import struct
 import time
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from opx.errors import StoreUnavailableError
 from opx.ports import Clock, Embedder, Table, Vector
@@ -55,17 +55,31 @@ class CachedEmbedder:
         vectors |= self._embedded(missing)
         return [vectors[key] for key in keys]
 
+    def stored(self, texts: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those texts that have one in the table, by text. Nothing is embedded."""
+        found = self._cached(list({self._key(text) for text in texts}))
+        by_text = {text: found.get(self._key(text)) for text in texts}
+        return {text: vector for text, vector in by_text.items() if vector is not None}
+
     def known(self, texts: Sequence[str]) -> int:
-        """How many different texts have a vector in the table. Raises `StoreUnavailableError`."""
-        return len(self._table.get_many([{"cacheKey": self._key(text)} for text in texts])) if texts else 0
+        """How many vectors of different texts are in the table. Raises `StoreUnavailableError`."""
+        keys = [{"cacheKey": key} for text in texts for key in self._keys(text)]
+        return len(self._table.get_many(keys)) if keys else 0
 
     def forget(self, texts: Sequence[str]) -> None:
         """Remove the vectors of these texts; who needs one again has it made again. Raises `StoreUnavailableError`."""
-        for text in dict.fromkeys(texts):
-            self._table.delete({"cacheKey": self._key(text)})
+        for key in dict.fromkeys(key for text in texts for key in self._keys(text)):
+            self._table.delete({"cacheKey": key})
+
+    def other_models(self) -> Iterable[str]:
+        """Models whose vectors may be in the table, too: they are known and forgotten with this one's."""
+        return ()
+
+    def _keys(self, text: str) -> list[str]:
+        return [_key(model, text) for model in dict.fromkeys((self.model_id, *self.other_models()))]
 
     def _key(self, text: str) -> str:
-        return f"{self.model_id}#{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        return _key(self.model_id, text)
 
     def _cached(self, keys: Sequence[str]) -> dict[str, Vector]:
         try:
@@ -95,6 +109,10 @@ class CachedEmbedder:
             self._table.put_many(items)
         except StoreUnavailableError as exc:
             _log.warning("embedding cache can't be written, %d vectors are not kept: %s", len(items), exc)
+
+
+def _key(model_id: str, text: str) -> str:
+    return f"{model_id}#{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _packed(vector: Vector) -> bytes:

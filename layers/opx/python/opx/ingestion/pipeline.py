@@ -109,6 +109,16 @@ class IngestionPipeline:
         facts = stable_hash("fingerprint", info.etag, sidecar.etag if sidecar else "", dict(info.metadata))
         return f"{self._layout()}-{facts}"
 
+    def is_of(self, fingerprint: str, info: ObjectInfo) -> bool:
+        """Whether a stored object is what a document was made of, by whichever rules."""
+        known = self.fingerprint(info, self._reader.sidecar(info.key))
+        return fingerprint.rpartition("-")[2] == known.rpartition("-")[2]
+
+    def remove(self, claims: Sequence[Claim], *, gone_by: float) -> list[bool]:
+        """Take claimed documents out of the index and all that goes with it, as if their objects were gone; of the version
+        that was current the catalog keeps its item until `gone_by`. Answers and raises as `Publisher.publish`."""
+        return self._publisher.publish(claims, gone_by=gone_by)
+
     def read_chunks(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """The chunks of any version, current or not; nothing if they are gone."""
         return self._chunks.read(key, document_id)
@@ -212,7 +222,10 @@ class IngestionPipeline:
     def _missing(self, claim: Claim) -> Outcome | Claim:
         if claim.current_id or claim.interrupted:
             return claim
-        self._catalog.release(claim, applied=True)
+        if claim.head:
+            self._catalog.release(claim, applied=True)
+        else:
+            self._catalog.give_up(claim)
         return Outcome(Result.SKIPPED, claim.event.key, "the object is gone")
 
     def _versioned(self, claim: Claim, document: KnowledgeDocument, fingerprint: str) -> KnowledgeDocument:

@@ -86,7 +86,7 @@ class Prepared:
     def entries(self) -> Iterator[IndexEntry]:
         for chunk, vector in zip(self.chunks(), self.vectors, strict=True):
             flags = (FLAG,) if overlaps(self.suspected, chunk.start, chunk.end) else ()
-            yield IndexEntry(_indexed(chunk, self.document, flags), vector)
+            yield IndexEntry(as_indexed(chunk, self.document, flags), vector)
 
 
 class Chunks:
@@ -159,7 +159,8 @@ def _spool() -> tempfile.SpooledTemporaryFile[str]:
     return tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="\n", errors="surrogatepass")
 
 
-def _indexed(chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[str, ...]) -> IndexedChunk:
+def as_indexed(chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[str, ...]) -> IndexedChunk:
+    """A chunk of a document, as the index has it."""
     key = document.key
     return IndexedChunk(
         entry_id=entry_id(key.id, chunk.chunk_id),

@@ -46,11 +46,12 @@ class Publisher:
         self._copies = copies
         self._graph = graph
 
-    def publish(self, steps: Sequence[Step]) -> list[bool]:
+    def publish(self, steps: Sequence[Step], *, gone_by: float | None = None) -> list[bool]:
         """Change the index in one go and note it in the catalog; one answer a step.
 
         False if the claim was lost: another worker has the document, and what was written here is undone. Raises
-        `StoreUnavailableError`; then some steps may be done, and all may be done again.
+        `StoreUnavailableError`; then some steps may be done, and all may be done again. `gone_by` is as for
+        `Catalog.withdraw`.
         """
         changes = [self._change(step) for step in steps]
         with self._unit_of_work():
@@ -61,7 +62,7 @@ class Publisher:
             self._copies.apply(_copy(step) for step in live)
         with self._unit_of_work():
             self._state(live)
-            kept = [self._finish(step, written) for step, written in zip(live, references, strict=True)]
+            kept = [self._finish(step, written, gone_by) for step, written in zip(live, references, strict=True)]
         for step, written, done in zip(live, references, kept, strict=True):
             if not done:
                 self._undo(step, written)
@@ -113,11 +114,11 @@ class Publisher:
             else:
                 self._graph.write(Origin.of(step.document), step.statements)
 
-    def _finish(self, step: Step, references: list[str]) -> bool:
+    def _finish(self, step: Step, references: list[str], gone_by: float | None = None) -> bool:
         """False if the claim was lost while the index was written."""
         try:
             if isinstance(step, Claim):
-                self._catalog.withdraw(step)
+                self._catalog.withdraw(step, gone_by=gone_by)
             else:
                 kept = None if self._index.derives_ids else references
                 self._catalog.finish(step.claim, step.document, step.fingerprint, kept)

@@ -16,7 +16,7 @@ from typing import Any
 from opx.domain.learning import CheckpointType
 from opx.domain.scopes import GLOBAL_KEY, Identity, Scope, scope_of_key
 from opx.errors import InvalidInputError, InvalidScopeError
-from opx.learning.given import PROJECT_FIELD, project_of
+from opx.learning.given import PROJECT_FIELD
 
 SOURCE = "opx.learning"
 CLIENT_FIELD, SCOPE_FIELD = "client_id", "scope"
@@ -79,11 +79,10 @@ def _identity(detail: dict[str, Any], configured: Identity) -> Identity:
         client, project = scope.client_id, scope.project_id
     else:
         client = text_of(detail, CLIENT_FIELD) or configured.client_id
+        project = (configured.project_id or project) if client else ""
     detail.pop(CLIENT_FIELD, None)
     if configured.client_id and client != configured.client_id:
         raise InvalidScopeError(f"the event is of client {client or GLOBAL_KEY!r}, which is not the one here")
-    if SCOPE_FIELD not in detail:
-        project = project_of(configured, project) if client else ""
     Scope(client, project_id=project)
     return Identity(client, project, PRINCIPAL)
 

@@ -14,6 +14,7 @@ from opx.domain.learning import Effect, EntryType
 from opx.errors import InvalidInputError
 from opx.hygiene import invisible
 from opx.hygiene.secrets import mask
+from opx.ingestion.parsing.decoding import well_formed
 
 MAX_STEPS = 50
 _LINE, _TEXT, _STEPS = 100, 8_000, 20_000
@@ -84,7 +85,9 @@ def checked(entry_type: EntryType, given: Mapping[str, Any]) -> Checked:
     remarks: list[str] = []
     for name, value in given.items():
         if name not in allowed:
-            raise InvalidInputError(f"a {entry_type} has no field {name[:60]!r}; there are: {', '.join(sorted(allowed))}")
+            raise InvalidInputError(
+                f"a {entry_type} has no field {name[:60]!r}; there are: {', '.join(sorted(allowed))}"
+            )
         found = _value(FIELDS[name], _CALLED.get((entry_type, name), name), value, remarks)
         if found:
             values[name] = found
@@ -130,12 +133,7 @@ def _text(field: EntryField, called: str, value: Any, remarks: list[str]) -> str
         raise InvalidInputError(f"{called} must be a text, not {type(value).__name__}")
     if len(value) > field.maximum:
         raise InvalidInputError(f"{called} may have {field.maximum:,} characters, not {len(value):,}")
-    text, _ = invisible.removed(normalise(_well_formed(value)))
+    text, _ = invisible.removed(normalise(well_formed(value)))
     text, findings = mask(text)
     remarks.extend(f"{called}: {each.label} masked (fingerprint {each.fingerprint})" for each in findings)
     return text.strip() if field.long else " ".join(text.split())
-
-
-def _well_formed(text: str) -> str:
-    """Text that every store takes: NUL and halves of surrogate pairs become U+FFFD."""
-    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -7,51 +7,57 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.learning import Effect, EntryType
-from opx.domain.scopes import Identity
-from opx.errors import InvalidInputError, InvalidScopeError
+from opx.errors import InvalidInputError
+from opx.learning import fields
 
 if TYPE_CHECKING:
     from opx.learning.capture import KnowledgeCaptureService
 
-MAX_TEXT, MAX_NAME, MAX_STEPS = 8_000, 200, 50
-"""Characters of a text and of a name, and steps: what a request may have. What is kept of it is bounded again."""
-
 TYPE_FIELD, PROJECT_FIELD = "entry_type", "project_id"
+MAX_OCCURRENCE = 500
+_NOT_KEPT = 200
+"""Characters of what is no field of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
-class EntryField:
+class GivenField:
     """A field of what is captured: a text, several texts (`several`), or true or false (`flag`)."""
 
     name: str
     about: str
-    maximum: int = MAX_TEXT
+    of: str = ""
     several: bool = False
     flag: bool = False
     choices: tuple[str, ...] = ()
+
+    @property
+    def maximum(self) -> int:
+        """Characters of a text; of several, all together have as many."""
+        known = fields.FIELDS.get(self.of or self.name)
+        return known.maximum if known else MAX_OCCURRENCE if self.name == "occurrence" else _NOT_KEPT
 
 
 FIELDS = {
     field.name: field
     for field in (
-        EntryField(PROJECT_FIELD, "The project that it was learned in; the caller's own, if the caller has one.", 64),
-        EntryField("agent_type", "What kind of agent it was, such as backend_developer.", MAX_NAME),
-        EntryField("task_type", "What kind of task, such as api_implementation.", MAX_NAME),
-        EntryField("technology", "What it is about, such as postgresql.", MAX_NAME),
-        EntryField("failure_description", "What went wrong, in plain words."),
-        EntryField("error_message", "The error, copied as it was."),
-        EntryField("solution_steps", "What put it right, a step each.", several=True),
-        EntryField("success_verified", "True if somebody, or a check, saw that it works.", flag=True),
-        EntryField("gate_type", "Which review it was, such as security_review.", MAX_NAME),
-        EntryField("human_feedback", "What the person said who rejected it."),
-        EntryField("revision_approach", "What was done about it."),
-        EntryField("approved_approach", "What was approved at the first attempt."),
-        EntryField("tried", "What was tried, and didn't help."),
-        EntryField("effect", "What came of it.", choices=tuple(Effect)),
-        EntryField("problem", "What it was tried against."),
-        EntryField("reference", "The document that it was taken from: its id, key or source.", 1_000),
-        EntryField("incident", "The incident's id.", MAX_NAME),
-        EntryField("occurrence", "Names this occurrence for good, such as a run's id: told again, it is the same one.", 500),
+        GivenField(PROJECT_FIELD, "The project that it was learned in; the caller's own, if the caller has one."),
+        GivenField("agent_type", "What kind of agent it was, such as backend_developer."),
+        GivenField("task_type", "What kind of task, such as api_implementation."),
+        GivenField("technology", "What it is about, such as postgresql."),
+        GivenField("failure_description", "What went wrong, in plain words."),
+        GivenField("error_message", "The error, copied as it was."),
+        GivenField("solution_steps", "What was done about it, a step each.", several=True),
+        GivenField("success_verified", "True if somebody, or a check, saw that it works.", flag=True),
+        GivenField("gate_type", "Which review it was, such as security_review."),
+        GivenField("human_feedback", "What the person said who rejected it."),
+        GivenField("revision_approach", "What was done about it."),
+        GivenField("approved_approach", "What was approved at the first attempt."),
+        GivenField("tried", "What was tried, and didn't help.", of="failure_description"),
+        GivenField("effect", "What came of it.", choices=tuple(Effect)),
+        GivenField("problem", "What it was tried against.", of="failure_description"),
+        GivenField("reference", "The document that it was taken from: its key or source."),
+        GivenField("incident", "The incident's id."),
+        GivenField("occurrence", "Names this occurrence for good, such as a run's id: told again, it is the same one."),
     )
 }
 """All that may be given, in the order in which it is described."""
@@ -62,37 +68,34 @@ _WORK = ("agent_type", "task_type", "technology")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What goes with one type of entry. `required` must not be empty; the other texts are "" if they are left out."""
+    """What goes with one type of entry: arguments that its method needs, which are empty if they are left out, and
+    others."""
 
-    required: tuple[str, ...]
-    others: tuple[str, ...] = ()
-    optional: tuple[str, ...] = _ALWAYS
+    needed: tuple[str, ...]
+    others: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*self.required, *self.others, *self.optional)
+        return (*self.needed, *self.others)
 
 
 FORMS = {
     EntryType.FAILURE_SOLUTION: Form(
-        ("failure_description",),
-        ("error_message", "solution_steps", *_WORK),
-        (*_ALWAYS, "success_verified"),
+        ("failure_description", "error_message", "solution_steps", *_WORK), (*_ALWAYS, "success_verified")
     ),
-    EntryType.GATE_REJECTION: Form(("gate_type", "human_feedback"), ("revision_approach",)),
-    EntryType.GATE_APPROVAL: Form(("gate_type", "approved_approach")),
-    EntryType.WARNING: Form(("tried", "effect"), ("problem", "reference", "technology", "agent_type")),
+    EntryType.GATE_REJECTION: Form(("gate_type", "human_feedback", "revision_approach"), (*_WORK, *_ALWAYS)),
+    EntryType.GATE_APPROVAL: Form(("gate_type", "approved_approach"), (*_WORK, *_ALWAYS)),
+    EntryType.WARNING: Form(("agent_type", "tried", "effect"), ("problem", "reference", *_WORK[1:], *_ALWAYS)),
 }
 
 
-def capture(service: KnowledgeCaptureService, identity: Identity, given: Mapping[str, Any]) -> str:
-    """Capture what is given, in the identity's scope. Returns the entry's id.
+def capture(service: KnowledgeCaptureService, given: object) -> str:
+    """Capture what is given; the entry's id.
 
-    Raises `InvalidInputError` that names the field which is missing, unknown, or of the wrong kind, and
-    `InvalidScopeError` for the project of somebody else.
+    Raises `InvalidInputError` that names the field which is missing, unknown or of the wrong kind, and
+    `UnknownProjectError` for the project of somebody else.
     """
     entry_type, arguments = read_entry(given)
-    arguments[PROJECT_FIELD] = project_of(identity, arguments.get(PROJECT_FIELD, ""))
     captured: str = getattr(service, f"capture_{entry_type.value}")(**arguments)
     return captured
 
@@ -104,23 +107,13 @@ def read_entry(given: object) -> tuple[EntryType, dict[str, Any]]:
     present = {str(name): value for name, value in given.items() if value is not None}
     entry_type = _type_of(present.pop(TYPE_FIELD, None))
     form = FORMS[entry_type]
-    _check_names(entry_type, form, present)
-    found = {name: _value(FIELDS[name], value) for name, value in present.items()}
-    for name in form.required:
-        if not found.get(name):
-            raise InvalidInputError(f"{entry_type.value} has no {name}: {FIELDS[name].about}")
-    return entry_type, {**{name: () if FIELDS[name].several else "" for name in form.others}, **found}
-
-
-def project_of(identity: Identity, given: str) -> str:
-    """The project that something is learned in: the identity's own, or else the one that is given.
-
-    Raises `InvalidScopeError` where both are, and differ.
-    """
-    own = identity.project_id
-    if own and given and given != own:
-        raise InvalidScopeError(f"project_id {given[:100]!r} is not the caller's project: leave it out, or give {own!r}")
-    return own or given
+    for name in present:
+        if name not in form.names:
+            raise InvalidInputError(f"{name[:60]!r} doesn't go with {entry_type}; there are: {', '.join(form.names)}")
+    if not isinstance(present.get("success_verified", False), bool):
+        raise InvalidInputError("success_verified must be true or false")
+    empty: dict[str, Any] = {name: () if FIELDS[name].several else "" for name in (PROJECT_FIELD, *form.needed)}
+    return entry_type, {**empty, **present}
 
 
 def _type_of(value: object) -> EntryType:
@@ -129,34 +122,3 @@ def _type_of(value: object) -> EntryType:
     except ValueError:
         said = "is missing" if value is None else f"{str(value)[:60]!r} is unknown"
         raise InvalidInputError(f"{TYPE_FIELD} {said}: one of {', '.join(EntryType)}") from None
-
-
-def _check_names(entry_type: EntryType, form: Form, present: Mapping[str, Any]) -> None:
-    for name in present:
-        if name not in form.names:
-            known = ", ".join(form.names)
-            raise InvalidInputError(f"{name[:60]!r} doesn't go with {entry_type.value}; there are: {known}")
-
-
-def _value(field: EntryField, value: Any) -> Any:
-    if field.flag:
-        if not isinstance(value, bool):
-            raise InvalidInputError(f"{field.name} must be true or false")
-        return value
-    if not field.several:
-        return _text(field, value)
-    steps = [value] if isinstance(value, str) else value
-    if not isinstance(steps, list | tuple) or len(steps) > MAX_STEPS:
-        raise InvalidInputError(f"{field.name} must be a list of at most {MAX_STEPS} texts")
-    return tuple(text for text in (_text(field, step) for step in steps) if text)
-
-
-def _text(field: EntryField, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InvalidInputError(f"{field.name} must be a text, not {type(value).__name__}")
-    text = value.strip()
-    if len(text) > field.maximum:
-        raise InvalidInputError(f"{field.name} may have {field.maximum:,} characters, not {len(text):,}")
-    if text and field.choices and text not in field.choices:
-        raise InvalidInputError(f"{field.name} must be one of {', '.join(field.choices)}, not {text[:60]!r}")
-    return text

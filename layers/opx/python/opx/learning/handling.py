@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity
+from opx.domain.times import day_number, iso_time
 from opx.errors import (
     ConditionFailedError,
     EntryNotFoundError,
@@ -28,7 +29,7 @@ from opx.learning.events import (
     text_of,
 )
 from opx.learning.given import PROJECT_FIELD, TYPE_FIELD, capture
-from opx.operations.metrics import Metric, Report
+from opx.operations.metrics import Metric, Report, unreported
 
 if TYPE_CHECKING:
     from opx.domain.learning import CheckpointReport
@@ -51,28 +52,29 @@ _OUTCOME = ("receipt_id", "document_id", "result", "section", "step", "incident"
 _CHECKPOINT = (PROJECT_FIELD, "checkpoint_type", SCOPE_FIELD)
 
 
+Do = Callable[["Services", LearningEvent], object]
+
+
 def handle_batch(
     records: Iterable[Mapping[str, Any]],
     services: Services,
-    do: Callable[[Services, LearningEvent], object],
-    set_aside: Queue | None,
+    do: Do,
     report: Report,
 ) -> list[str]:
     """Do what the messages of a queue say. Returns the ids of those that are to come again, as a store was away or what
     they are about isn't there yet.
 
-    What can't be done, however often it is tried, is put into `set_aside` with the reason, and done as a message. One
-    that raises what nobody foresaw comes again until the queue moves it to its dead letters.
+    What can't be done, however often it is tried, is set aside with the reason (`Services.learning_failed`), and done as a
+    message. One that raises what nobody foresaw comes again until the queue moves it to its dead letters.
     """
     report(Metric.LEARNING_EVENTS, len(listed := list(records)))
-    return [record["messageId"] for record in listed if not _handled(record, services, do, set_aside, report)]
+    return [record["messageId"] for record in listed if not _handled(record, services, do, report)]
 
 
 def _handled(
     record: Mapping[str, Any],
     services: Services,
-    do: Callable[[Services, LearningEvent], object],
-    set_aside: Queue | None,
+    do: Do,
     report: Report,
 ) -> bool:
     body, settings = record["body"], services.settings
@@ -84,9 +86,9 @@ def _handled(
         log.warning("a learning event is to come again: %s", type(exc).__name__)
         return False
     except EntryNotFoundError as exc:
-        return receives_of(record) >= LAST_WAIT and _refused(body, exc, set_aside, report)
+        return receives_of(record) >= LAST_WAIT and _refused(body, exc, services.learning_failed, report)
     except OpxError as exc:
-        return _refused(body, exc, set_aside, report)
+        return _refused(body, exc, services.learning_failed, report)
     except Exception:  # the outermost edge: one event must not take the others with it
         log.exception("a learning event failed")
         return False
@@ -125,20 +127,26 @@ def _as_it_came(body: str) -> object:
 def learn(services: Services, event: LearningEvent) -> str:
     """Do what an event says, but for a checkpoint; the id of the entry or the outcome.
 
-    The same text of the same project is the same occurrence on one day, so that an event that is delivered, sent or
-    replayed again counts once. Raises `InvalidInputError`, `EntryNotFoundError`, `ReceiptNotFoundError` and
+    The same text of the same project is the same occurrence within a day of the event, also where the event is delivered or
+    replayed much later. Raises `InvalidInputError`, `EntryNotFoundError`, `ReceiptNotFoundError` and
     `StoreUnavailableError`.
     """
     if event.kind in _CAPTURED:
         given = {**event.detail, TYPE_FIELD: _CAPTURED[event.kind].value}
-        if event.day:
-            given.setdefault("occurrence", f"on {event.day}")
-        return capture(services.capture(event.identity), event.identity, given)
+        if _is_old(event.day, services.clock()):
+            given.setdefault("occurrence", event.day)
+        return capture(services.capture(event.identity), given)
     if event.kind is Kind.VERIFIED:
         return _verify(services, event)
     if event.kind is Kind.OUTCOME:
         return _record(services, event)
     raise InvalidInputError(f"{event.kind.value} goes to the function that does checkpoints")
+
+
+def _is_old(day: str, now: float) -> bool:
+    """Whether an event is of another time than what is captured now."""
+    then, today = day_number(day), day_number(iso_time(now))
+    return then is not None and today is not None and abs(today - then) > 1
 
 
 def _verify(services: Services, event: LearningEvent) -> str:
@@ -155,7 +163,7 @@ def _record(services: Services, event: LearningEvent) -> str:
     return services.outcomes(event.identity).record(receipt, document, result, **given).outcome_id
 
 
-def checkpoint(services: Services, event: LearningEvent) -> list[CheckpointReport]:
+def checkpoint(services: Services, event: LearningEvent, report: Report = unreported) -> list[CheckpointReport]:
     """Take in what was captured for a project: by itself, and by its client for it, unless the event names one scope.
 
     Raises `InvalidInputError`, `UnknownProjectError` where neither captured anything, and `StoreUnavailableError`.
@@ -165,7 +173,8 @@ def checkpoint(services: Services, event: LearningEvent) -> list[CheckpointRepor
     detail = _only(event, _CHECKPOINT)
     kind = _checkpoint_type(detail.get("checkpoint_type"))
     project = text_of(detail, PROJECT_FIELD) or event.identity.project_id
-    reports, unknown = [], None
+    reports: list[CheckpointReport] = []
+    unknown: UnknownProjectError | None = None
     for identity in _who(event):
         try:
             reports.append(services.checkpoints(identity).process_checkpoint(project, kind))
@@ -173,6 +182,8 @@ def checkpoint(services: Services, event: LearningEvent) -> list[CheckpointRepor
             unknown = unknown or exc
     if unknown and not reports:
         raise unknown
+    report(Metric.ENTRIES_TAKEN_IN, sum(each.taken_in for each in reports))
+    report(Metric.ENTRIES_REFUSED, sum(len(each.refused) for each in reports))
     return reports
 
 

@@ -33,8 +33,9 @@ class ObjectStore(Protocol):
     def head(self, key: str) -> ObjectInfo | None:
         """The object's facts, or None if there is none."""
 
-    def delete(self, key: str) -> None:
-        """Remove the object. Removing what is not there does nothing."""
+    def delete(self, key: str, *, etag: str = "") -> bool:
+        """Remove the object; with an etag only while it has that one. False if it has another by now, and stays. Removing
+        what is not there does nothing."""
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes. `metadata` may be empty."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from opx.domain.remarks import RemarkKind
 from opx.domain.results import RetrievalResult
 from opx.hygiene.untrusted import boundary, framed, one_line
+from opx.retrieval.warned import warning_line, with_warnings
 
 NOTHING_FOUND = "No good answer was found in the knowledge base for this question."
 WARNINGS = {
@@ -18,16 +19,22 @@ _COPIES_NAMED = 3
 
 
 def citation(result: RetrievalResult, mark: str = "") -> str:
-    """One result in the form that agents know. Content from outside is in a frame with the boundary `mark`."""
+    """One result in the form that agents know. Content from outside is in a frame with the boundary `mark`.
+
+    What is known of steps that were tried before stands before the step; of content from outside before its frame, as
+    nothing of ours is said within it.
+    """
     trusted = not result.untrusted
-    content = result.content.strip()
+    content = (with_warnings(result.content, result.warnings) if trusted else result.content).strip()
     head = [
         f"Source: {result.title if trusted else one_line(result.title)}",
         f"Category: {result.category}",
         f"Relevance: {result.score:.2f}",
         *([] if trusted else [f"Untrusted: {result.tier}, from {one_line(result.source) or 'an unknown source'}"]),
         *(f"Also in: {one_line(copy['title'])} ({one_line(copy['source'])})" for copy in result.copies[:_COPIES_NAMED]),
+        *([f"Outcomes: {one_line(str(result.outcome.get('text', '')))}"] if result.outcome else []),
         *(f"Warning: {WARNINGS.get(flag, flag)}" for flag in result.flags),
+        *([] if trusted else map(warning_line, result.warnings)),
     ]
     body = content if trusted else framed(content, mark or boundary([content]))
     return "\n".join(head) + f"\n\n{body}\n\n[Document ID: {result.document_id}]"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+from opx.domain.outcomes import OutcomeScore
 from opx.domain.results import IndexedChunk, RetrievalResult, ScoreParts
 from opx.retrieval.copies import one_of_each
 from opx.retrieval.hybrid import FusedHit
@@ -17,16 +18,19 @@ MAX_COPIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A hit with its confidence in [0, 1], and what a reranker gave it, if one read it."""
+    """A hit with its confidence in [0, 1], what a reranker gave it, if one read it, and what came of its document, if
+    that was told."""
 
     hit: FusedHit
     confidence: float
     rerank: float | None = None
+    outcome: OutcomeScore | None = None
 
     @property
     def score(self) -> float:
-        """Confidence x trust."""
-        return self.confidence * self.hit.indexed.trust
+        """Confidence x trust, and x the outcomes of the document."""
+        score = self.confidence * self.hit.indexed.trust
+        return score if self.outcome is None else score * self.outcome.factor
 
 
 def result_of(judged: Judged) -> RetrievalResult:
@@ -34,6 +38,7 @@ def result_of(judged: Judged) -> RetrievalResult:
     hit = judged.hit
     indexed, chunk = hit.indexed, hit.indexed.chunk
     lexical, vector = hit.lexical, hit.vector
+    score = min(judged.score, 1.0)
     parts = ScoreParts(
         lexical_rank=lexical[0] if lexical else None,
         lexical_score=lexical[1] if lexical else None,
@@ -42,18 +47,19 @@ def result_of(judged: Judged) -> RetrievalResult:
         fused=hit.fused,
         confidence=judged.confidence,
         trust=indexed.trust,
-        final=judged.score,
+        final=score,
         rerank=judged.rerank,
+        outcome=judged.outcome.factor if judged.outcome else None,
     )
     return RetrievalResult(
         content=chunk.content,
-        score=judged.score,
+        score=score,
         tier=indexed.tier.value,
         category=chunk.category,
         source=indexed.source_uri,
         timestamp=indexed.last_updated,
         trust_score=indexed.trust,
-        metadata=_metadata(hit),
+        metadata={**_metadata(hit), **({"outcome": judged.outcome.to_json()} if judged.outcome else {})},
         parts=parts,
     )
 

@@ -20,6 +20,8 @@ def live_results(
     config = asked.config
     if internet is None or not config.include_internet:
         return (), ()
+    if config.as_of:
+        return (), (TierStep(LIVE, False, "the web of then can't be searched"),)
     if covered >= enough:
         return (), (TierStep(LIVE, False, f"{covered} documents have a good result"),)
     if config.min_confidence > BEST_CONFIDENCE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DEFAULT_LANGUAGE
@@ -16,6 +17,7 @@ from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Embedder, SearchEngine, SearchFilter
 from opx.retrieval.asking import Asked, asked_for
+from opx.retrieval.experience import Experience, experienced
 from opx.retrieval.judging import Judged, result_of, without_copies
 from opx.retrieval.live_web import Internet, live_results
 from opx.retrieval.merging import asks_to_act, in_order
@@ -38,6 +40,10 @@ NOT_CONFIGURED = (
 )
 NO_GRAPH = "this knowledge base has no graph"
 NO_BASELINES = "this knowledge base keeps no baselines"
+NO_PAST = "this knowledge base can't answer as of a time that is over"
+
+Past = Callable[[Asked, SearchFilter, SearchEngine], SearchEngine]
+"""What to search instead of an index for a question as of a time. Raises `StoreUnavailableError`."""
 
 Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
 
@@ -47,7 +53,8 @@ class KnowledgeQuery:
 
     No `embedder`: the index embeds questions itself. `internet` answers questions from the web, if it is configured;
     `reranker` reads the candidates of thorough searches again, after the local ranker; `expander` reads what stands
-    around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations.
+    around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations;
+    `experience` knows what came of acting upon documents.
     """
 
     def __init__(
@@ -63,8 +70,11 @@ class KnowledgeQuery:
         expander: Expander | None = None,
         baselines: Baselines | None = None,
         graph: GoOn | None = None,
+        experience: Experience | None = None,
+        past: Past | None = None,
     ) -> None:
-        self._search = TierSearch(index, embedder, rules or SearchRules())
+        self._index = index
+        self._search_of = partial(TierSearch, embedder=embedder, rules=rules or SearchRules())
         self._knowledge = knowledge
         self._reader = reader
         self._reranker = reranker
@@ -72,6 +82,8 @@ class KnowledgeQuery:
         self._expander = expander
         self._baselines = baselines
         self._graph = graph
+        self._experience = experience
+        self._past = past
 
     def query(
         self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False
@@ -95,9 +107,10 @@ class KnowledgeQuery:
         if not asked.config.searched_tiers:  # to the index, no tier means every tier
             asked.note(NO_TIER)
             return _answer(asked)
-        vector = self._search.vector_of(asked)
-        router = Router(asked, self._knowledge, where, lambda narrowed: self._search.run(asked, vector, narrowed))
         try:
+            search = self._search_of(self._searched(asked, where))
+            vector = search.vector_of(asked)
+            router = Router(asked, self._knowledge, where, lambda narrowed: search.run(asked, vector, narrowed))
             routed = router.run()
             if not routed.judged and asked.relaxed():
                 routed = router.run()
@@ -105,13 +118,14 @@ class KnowledgeQuery:
             log.exception("search failed")
             asked.lacks(INDEX_DOWN)
             return self._related(asked, _answer(asked))
-        merged = without_copies(self._merged(asked, routed.judged))
+        known = experienced(asked, self._experience, routed.judged)
+        merged = without_copies(self._merged(asked, known.weighed(routed.judged)))
         if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
             merged = self._merged(asked, self._reranker.reordered(asked, merged))
         live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
         results = _with_live(asked, [result_of(one) for one in merged], live)
         answer = self._expanded(asked, _answer(asked, results, (*routed.steps, *step)))
-        return self._related(asked, answer, merged)
+        return self._related(asked, known.told_of(answer), merged)
 
     def query_with_context(
         self, query: str, context: Mapping[str, Any], config: QueryConfig | None = None
@@ -144,6 +158,14 @@ class KnowledgeQuery:
         if self._internet is None:
             return Answer(query, (), notes=(NOT_CONFIGURED,))
         return self._internet(query, max_results)
+
+    def _searched(self, asked: Asked, where: SearchFilter) -> SearchEngine:
+        """The index, or what stands for it as of a time."""
+        if not asked.config.as_of:
+            return self._index
+        if self._past is None:
+            raise InvalidInputError(NO_PAST)
+        return self._past(asked, where, self._index)
 
     def _filter(self, config: QueryConfig) -> SearchFilter:
         categories: list[str] = []

@@ -56,6 +56,7 @@ def receipt_of(asked: Asked, answer: Answer) -> dict[str, Any]:
         "corpusVersion": asked.corpus.version,
         "settled": asked.corpus.settled,
         "models": {**asked.models, "ranker": answer.ranked_by, "opx": __version__},
+        **({"outcomes": answer.outcomes} if answer.outcomes else {}),
         "results": [_result(rank, result) for rank, result in enumerate(answer.results, start=1)],
         "partial": answer.partial,
         "notes": list(answer.notes),

@@ -95,6 +95,8 @@ def _causes(before: Receipt, now: Receipt) -> Iterator[str]:
         yield "corpus changed since: " + " -> ".join(_without_common(*versions))
     elif not (before.get("settled", True) and now.get("settled", True)):
         yield "the corpus had just been changed: not every search found the change yet"
+    if before.get("outcomes", "") != now.get("outcomes", ""):
+        yield "outcomes that move scores were told since, or may be seen by one of both alone"
     if before["readerHash"] != now["readerHash"]:
         yield "whoever asks now may see other documents than whoever asked then"
     for name in sorted(before["models"].keys() | now["models"].keys()):

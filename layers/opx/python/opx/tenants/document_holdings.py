@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,10 +14,11 @@ from opx.errors import StoreUnavailableError
 from opx.graph.manifest import place_of
 from opx.ingestion.failures import failure_id
 from opx.parallel import Each
-from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, Table
+from opx.ports import CopyChange, DocumentChange, Item, SearchFilter
 from opx.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.tenants.finding import chunks_in
 from opx.tenants.holdings import ClientDocument, Counted, Held, Holding
+from opx.tenants.table_holdings import delete
 from opx.webhooks.remembering import order_id
 
 if TYPE_CHECKING:
@@ -243,8 +244,3 @@ class CatalogRows:
     def _delete(self, spec: TableSpec, items: list[Item]) -> None:
         with self._services.unit_of_work():
             delete(self._services.table(spec), spec, items)
-
-
-def delete(table: Table, spec: TableSpec, items: Iterable[Item]) -> None:
-    for item in items:
-        table.delete(spec.key_of(item))

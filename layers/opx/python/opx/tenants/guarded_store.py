@@ -31,8 +31,8 @@ class GuardedObjectStore:
     def head(self, key: str) -> ObjectInfo | None:
         return self._store.head(key)
 
-    def delete(self, key: str) -> None:
-        self._store.delete(key)
+    def delete(self, key: str, *, etag: str = "") -> bool:
+        return self._store.delete(key, etag=etag)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._store.list(prefix)

@@ -24,6 +24,7 @@ from opx.tenants.corpus_holdings import corpus_holdings
 from opx.tenants.document_holdings import document_holdings
 from opx.tenants.finding import Finder
 from opx.tenants.holdings import ClientDocument, Held, Holding
+from opx.tenants.learned_holdings import learned_holdings
 from opx.tenants.report import FOLDER, RemovalReport
 from opx.tenants.scope_holdings import InstallationSources, registry_holdings, scope_holdings, source_holdings
 
@@ -45,6 +46,7 @@ def inventory_of(services: Services) -> list[Holding]:
         *source_holdings(services),
         *document_holdings(services),
         *scope_holdings(services),
+        *learned_holdings(services),
         *corpus_holdings(services),
         *registry_holdings(services),
     ]

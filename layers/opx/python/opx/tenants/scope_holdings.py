@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from opx.operations.audit import SCOPES as AUDIT_SCOPES
@@ -14,9 +14,9 @@ from opx.operations.gaps.log import SCOPES as GAP_SCOPES
 from opx.ports import Item
 from opx.sources.repository import REGISTERED
 from opx.streams.repository import REGISTERED as REGISTERED_STREAMS
-from opx.tables import ALIASES, AUDIT, BASELINES, GAPS, PROJECTS, SOURCES, TableSpec
-from opx.tenants.document_holdings import delete
+from opx.tables import ALIASES, AUDIT, BASELINES, GAPS, PROJECTS, SOURCES
 from opx.tenants.holdings import Counted, Held, Holding
+from opx.tenants.table_holdings import delete, in_table
 
 if TYPE_CHECKING:
     from opx.services import Services
@@ -25,30 +25,22 @@ if TYPE_CHECKING:
 def scope_holdings(services: Services) -> list[Holding]:
     rows = ScopeRows(services)
     return [
-        _in_table(services, "gaps", GAPS, rows.gaps),
-        _in_table(services, "audit records", AUDIT, rows.audit),
-        _in_table(services, "baselines", BASELINES, rows.baselines),
-        _in_table(services, "aliases", ALIASES, rows.aliases),
+        in_table(services, "gaps", GAPS, rows.gaps),
+        in_table(services, "audit records", AUDIT, rows.audit),
+        in_table(services, "baselines", BASELINES, rows.baselines),
+        in_table(services, "aliases", ALIASES, rows.aliases),
     ]
 
 
 def registry_holdings(services: Services) -> list[Holding]:
     """Last, as the projects say which scopes there are."""
-    return [_in_table(services, "projects", PROJECTS, lambda held: services.table(PROJECTS).query(held.client_id))]
+    return [in_table(services, "projects", PROJECTS, lambda held: services.table(PROJECTS).query(held.client_id))]
 
 
 def source_holdings(services: Services) -> list[Holding]:
     """First, so that nothing goes on being pulled."""
     sources = InstallationSources(services)
     return [Counted("sources and streams", sources.count, sources.remove)]
-
-
-def _in_table(services: Services, name: str, spec: TableSpec, items: Callable[[Held], Iterator[Item]]) -> Holding:
-    def remove(held: Held) -> None:
-        with services.unit_of_work():
-            delete(services.table(spec), spec, list(items(held)))
-
-    return Counted(name, lambda held: sum(1 for _ in items(held)), remove)
 
 
 class ScopeRows:

@@ -40,6 +40,9 @@ _PASSAGE: Json = {
     "section": {"type": "string", "description": "The headings above it, such as `Modules > Hooks`."},
     "untrusted": {"type": "boolean", "description": "True if it comes from outside the organisation."},
 }
+_WARNINGS: Json = {
+    "warnings": {**TEXTS, "description": "Which of its steps were tried before in vain, or made things worse; if any."}
+}
 
 SEARCH_ANSWER = all_required(
     {
@@ -53,11 +56,13 @@ SEARCH_ANSWER = all_required(
 DOCS_ANSWER = all_required(
     {
         "results": list_of(
-            all_required(
+            object_of(
                 {
                     **_PASSAGE,
                     "relevance": {"type": "string", "description": "How likely it is an answer, such as `87%`."},
-                }
+                    **_WARNINGS,
+                },
+                (*_PASSAGE, "relevance"),
             ),
             "What was found, the best first.",
         ),
@@ -71,7 +76,7 @@ RESEARCH = all_required(
     {
         "topic": TEXT,
         "searchesPerformed": _COUNT,
-        "findings": list_of(all_required(_PASSAGE), "What was found out, the best first."),
+        "findings": list_of(object_of({**_PASSAGE, **_WARNINGS}, tuple(_PASSAGE)), "What was found out, the best first."),
         "documentIds": _DOCUMENT_IDS,
         "gaps": {**TEXTS, "description": "Parts of the topic that nothing good was found for."},
         **_STATE,

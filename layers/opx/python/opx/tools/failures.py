@@ -9,8 +9,11 @@ from typing import TypeVar
 
 from opx.errors import (
     DocumentNotFoundError,
+    EntryNotFoundError,
     InvalidScopeError,
     NodeNotFoundError,
+    NotOrchestratorError,
+    ReceiptNotFoundError,
     StoreUnavailableError,
     TelemetryUnavailableError,
 )
@@ -37,7 +40,10 @@ FAILURES: dict[type[Exception], Failure] = {
     ArgumentError: Failure("invalid_argument", 400, "REPROMPT", Metric.INVALID_CALLS),
     UnknownToolError: Failure("unknown_tool", 404, "FAILURE", Metric.INVALID_CALLS),
     DocumentNotFoundError: Failure("not_found", 404, "REPROMPT", Metric.INVALID_CALLS),
+    ReceiptNotFoundError: Failure("not_found", 404, "REPROMPT", Metric.INVALID_CALLS),
     NodeNotFoundError: Failure("not_found", 404, "REPROMPT", Metric.INVALID_CALLS),
+    EntryNotFoundError: Failure("not_found", 404, "REPROMPT", Metric.INVALID_CALLS),
+    NotOrchestratorError: Failure("forbidden", 403, "FAILURE", Metric.INVALID_CALLS),
     InvalidScopeError: Failure(
         "invalid_scope", 400, "FAILURE", Metric.INVALID_CALLS, "the session's client or project id is malformed"
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opx.knowledge_file import read_section
 from opx.marked_yaml import Marked
-from opx.tools.declarations import ToolGroup
+from opx.tools.declarations import MAX_TOOLS, ToolGroup
 from opx.tools.groups import TOOLS
 
 SECTION = "agents"
@@ -48,7 +48,12 @@ def read_grants(path: Path | None = None) -> ToolGrants:
 
 
 def _tools(entry: Marked) -> frozenset[str]:
-    return frozenset(_tool(item) for item in entry.items())
+    found = frozenset(_tool(item) for item in entry.items())
+    if len(found) > MAX_TOOLS:
+        raise entry.error(
+            f"an agent may use at most {MAX_TOOLS} tools, not {len(found)}: leave out what it needs least"
+        )
+    return found
 
 
 def _tool(item: Marked) -> str:

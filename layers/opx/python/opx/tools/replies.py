@@ -164,6 +164,7 @@ def _passage(result: RetrievalResult) -> dict[str, Any]:
         "source": result.source,
         "section": result.section,
         "untrusted": result.untrusted,
+        **({"warnings": [str(warning["text"]) for warning in result.warnings]} if result.warnings else {}),
     }
 
 

@@ -26,6 +26,10 @@ PART_BYTES = 8 * 1024 * 1024
 MISSING = ("NoSuchKey", "NotFound", "404", "KeyTooLongError")
 
 
+_CHANGED = ("ConditionalRequestConflict", "PreconditionFailed")
+"""Codes for an object that is not, or does not stay, what a condition says."""
+
+
 class S3ObjectStore:
     """An `ObjectStore` in an S3 bucket.
 
@@ -77,10 +81,21 @@ class S3ObjectStore:
         etag, metadata = _etag(facts["ETag"]), from_headers(facts["Metadata"])
         return ObjectInfo(key, facts["ContentLength"], etag, self._uri(key), metadata)
 
-    def delete(self, key: str) -> None:
-        if _can_exist(key):
-            with translated_errors(f"delete {self._uri(key)}"):
-                self._client.delete_object(Bucket=self._bucket, Key=key)
+    def delete(self, key: str, *, etag: str = "") -> bool:
+        """Conditions are those of "How to perform conditional deletes" in the Amazon S3 user guide."""
+        if not _can_exist(key):
+            return True
+        condition = {"IfMatch": f'"{etag}"'} if etag else {}
+        with translated_errors(f"delete {self._uri(key)}"):
+            try:
+                self._client.delete_object(Bucket=self._bucket, Key=key, **condition)
+            except ClientError as exc:
+                if etag and error_code(exc) in MISSING:
+                    return True
+                if etag and error_code(exc) in _CHANGED:
+                    return False
+                raise
+        return True
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         pages = iter(self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix))

@@ -77,12 +77,16 @@ class FolderObjectStore:
                 return self._info(key, version)
         raise StoreUnavailableError(f"object {key} changes faster than it can be read")
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, etag: str = "") -> bool:
         if not is_object_key(key):
-            return
+            return True
         with translated_os_errors(f"delete object {key}"), locked(self._root / ".lock"):
+            known = self.head(key) if etag else None
+            if known and known.etag != etag:
+                return False
             remove_file(self._path(key), self._root)
             remove_file(self._metadata.joinpath(*path_of(key)), self._metadata)
+        return True
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         # Code points sort like UTF-8 bytes.

@@ -49,7 +49,9 @@ class OutcomeStore:
         for _ in range(_ATTEMPTS):
             item = self._table.get(head_key(scope_key, key_id))
             before = self._before(scope_key, key_id, told.outcome_id, item)
-            known = DocumentOutcomes.from_json(item) if item else DocumentOutcomes(told.document_id, told.version, title)
+            known = (
+                DocumentOutcomes.from_json(item) if item else DocumentOutcomes(told.document_id, told.version, title)
+            )
             if before is not None and before.result is told.result:
                 return known, Counted.KNOWN
             changed = counted(known, told, before, title)

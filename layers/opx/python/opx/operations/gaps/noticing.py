@@ -14,10 +14,10 @@ FLOOR = QueryConfig().min_confidence
 def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
     """Whether everything was searched and nothing is good enough.
 
-    Not if only one document was searched, or if more was asked of the answer than usual.
+    Not if only one document was searched, or a time that is over, or if more was asked of the answer than usual.
     """
     nothing_searched = answer.partial or {INDEX_DOWN, NO_TIER} & set(answer.notes)
-    if answer.results or nothing_searched or config.document_id or is_empty(query):
+    if answer.results or nothing_searched or config.document_id or config.as_of or is_empty(query):
         return False
     nearest = answer.best_rejected
     return nearest is None or nearest.confidence < FLOOR

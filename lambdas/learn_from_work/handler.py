@@ -1,0 +1,42 @@
+"""Keeps what agents say that work taught, and tells orchestrators: from Bedrock action groups of both kinds and from
+AgentCore Gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from opx.bootstrap import bootstrap
+from opx.domain.scopes import Identity
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
+from opx.services import Services
+from opx.tools.learning_group import LEARNING_GROUP
+from opx.tools.learning_tools import LearningTools
+from opx.tools.runtimes import Serving, respond
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    return bootstrap(function_settings())
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:
+    """The function's handler; `start` is called once, at the first event of a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
+        def tools(identity: Identity | None, agent: str) -> LearningTools:
+            services = started()
+            configured = Identity(services.settings.client_id, services.settings.project_id)
+            return LearningTools(services, replace(identity or configured, principal=agent), agent)
+
+        return respond(event, context, Serving(LEARNING_GROUP, tools, lambda: started().tool_grants), report)
+
+    return handler
+
+
+handler = make_handler()

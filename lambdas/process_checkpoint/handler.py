@@ -1,0 +1,36 @@
+"""Takes in what was captured for a project, when a phase of it, or all of it, is done or cancelled, or somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from opx.bootstrap import bootstrap
+from opx.learning.handling import checkpoint, handle_batch
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
+from opx.services import Services
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    return bootstrap(function_settings())
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], PartialItemFailureResponse]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse:  # noqa: ARG001
+        again = handle_batch(event["Records"], started(), partial(checkpoint, report=report), report)
+        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in again]}
+
+    return handler
+
+
+handler = make_handler()

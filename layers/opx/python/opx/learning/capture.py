@@ -1,0 +1,275 @@
+"""Capture of what work taught: checked, cleaned, and kept until a checkpoint takes it in. Nothing is embedded here.
+
+The id of an entry follows from what it says and from its occurrence (an incident, a run, an event). Without one, the same
+text of the same project within a day is the same entry, whatever clock wrote it down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from opx.domain.ids import stable_hash
+from opx.domain.learning import GATES, EntryState, EntryType, StagingEntry
+from opx.domain.scopes import Identity, Scope
+from opx.domain.times import day_number, day_text, iso_time
+from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.learning.fields import checked, cleaned_line, effect_of
+from opx.learning.projects import LearningProjects, project_of
+from opx.learning.staging import Staging, first
+from opx.ports import Clock
+from opx.tenants.clients import ClientRegistry, removed_error
+
+MAX_LISTED = 1000
+_ATTEMPTS = 10
+_DAY = 86_400
+
+
+class KnowledgeCaptureService:
+    """Captures for one identity, in its own scope; what each method returns is the id of the entry.
+
+    All of them raise `InvalidInputError` that names the field for what an entry of the type can't be,
+    `UnknownProjectError` for a project that isn't the identity's, and `ClientRemovedError`. The same occurrence captured
+    again is the same entry. Secrets in texts are masked.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        staging: Staging,
+        projects: LearningProjects,
+        clients: ClientRegistry,
+        clock: Clock,
+    ) -> None:
+        self._identity = identity
+        self._staging = staging
+        self._projects = projects
+        self._clients = clients
+        self._clock = clock
+
+    @property
+    def scope(self) -> Scope:
+        """Whose the entries are."""
+        return Scope(self._identity.client_id, project_id=self._identity.project_id)
+
+    def capture_failure_solution(  # noqa: PLR0917 - as callers know it
+        self,
+        project_id: str,
+        agent_type: str,
+        task_type: str,
+        failure_description: str,
+        error_message: str,
+        solution_steps: Sequence[str],
+        technology: str,
+        *,
+        success_verified: bool = False,
+        occurrence: str = "",
+        incident: str = "",
+    ) -> str:
+        """Capture what failed and what was done about it. It waits until `verify`, unless it is verified to have worked."""
+        if not isinstance(success_verified, bool):
+            raise InvalidInputError("success_verified must be true or false")
+        given = {
+            "agent_type": agent_type,
+            "task_type": task_type,
+            "failure_description": failure_description,
+            "error_message": error_message,
+            "solution_steps": solution_steps,
+            "technology": technology,
+            "incident": incident,
+        }
+        verified = True if success_verified else None
+        return self._capture(EntryType.FAILURE_SOLUTION, project_id, given, occurrence, verified)
+
+    def capture_gate_rejection(
+        self,
+        project_id: str,
+        gate_type: str,
+        human_feedback: str,
+        revision_approach: str,
+        *,
+        agent_type: str = "",
+        task_type: str = "",
+        technology: str = "",
+        occurrence: str = "",
+        incident: str = "",
+    ) -> str:
+        """Capture what a person rejected at a gate, why, and how it was revised."""
+        given = {
+            "gate_type": gate_type,
+            "human_feedback": human_feedback,
+            "revision_approach": revision_approach,
+            **_about(agent_type, task_type, technology, incident),
+        }
+        return self._capture(EntryType.GATE_REJECTION, project_id, given, occurrence, True)
+
+    def capture_gate_approval(
+        self,
+        project_id: str,
+        gate_type: str,
+        approved_approach: str,
+        *,
+        agent_type: str = "",
+        task_type: str = "",
+        technology: str = "",
+        occurrence: str = "",
+        incident: str = "",
+    ) -> str:
+        """Capture what a person approved at once."""
+        given = {
+            "gate_type": gate_type,
+            "approved_approach": approved_approach,
+            **_about(agent_type, task_type, technology, incident),
+        }
+        return self._capture(EntryType.GATE_APPROVAL, project_id, given, occurrence, True)
+
+    def capture_warning(  # noqa: PLR0917 - as its neighbours
+        self,
+        project_id: str,
+        agent_type: str,
+        tried: str | Sequence[str],
+        effect: str,
+        incident: str = "",
+        problem: str = "",
+        reference: str = "",
+        technology: str = "",
+        *,
+        task_type: str = "",
+        occurrence: str = "",
+    ) -> str:
+        """Capture what was tried in vain (`no_effect`) or made things worse (`made_worse`), and for which problem."""
+        given = {
+            "solution_steps": tried,
+            "effect": effect,
+            "failure_description": problem,
+            "reference": reference,
+            **_about(agent_type, task_type, technology, incident),
+        }
+        return self._capture(EntryType.WARNING, project_id, given, occurrence, False)
+
+    def verify(self, entry_id: str, worked: bool, effect: str = "", incident: str = "") -> StagingEntry:
+        """Say whether a solution worked, and if not, what came of it. Returns the entry as it is then.
+
+        Saying the same again changes nothing. Raises `EntryNotFoundError`, and `InvalidInputError` where the opposite was
+        said before: what happened later is another occurrence, which is captured and verified by itself.
+        """
+        if not isinstance(worked, bool):
+            raise InvalidInputError("worked must be true or false")
+        if effect and worked:
+            raise InvalidInputError("an effect is of what didn't work: leave it out, or say that it didn't")
+        told = effect_of(effect).value if effect else ""
+        named = cleaned_line("incident", incident, 100)
+        for _ in range(_ATTEMPTS):
+            found = self.entry(entry_id)
+            verified = _verified(found, worked, told, named)
+            if verified == found or self._staging.change(verified, found):
+                return verified
+        raise StoreUnavailableError(f"{entry_id} is being changed again and again; try again")
+
+    def entry(self, entry_id: str) -> StagingEntry:
+        """An entry of the identity's own scope. Raises `EntryNotFoundError`."""
+        return self._staging.get(self.scope.key, str(entry_id))
+
+    def entries(self, state: str = "", limit: int = 50, after: str = "", project_id: str = "") -> list[StagingEntry]:
+        """What was captured in the identity's own scope, the newest first: of one state or project if they are given,
+        and `after` the entry of that id. Raises `InvalidInputError`, and `EntryNotFoundError` for an unknown `after`."""
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LISTED:
+            raise InvalidInputError(f"limit must be a whole number from 1 to {MAX_LISTED}")
+        wanted = _state(state)
+        own = project_id or self._identity.project_id
+        projects = [project_of(self._identity, own)] if own else list(self._projects.all(self.scope.key))
+        last = self.entry(after) if after else None
+        return first(self._staging.entries(self.scope.key, projects, wanted, after=last), limit)
+
+    def _capture(
+        self, entry_type: EntryType, project_id: str, given: Mapping[str, Any], occurrence: str, verified: bool | None
+    ) -> str:
+        found = checked(entry_type, given)
+        project = project_of(self._identity, project_id)
+        named = cleaned_line("occurrence", occurrence)
+        if not self._clients.admit(self.scope):
+            raise removed_error(self.scope.client_id)
+        entry = StagingEntry(
+            id="",
+            entry_type=entry_type,
+            scope=self.scope,
+            project_id=project,
+            timestamp=iso_time(self._clock()),
+            success_verified=verified,
+            remarks=found.remarks,
+            **found.values,
+        )
+        self._projects.note(self.scope.key, project)
+        return self._kept(entry, named)
+
+    def _kept(self, entry: StagingEntry, occurrence: str) -> str:
+        """The id of the entry, which is kept unless it is there."""
+        ids = [_id(entry, occurrence)] if occurrence else [_id(entry, day) for day in _days(entry.timestamp)]
+        for known in self._staging.get_many(ids):
+            if occurrence or _is_within_a_day(known, self._clock()):
+                return self._captured_again(known, entry)
+        new = replace(entry, id=ids[0])
+        if self._staging.add(new):
+            return new.id
+        return self._captured_again(self._staging.get(entry.scope.key, new.id), entry)
+
+    def _captured_again(self, known: StagingEntry, entry: StagingEntry) -> str:
+        """What waited may be verified by now."""
+        if known.state is EntryState.WAITING and entry.worked:
+            self.verify(known.id, True)
+        return known.id
+
+
+def _verified(found: StagingEntry, worked: bool, effect: str, incident: str) -> StagingEntry:
+    """The entry with the verdict. Raises `InvalidInputError` where there is another already."""
+    if found.entry_type in GATES or found.entry_type is EntryType.WARNING:
+        raise InvalidInputError(f"{found.id} is a {found.entry_type}: only a solution is verified")
+    if found.success_verified is None:
+        return replace(found, success_verified=worked, effect=effect, incident=incident or found.incident)
+    if found.success_verified is not worked or (effect and found.effect not in ("", effect)):
+        said = "worked" if found.worked else f"did not work{found.effect and f' ({found.effect})'}"
+        raise InvalidInputError(
+            f"{found.id} is known to have {said.replace('did not work', 'not worked')} already; capture what happened "
+            "since as another occurrence, and verify that"
+        )
+    return replace(found, effect=effect) if effect and not found.embedded else found
+
+
+def _about(agent_type: str, task_type: str, technology: str, incident: str) -> dict[str, Any]:
+    return {"agent_type": agent_type, "task_type": task_type, "technology": technology, "incident": incident}
+
+
+def _id(entry: StagingEntry, occurrence: str) -> str:
+    said = [
+        entry.failure_description,
+        entry.error_message,
+        *entry.solution_steps,
+        entry.gate_type,
+        entry.human_feedback,
+    ]
+    said += [
+        entry.revision_approach,
+        entry.approved_approach,
+        entry.effect if entry.entry_type is EntryType.WARNING else "",
+    ]
+    said += [entry.reference, entry.agent_type, entry.task_type, entry.technology, entry.incident]
+    texts = [" ".join(text.split()) for text in said]
+    return stable_hash("staging", entry.scope.key, entry.project_id, entry.entry_type.value, texts, occurrence)
+
+
+def _days(timestamp: str) -> list[str]:
+    """The day of a time, then those beside it: a clock may be ahead or behind."""
+    today = day_number(timestamp) or 0
+    return [day_text(day) for day in (today, today - 1, today + 1)]
+
+
+def _is_within_a_day(known: StagingEntry, now: float) -> bool:
+    return iso_time(now - _DAY) < known.timestamp < iso_time(now + _DAY)
+
+
+def _state(name: str) -> EntryState | None:
+    try:
+        return EntryState(name) if name else None
+    except ValueError as exc:
+        raise InvalidInputError(f"unknown state {name[:60]!r}; there are: {', '.join(EntryState)}") from exc

@@ -1,0 +1,159 @@
+"""What is known of the hits of a question: one read, and none where nothing was ever told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from opx.domain.documents import DocumentKey, DocumentState
+from opx.domain.ids import stable_hash
+from opx.domain.learning import WARNINGS as WARNINGS_CATEGORY
+from opx.domain.results import Answer, IndexedChunk, RetrievalResult
+from opx.domain.scopes import scope_of_key
+from opx.domain.told_outcomes import DocumentOutcomes
+from opx.errors import StoreUnavailableError
+from opx.ingestion.catalog import Catalog
+from opx.learning.outcomes.known import KnownScopes
+from opx.learning.outcomes.rows import OUTCOMES, WARNINGS, head_key, head_scope, known_key, known_scope
+from opx.learning.outcomes.tried import Holds, Passage, TriedSteps
+from opx.learning.warnings import StepWarnings
+from opx.ports import Item, Table
+from opx.retrieval.experience import Experienced, Inexperienced
+from opx.retrieval.judging import Judged
+
+log = logging.getLogger(__name__)
+
+MAX_READ = 100
+"""Items of the one read: as many as DynamoDB gives in one request (BatchGetItem, its API reference)."""
+
+_SCOPES_REMEMBERED = 32
+
+
+class LearnedExperience:
+    """For all readers of a process; each is asked for with the scopes that it may see."""
+
+    def __init__(self, table: Table, known: KnownScopes, warnings: StepWarnings, catalog: Catalog) -> None:
+        self._table = table
+        self._known = known
+        self._warnings = warnings
+        self._catalog = catalog
+        self._tried: dict[str, tuple[str, TriedSteps]] = {}
+
+    def seen_by(self, scopes: Sequence[str]) -> ReadersExperience:
+        """As a reader who may see these scopes."""
+        return ReadersExperience(self, scopes)
+
+    def of(self, scopes: Sequence[str], judged: Sequence[Judged]) -> Experienced:
+        """What these scopes know of the hits. Raises `StoreUnavailableError`."""
+        known = self._known.of(scopes)
+        if not any(known.values()):
+            return Inexperienced()
+        keys = [known_key(scope, WARNINGS) for scope in known[WARNINGS]]
+        room = (MAX_READ - len(keys)) // max(len(known[OUTCOMES]), 1)
+        best_first = sorted(judged, key=lambda one: -one.score)
+        documents = dict.fromkeys(one.hit.indexed.key_id for one in best_first)
+        keys += [head_key(scope, key) for key in islice(documents, max(room, 1)) for scope in known[OUTCOMES]]
+        items = self._table.get_many(keys)
+        heads = [item for item in items if item["entry"] != WARNINGS]
+        tried = [self._tried_in(item) for item in items if item["entry"] == WARNINGS]
+        return Told(_by_key(heads), tried, judged, self._document_of)
+
+    def _tried_in(self, item: Item) -> TriedSteps:
+        """The steps of a scope, read again when its mark is another one."""
+        scope, mark = known_scope(item), str(item["mark"])
+        found = self._tried.get(scope)
+        if found is None or found[0] != mark:
+            while len(self._tried) >= _SCOPES_REMEMBERED:
+                self._tried.pop(next(iter(self._tried)), None)
+            found = self._tried[scope] = (mark, TriedSteps(scope, self._warnings.tried(scope)))
+        return found[1]
+
+    def _document_of(self, scope_key: str, source: str) -> str:
+        head = self._catalog.head(DocumentKey(scope_of_key(scope_key), source))
+        return str(head["documentId"]) if head and head.get("state") == DocumentState.CURRENT else ""
+
+
+class ReadersExperience:
+    """What one reader gets to know."""
+
+    def __init__(self, learned: LearnedExperience, scopes: Sequence[str]) -> None:
+        self._learned = learned
+        self._scopes = scopes
+
+    def of(self, judged: Sequence[Judged]) -> Experienced:
+        return self._learned.of(self._scopes, judged)
+
+
+class Told:
+    """What is known of the hits of one question: `heads` by scope and key id."""
+
+    def __init__(
+        self,
+        heads: Mapping[str, Sequence[DocumentOutcomes]],
+        tried: Sequence[TriedSteps],
+        judged: Sequence[Judged],
+        document_of: Holds,
+    ) -> None:
+        self._heads = heads
+        self._tried = tried
+        self._document_of = document_of
+        self._indexed = {_place(one.hit.indexed): one.hit.indexed for one in judged}
+        self._moved: dict[str, float] = {}
+
+    def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
+        return [self._weighed(one) for one in judged]
+
+    def _weighed(self, judged: Judged) -> Judged:
+        chunk = judged.hit.indexed.chunk
+        heads = [head.seen_from(chunk.document_id) for head in self._heads.get(judged.hit.indexed.key_id, ())]
+        if not heads:
+            return judged
+        together = heads[0]
+        for head in heads[1:]:
+            together = together.plus(head)
+        outcome = together.score_of(chunk.section)
+        if not outcome.tally.all.total:
+            return judged
+        if outcome.factor != 1.0:
+            self._moved[judged.hit.indexed.entry_id] = round(outcome.factor, 6)
+        return replace(judged, outcome=outcome)
+
+    def told_of(self, answer: Answer) -> Answer:
+        outcomes = stable_hash("outcomes", sorted(self._moved.items()))[:16] if self._moved else ""
+        try:
+            results = tuple(map(self._warned, answer.results)) if self._tried else answer.results
+        except StoreUnavailableError:
+            log.exception("warnings can't be looked up")
+            note = "whether steps of these documents were warned of could not be read"
+            return replace(answer, outcomes=outcomes, partial=True, notes=(*answer.notes, note))
+        return replace(answer, outcomes=outcomes, results=results)
+
+    def _warned(self, result: RetrievalResult) -> RetrievalResult:
+        if result.category == WARNINGS_CATEGORY:
+            return result
+        indexed = self._indexed.get((result.document_id, str(result.metadata.get("chunkId", ""))))
+        passage = Passage(
+            title=result.title,
+            section=result.section,
+            content=result.content,
+            document_id=result.document_id,
+            scope_key=indexed.scope_key if indexed else "",
+            key_id=indexed.key_id if indexed else "",
+            source_uri=result.source,
+        )
+        found = [one.to_json() for tried in self._tried for one in tried.warnings(passage, self._document_of)]
+        return replace(result, metadata={**result.metadata, "warnings": found}) if found else result
+
+
+def _by_key(items: Sequence[Item]) -> Mapping[str, Sequence[DocumentOutcomes]]:
+    """What is known of documents by the id of their key, the scopes in order."""
+    found: dict[str, list[DocumentOutcomes]] = {}
+    for item in sorted(items, key=head_scope):
+        found.setdefault(str(item["entry"]), []).append(DocumentOutcomes.from_json(item))
+    return found
+
+
+def _place(indexed: IndexedChunk) -> tuple[str, str]:
+    return indexed.chunk.document_id, indexed.chunk.chunk_id

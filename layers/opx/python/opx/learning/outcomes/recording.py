@@ -1,0 +1,278 @@
+"""What came of acting upon what was retrieved, told by those who did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from typing import Protocol
+
+from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.ids import normalise, stable_hash
+from opx.domain.learning import Effect
+from opx.domain.outcomes import OutcomeResult
+from opx.domain.scopes import Reader, Scope
+from opx.domain.times import iso_time
+from opx.domain.told_outcomes import Counted, DocumentOutcomes, OutcomeReport, ToldOutcome, section_name
+from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError, ReceiptNotFoundError
+from opx.hygiene import invisible
+from opx.hygiene.secrets import mask
+from opx.ingestion.catalog import Catalog
+from opx.learning.outcomes.store import OutcomeStore
+from opx.learning.warnings import followed
+from opx.operations.audit import AuditRecord, scope_of
+from opx.ports import Clock
+
+SHORTEST_ID = 6
+"""Digits of a document's id by which one of those that a receipt names is meant."""
+
+MAX_SAME = 10
+"""Documents with the same text that an outcome counts for."""
+
+_LONGEST = {"receipt_id": 64, "section": 500, "step": 1000, "incident": 100, "note": 2000, "occurrence": 200}
+_SECTIONS_NAMED = 8
+
+NO_AUDIT_LOG = (
+    "this installation keeps no audit log (OPX_AUDIT_DAYS=0), so that it can't be seen what a receipt returned: set it to "
+    "a number of days to take outcomes"
+)
+NO_DOCUMENT = "the receipt has an answer without results; what came of it can't be told"
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What somebody tells. Texts are cut of what nobody can see, and secrets in them are masked.
+
+    Raises `InvalidInputError` for an unknown result, and for a text that is none or too long.
+    """
+
+    result: OutcomeResult
+    section: str = ""
+    step: str = ""
+    incident: str = ""
+    note: str = ""
+    occurrence: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "result", _result(self.result))
+        for one in fields(self)[1:]:
+            object.__setattr__(self, one.name, _text(one.name, getattr(self, one.name)))
+
+
+class CaptureWarning(Protocol):
+    """Captures that something was tried; see `opx.learning.capture`."""
+
+    def __call__(
+        self,
+        project_id: str,
+        agent_type: str,
+        tried: str,
+        effect: str,
+        *,
+        incident: str,
+        problem: str,
+        reference: str,
+        occurrence: str,
+    ) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the service needs to know of the installation. `audited` gives the record of a receipt of a scope; it is None
+    where no audit log is kept. `chunks` reads a document."""
+
+    catalog: Catalog
+    audited: Callable[[str, str], AuditRecord | None] | None
+    chunks: Callable[[DocumentKey, str], Iterable[DocumentChunk]]
+    capture_warning: CaptureWarning
+
+
+class OutcomeService:
+    """Outcomes of one identity. They count for everybody with whom `scope` shares what it learns."""
+
+    def __init__(self, reader: Reader, scope: Scope, store: OutcomeStore, sight: Sight, clock: Clock) -> None:
+        self._reader = reader
+        self._scope = scope
+        self._store = store
+        self._sight = sight
+        self._clock = clock
+
+    def record(
+        self,
+        receipt_id: str,
+        document_id: str,
+        result: OutcomeResult | str,
+        *,
+        section: str = "",
+        step: str = "",
+        incident: str = "",
+        note: str = "",
+        occurrence: str = "",
+    ) -> OutcomeReport:
+        """Take down what came of acting upon a document that was returned with a receipt.
+
+        Of a receipt and a document there is one outcome, or one an `occurrence`: telling it again changes nothing, telling
+        another result corrects it. What made things worse is captured as a warning, too, which the next checkpoint
+        takes in.
+
+        Raises `ReceiptNotFoundError` for a receipt that the audit log doesn't have of this scope, `DocumentNotFoundError`
+        for a document that is gone, `StoreUnavailableError`, and `InvalidInputError` for a document that the receipt
+        doesn't name, a section that the document doesn't have, and what can't be read.
+        """
+        given = Telling(_result(result), section, step, incident, note, occurrence)
+        receipt_id = _text("receipt_id", receipt_id)
+        wanted = self._returned(receipt_id, document_id)
+        document, *others = self._documents(wanted)
+        given = replace(given, section=self._section(document, given.section))
+        told = self._told(given, receipt_id, document)
+        warning = self._warn(told, document) if told.result is OutcomeResult.MADE_WORSE else ""
+        counted = [self._count(one, told) for one in (document, *others)]
+        standing, how = counted[0]
+        return OutcomeReport(
+            outcome_id=told.outcome_id,
+            document_id=document.document_id,
+            title=document.title,
+            section=told.section,
+            result=told.result,
+            counted=how,
+            standing=standing,
+            warning_id=warning,
+        )
+
+    def standing(self, document_id: str) -> DocumentOutcomes:
+        """What is known of a document here. Raises `DocumentNotFoundError`."""
+        document = self._documents(document_id)[0]
+        found = self._store.heads(self._reader.visible, [document.key.id])
+        known = [head.seen_from(document.document_id) for _, _, head in sorted(found, key=lambda each: each[0])]
+        together = DocumentOutcomes(document.document_id, document.version, document.title)
+        for head in known:
+            together = together.plus(head)
+        return together
+
+    def told(self, document_id: str, limit: int = 20) -> tuple[ToldOutcome, ...]:
+        """The outcomes of a document one by one, the latest first. Raises `DocumentNotFoundError`."""
+        document = self._documents(document_id)[0]
+        each = [one for scope in self._reader.visible for one in self._store.told(scope, document.key.id)]
+        return tuple(islice(sorted(each, key=lambda one: (one.at, one.outcome_id), reverse=True), limit))
+
+    def _count(self, document: KnowledgeDocument, told: ToldOutcome) -> tuple[DocumentOutcomes, Counted]:
+        return self._store.count(self._scope.key, document.key.id, told, document.title)
+
+    # -- what is told of
+
+    def _returned(self, receipt_id: str, document_id: str) -> str:
+        """The id of the document that is meant, which the receipt names."""
+        if self._sight.audited is None:
+            raise InvalidInputError(NO_AUDIT_LOG)
+        record = self._sight.audited(receipt_id, scope_of(self._reader.identity)) if receipt_id else None
+        if record is None:
+            raise ReceiptNotFoundError(
+                f"there is no receipt {receipt_id!r} of yours: it is another's, or older than the audit log is kept; "
+                "`opx audit` lists them"
+            )
+        shown = list(dict.fromkeys(one for one in (*(each[0] for each in record.documents), record.nearest) if one))
+        if not shown:
+            raise InvalidInputError(NO_DOCUMENT)
+        return _meant(document_id, shown, record.documents_in_all)
+
+    def _documents(self, document_id: str) -> list[KnowledgeDocument]:
+        """The documents with this text that may be seen, those that are current first."""
+        found = [one for one in self._sight.catalog.find(document_id) if self._reader.may_see(one.key.scope)]
+        if not found:
+            raise DocumentNotFoundError(f"document {document_id} is gone: what came of it counts for nothing")
+        latest = {one.key.id: one for one in sorted(found, key=lambda one: one.version)}
+        current = [one for one in latest.values() if one.state is DocumentState.CURRENT]
+        return sorted(current, key=lambda one: one.key.id)[:MAX_SAME] or [max(found, key=lambda one: one.version)]
+
+    def _section(self, document: KnowledgeDocument, wanted: str) -> str:
+        """The section as results name it. What is meant may be its last headings alone, in any case."""
+        if not wanted:
+            return ""
+        try:
+            sections = list(dict.fromkeys(_sections(self._sight.chunks(document.key, document.document_id))))
+        except ObjectNotFoundError as exc:
+            raise DocumentNotFoundError(
+                f"the text of document {document.document_id} is gone: tell the outcome without its section"
+            ) from exc
+        text = wanted.casefold()
+        found = [name for name in sections if name.casefold() == text] or [
+            name for name in sections if name.casefold().endswith(f" > {text}")
+        ]
+        if len(found) != 1:
+            problem = "has no section" if not found else "has several sections"
+            named = ", ".join(repr(name) for name in (found or sections)[:_SECTIONS_NAMED]) or "none"
+            raise InvalidInputError(f"{document.title!r} {problem} {wanted!r}; there are: {named}")
+        return found[0]
+
+    def _told(self, given: Telling, receipt_id: str, document: KnowledgeDocument) -> ToldOutcome:
+        return ToldOutcome(
+            outcome_id=stable_hash("outcome", self._scope.key, receipt_id, document.document_id, given.occurrence),
+            result=given.result,
+            document_id=document.document_id,
+            version=document.version,
+            receipt_id=receipt_id,
+            at=iso_time(self._clock()),
+            section=given.section,
+            step=given.step,
+            incident=given.incident,
+            note=given.note,
+            occurrence=given.occurrence,
+            principal=_line(self._reader.identity.principal)[:256],
+        )
+
+    def _warn(self, told: ToldOutcome, document: KnowledgeDocument) -> str:
+        """Capture the warning, under an occurrence by which it is the same each time."""
+        return self._sight.capture_warning(
+            self._reader.identity.project_id,
+            told.principal[:100],
+            told.step or followed(document.title, told.section),
+            Effect.MADE_WORSE.value,
+            incident=told.incident,
+            problem=told.note,
+            reference=document.key.id,
+            occurrence=told.outcome_id,
+        )
+
+
+def _meant(wanted: str, shown: list[str], in_all: int) -> str:
+    """The one of the documents that are shown whose id begins so."""
+    text = wanted.strip().lower()
+    found = [one for one in shown if one.startswith(text)] if len(text) >= SHORTEST_ID else []
+    if len(found) == 1:
+        return found[0]
+    more = f" (the first {len(shown)} of {in_all:,}: of more, none is kept)" if in_all > len(shown) else ""
+    problem = "several documents whose ids begin" if found else "no document whose id begins"
+    raise InvalidInputError(
+        f"the receipt names {problem} with {wanted[:64]!r}; it has{more}: {', '.join(one[:12] for one in shown)}"
+    )
+
+
+def _sections(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
+    """All sections, those that have others in them included."""
+    for chunk in chunks:
+        for depth in range(1, len(chunk.section) + 1):
+            yield section_name(chunk.section[:depth])
+
+
+def _result(value: OutcomeResult | str) -> OutcomeResult:
+    try:
+        return OutcomeResult(value)
+    except ValueError:
+        raise InvalidInputError(f"unknown result {str(value)[:60]!r}; allowed: {', '.join(OutcomeResult)}") from None
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
+    text = _line(value)
+    if len(text) > _LONGEST[name]:
+        raise InvalidInputError(f"{name} may have {_LONGEST[name]:,} characters, not {len(text):,}")
+    return text
+
+
+def _line(text: str) -> str:
+    """On one line, without what nobody can see, secrets masked."""
+    whole = normalise(text.encode("utf-8", "replace").decode().replace("\0", " "))
+    visible, _ = invisible.removed(whole)
+    masked, _ = mask(visible)
+    return " ".join(masked.split())

@@ -1,0 +1,157 @@
+"""Which passages hold a step that was tried before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from opx.domain.documents import DocumentKey
+from opx.domain.learning import Effect
+from opx.domain.scopes import GLOBAL_KEY, scope_of_key, scope_of_object
+from opx.domain.step_warnings import StepWarning
+from opx.errors import InvalidScopeError
+from opx.hygiene.untrusted import one_line
+from opx.learning.outcomes.steps import StepFinder, steps_of, terms_of
+from opx.learning.warnings import TriedStep, incidents_of
+
+PLAIN = 4
+"""Terms from which on a step is particular enough to be known by itself; `restart the pods` means any of them."""
+
+MAX_SHOWN = 5
+"""Warnings of a passage."""
+
+_INCIDENTS_NAMED = 5
+_STEP_CHARACTERS, _PROBLEM_CHARACTERS = 200, 160
+_SAME_PROBLEM = 1 / 3
+"""The share of a problem's terms that a passage must have to be about it."""
+
+Holds = Callable[[str, str], str]
+"""From scope and source of a warning to the id of its document; "" if that is not there any more, or not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage, and the document that it is of: "" for what is none of ours."""
+
+    title: str
+    section: str
+    content: str
+    document_id: str = ""
+    scope_key: str = ""
+    key_id: str = ""
+    source_uri: str = ""
+
+
+class TriedSteps:
+    """What was tried in a scope, to look for in passages."""
+
+    def __init__(self, scope_key: str, tried: Sequence[TriedStep]) -> None:
+        self._scope_key = scope_key
+        together: dict[frozenset[str], list[TriedStep]] = defaultdict(list)
+        self._by_reference: dict[str, list[TriedStep]] = defaultdict(list)
+        for one in tried:
+            together[frozenset() if one.whole else terms_of(one.step)].append(one)
+            if one.reference:
+                self._by_reference[one.reference].append(one)
+        self._references: dict[str, dict[str, str]] = {}
+        together.pop(frozenset(), None)
+        self._terms = list(together)
+        self._tried = [together[terms] for terms in self._terms]
+        self._finder = StepFinder(self._terms)
+
+    def warnings(self, passage: Passage, holds: Holds) -> list[StepWarning]:
+        """In the order of the text, what is said of the document as a whole first."""
+        meant = self._meant(passage)
+        found = dict(self._in_text(passage, meant))
+        placed = {one.entry_id for step in found.values() for one in step[1]}
+        warnings = [self._warning(line, tried, holds) for line, tried in found.values()]
+        warnings += [self._warning(None, [one], holds) for one in meant if one.entry_id not in placed]
+        there = _each_once(warning for warning in warnings if warning is not None)
+        return sorted(there, key=lambda one: (-1 if one.line is None else one.line, one.step))[:MAX_SHOWN]
+
+    def _meant(self, passage: Passage) -> list[TriedStep]:
+        """What was said of the document that the passage is of."""
+        if not self._by_reference or not passage.key_id:
+            return []
+        scope_key = passage.scope_key
+        if scope_key not in self._references:
+            self._references[scope_key] = {
+                name: reference for reference in self._by_reference for name in _key_ids(reference, scope_key)
+            }
+        names = (passage.key_id, passage.document_id, passage.source_uri)
+        known = self._references[scope_key]
+        references = dict.fromkeys(known[name] for name in names if name in known)
+        return [one for reference in references for one in self._by_reference[reference]]
+
+    def _in_text(
+        self, passage: Passage, meant: Collection[TriedStep]
+    ) -> Iterator[tuple[int, tuple[int, list[TriedStep]]]]:
+        """What was tried, by its place here, with the line of the first step that says it."""
+        about: frozenset[str] | None = None
+        seen: set[int] = set()
+        for step in steps_of(passage.content):
+            for at in self._finder.found(terms_of(step.text)):
+                if at in seen:
+                    continue
+                about = about or terms_of(f"{passage.title}\n{passage.section}\n{passage.content}")
+                tried = [one for one in self._tried[at] if one in meant or _concerns(one, self._terms[at], about)]
+                if tried:
+                    seen.add(at)
+                    yield at, (step.line, tried)
+
+    def _warning(self, line: int | None, tried: Sequence[TriedStep], holds: Holds) -> StepWarning | None:
+        """Of those whose documents are there; None if none is."""
+        documents = {source: holds(self._scope_key, source) for source in {one.source for one in tried}}
+        kept = sorted((one for one in tried if documents[one.source]), key=lambda one: one.at)
+        if not kept:
+            return None
+        worst = [one for one in kept if one.effect is Effect.MADE_WORSE] or kept
+        return StepWarning(
+            step=_shown(worst[-1].step, _STEP_CHARACTERS),
+            effect=worst[-1].effect,
+            incidents=tuple(_shown(name, 80) for name in incidents_of(iter(worst))[:_INCIDENTS_NAMED]),
+            problem=_shown(worst[-1].problem, _PROBLEM_CHARACTERS),
+            times=len({one.entry_id for one in worst}),
+            line=line,
+            document_id=documents[worst[-1].source],
+        )
+
+
+def _concerns(tried: TriedStep, terms: frozenset[str], about: frozenset[str]) -> bool:
+    """Whether a step of the same words is the same step: a plain one is so only where it is about the same thing."""
+    if len(terms) >= PLAIN:
+        return True
+    if len(terms) < 2:
+        return False
+    technology, problem = terms_of(tried.technology), terms_of(tried.problem)
+    if not technology and not problem:
+        return not tried.reference
+    shared = len(problem & about)
+    return bool(technology and technology <= about) or (shared >= 2 and shared >= _SAME_PROBLEM * len(problem))
+
+
+def _each_once(warnings: Iterable[StepWarning]) -> Iterator[StepWarning]:
+    seen: set[tuple[str, int | None, str]] = set()
+    for warning in warnings:
+        said = (warning.step, warning.line, warning.document_id)
+        if said not in seen:
+            seen.add(said)
+            yield warning
+
+
+def _shown(text: str, most: int) -> str:
+    """On one line that can't be taken for a line of ours."""
+    line = one_line(text)
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def _key_ids(reference: str, scope_key: str) -> Iterator[str]:
+    """What the key of a document of this scope has as id if it is what the reference names: an id, or an object."""
+    yield reference
+    try:
+        scope, source = scope_of_object(reference)
+    except InvalidScopeError:
+        return
+    if scope.key in (GLOBAL_KEY, scope_key):
+        yield DocumentKey(scope_of_key(scope_key), source).id

@@ -1,0 +1,263 @@
+"""How often patterns worked and failed, counted exactly once for each entry, whoever dies or comes between.
+
+There are no transactions over rows. A head names the entries that its last write counted (`lastBatch`), before each has a
+row of its own. So an entry has been counted if it has a row or is named in the head; whoever counts next first writes the
+rows that are missing. A head is read before the rows are, and written only as it was read: what another wrote meanwhile
+makes the write fail, and all is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from opx.domain.learning import Pattern, PatternOccurrence
+from opx.domain.times import day_number, iso_time
+from opx.errors import ConditionFailedError, StoreUnavailableError
+from opx.learning.pattern_documents import pattern_id_of
+from opx.learning.pattern_rows import (
+    FRESH_SECONDS,
+    fresh_place,
+    fresh_row,
+    head_row,
+    heads_place,
+    key_row,
+    keys_place,
+    occurrence_in,
+    occurrence_row,
+    occurrences_place,
+    pattern_in,
+)
+from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
+
+MOST_COUNTED = 50
+"""Entries that one write of a head counts: it names them all."""
+
+MOST_KEPT = 20
+"""Projects, kinds of agents and tasks, and ids of evidence that a head names: the latest. All are in the occurrences."""
+
+MOST_FRESH = 500
+REFRESH_DAYS = 30
+"""After which a pattern that is confirmed has its document put again, so that it is kept as long as it is in use."""
+
+_ATTEMPTS = 50
+"""Each failed one means that another writer got through."""
+
+PutDocument = Callable[[Pattern], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A pattern as it is now, how many entries were counted, whether they made it one that can be found, and whether they
+    say that it worked again."""
+
+    pattern: Pattern
+    entries: int = 0
+    is_new: bool = False
+    is_confirmed: bool = False
+
+
+class PatternStore:
+    """The only writer of patterns. All of a scope lies in places of that scope."""
+
+    def __init__(
+        self,
+        table: Table,
+        clock: Clock,
+        *,
+        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self._table = table
+        self._clock = clock
+        self._unit_of_work = unit_of_work
+
+    # -- reading
+
+    def head(self, scope_key: str, pattern_id: str) -> Pattern | None:
+        """A pattern with its counts; None if there is none in this scope."""
+        row = self._head(scope_key, pattern_id)
+        return pattern_in(row) if row else None
+
+    def heads(self, scope_keys: Sequence[str], ids: Sequence[str]) -> list[Pattern]:
+        """The patterns of these ids in these scopes, in one read, in the order of the ids."""
+        keys = [{"place": heads_place(scope), "entry": one} for one in ids for scope in scope_keys]
+        found = map(pattern_in, self._table.get_many(keys) if keys else [])
+        rank = {one: at for at, one in reversed(list(enumerate(ids)))}
+        return sorted(found, key=lambda pattern: (rank[pattern.pattern_id], pattern.scope_key))
+
+    def patterns(self, scope_key: str, limit: int | None = None, after: str = "") -> Iterator[Pattern]:
+        """A scope's patterns by id, `after` the one of that id."""
+        where = KeyRange(low=after + "\0") if after else None
+        return map(pattern_in, self._table.query(heads_place(scope_key), where=where, limit=limit))
+
+    def occurrences(self, scope_key: str, pattern_id: str, limit: int | None = None) -> Iterator[PatternOccurrence]:
+        """What was counted for a pattern, by the ids of the entries."""
+        found = self._table.query(occurrences_place(scope_key, pattern_id))
+        head = self._head(scope_key, pattern_id)
+        unwritten = {str(fact["entryId"]): fact for fact in (head or {}).get("lastBatch", ())}
+        for row in islice(found, limit):
+            unwritten.pop(str(row["entryId"]), None)
+            yield occurrence_in(row)
+        if limit is None:
+            yield from map(occurrence_in, unwritten.values())
+
+    def fresh(self, scope_key: str) -> Iterator[str]:
+        """Ids of the patterns of the last day, the newest first."""
+        found = self._table.query(fresh_place(scope_key), reverse=True, limit=MOST_FRESH)
+        return (str(row["patternId"]) for row in found)
+
+    @staticmethod
+    def pattern_id_of_source(source: str) -> str:
+        """The id of the pattern whose document this is; "" for another document."""
+        return pattern_id_of(source)
+
+    # -- deciding
+
+    def decided(self, scope_key: str, keys: Sequence[str]) -> dict[str, str]:
+        """For those texts that are known, the pattern that each belongs to."""
+        wanted = [{"place": keys_place(scope_key), "entry": key} for key in dict.fromkeys(keys)]
+        return {str(row["entry"]): str(row["patternId"]) for row in self._table.get_many(wanted)} if wanted else {}
+
+    def decide(self, scope_key: str, key: str, pattern_id: str) -> str:
+        """Have a text belong to this pattern, unless it belongs to one; returns the one that it belongs to."""
+        try:
+            self._table.put(key_row(scope_key, key, pattern_id), condition=Absent())
+        except ConditionFailedError:
+            return self.decided(scope_key, [key]).get(key, pattern_id)
+        return pattern_id
+
+    # -- counting
+
+    def count(self, seed: Pattern, found: Sequence[PatternOccurrence], put_document: PutDocument) -> Counted:
+        """Count entries for a pattern, each once and for all; `seed` is the pattern where there is none yet.
+
+        `put_document` is called before the head is written, where the pattern has no document that says this. Raises
+        `StoreUnavailableError`, and whatever `put_document` raises: then nothing more was counted.
+        """
+        counted = Counted(seed)
+        for start in range(0, max(len(found), 1), MOST_COUNTED):
+            step = self._count_some(seed, found[start : start + MOST_COUNTED], put_document)
+            counted = Counted(
+                step.pattern,
+                counted.entries + step.entries,
+                counted.is_new or step.is_new,
+                counted.is_confirmed or step.is_confirmed,
+            )
+        return counted
+
+    def _count_some(self, seed: Pattern, found: Sequence[PatternOccurrence], put_document: PutDocument) -> Counted:
+        for _ in range(_ATTEMPTS):
+            head = self._head(seed.scope_key, seed.pattern_id)
+            known = pattern_in(head) if head else None
+            new = self._uncounted(seed, head or {}, found)
+            if not new:
+                return Counted(known or seed)
+            if known is None:
+                self._note_fresh(seed)
+            pattern = _advanced(known or seed, new, seed, self._now())
+            documented = str((head or {}).get("documentAt", ""))
+            needed = pattern.success_count > 0 and _is_due(documented, known, pattern)
+            if needed:
+                put_document(pattern)
+            if self._written(head, pattern, new, pattern.embedded_at if needed else documented):
+                worked = any(one.worked for one in new)
+                return Counted(pattern, len(new), needed and not documented, worked and bool(documented))
+        raise StoreUnavailableError(f"pattern {seed.pattern_id} can't be changed: too many others do at the same time")
+
+    def _uncounted(self, seed: Pattern, head: Item, found: Sequence[PatternOccurrence]) -> list[PatternOccurrence]:
+        """Those that were not counted. The last ones that were get their rows, if they have none yet."""
+        last = {str(fact["entryId"]): fact for fact in head.get("lastBatch", ())}
+        place = occurrences_place(seed.scope_key, seed.pattern_id)
+        ids = dict.fromkeys([*last, *(one.entry_id for one in found)])
+        rows = self._table.get_many([{"place": place, "entry": one} for one in ids])
+        written = {str(row["entry"]) for row in rows}
+        missing = [fact for one, fact in last.items() if one not in written]
+        self._table.put_many(occurrence_row(seed.scope_key, seed.pattern_id, fact) for fact in missing)
+        each = {one.entry_id: one for one in found}
+        return [one for name, one in each.items() if name not in written and name not in last]
+
+    def _written(self, head: Item | None, pattern: Pattern, new: Sequence[PatternOccurrence], documented: str) -> bool:
+        """Write the head, and then the rows of what it counts; False if the head is another by now."""
+        revision = int(head["revision"]) if head else 0
+        facts = [one.to_json() for one in new]
+        row = {**head_row(pattern), "revision": revision + 1, "lastBatch": facts, "documentAt": documented}
+        with self._unit_of_work():
+            try:
+                self._table.put(row, condition=Equals("revision", revision) if head else Absent())
+            except ConditionFailedError:
+                return False
+            self._table.put_many(occurrence_row(pattern.scope_key, pattern.pattern_id, fact) for fact in facts)
+        return True
+
+    def _note_fresh(self, pattern: Pattern) -> None:
+        expires = int(self._clock()) + FRESH_SECONDS
+        self._table.put(fresh_row(pattern.scope_key, pattern.pattern_id, self._now(), expires))
+
+    # -- removing
+
+    def forget(self, scope_key: str, pattern_id: str) -> bool:
+        """Remove a pattern with all that was counted for it, also what an interrupted removal left. False if it was
+        counted for meanwhile: then it stays."""
+        head = self._head(scope_key, pattern_id) or {}
+        facts = [*self._table.query(occurrences_place(scope_key, pattern_id)), *head.get("lastBatch", ())]
+        if head:
+            try:
+                self._table.delete(_key_of(head), condition=Equals("revision", head["revision"]))
+            except ConditionFailedError:
+                return False
+        for key in dict.fromkeys(str(fact["key"]) for fact in facts):
+            self._forget_key(scope_key, key, pattern_id)
+        for fact in facts:
+            self._table.delete(_key_of(occurrence_row(scope_key, pattern_id, fact)))
+        return True
+
+    def _forget_key(self, scope_key: str, key: str, pattern_id: str) -> None:
+        with suppress(ConditionFailedError):  # the text belongs to another pattern
+            where = {"place": keys_place(scope_key), "entry": key}
+            self._table.delete(where, condition=Equals("patternId", pattern_id))
+
+    def _head(self, scope_key: str, pattern_id: str) -> Item | None:
+        return self._table.get({"place": heads_place(scope_key), "entry": pattern_id})
+
+    def _now(self) -> str:
+        return iso_time(self._clock())
+
+
+def _key_of(row: Item) -> dict[str, str]:
+    return {"place": str(row["place"]), "entry": str(row["entry"])}
+
+
+def _advanced(known: Pattern, new: Sequence[PatternOccurrence], seed: Pattern, now: str) -> Pattern:
+    """The pattern with these occurrences, which say what `seed` says of agents, tasks and errors."""
+    worked = sum(one.worked for one in new)
+    return replace(
+        known,
+        error_message=known.error_message or seed.error_message,
+        agent_types=_latest(known.agent_types, seed.agent_types),
+        task_types=_latest(known.task_types, seed.task_types),
+        success_count=known.success_count + worked,
+        failure_count=known.failure_count + len(new) - worked,
+        embedded_at=max(now, known.embedded_at),
+        first_seen=min(filter(None, (known.first_seen, *(one.at for one in new)))),
+        projects=_latest(known.projects, [one.project_id for one in new]),
+        evidence=_latest(known.evidence, [one.entry_id for one in new]),
+    )
+
+
+def _latest(known: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """Each once, the newest last."""
+    fresh = tuple(dict.fromkeys(one for one in new if one))
+    return (*(one for one in known if one not in fresh), *fresh)[-MOST_KEPT:]
+
+
+def _is_due(documented: str, known: Pattern | None, pattern: Pattern) -> bool:
+    """Whether the pattern's document has to be put: for the first time, with new tags, or since it may grow old."""
+    if not documented or known is None:
+        return True
+    if {*known.agent_types, *known.task_types} != {*pattern.agent_types, *pattern.task_types}:
+        return True
+    now, then = day_number(pattern.embedded_at), day_number(documented)
+    return now is None or then is None or now - then > REFRESH_DAYS

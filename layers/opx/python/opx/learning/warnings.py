@@ -1,0 +1,155 @@
+"""What was tried in vain or made things worse: as documents that are searched, and as rows by which answers find the step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from opx.domain.ids import normalise, stable_hash
+from opx.domain.learning import WARNINGS as CATEGORY
+from opx.domain.learning import Effect, StagingEntry
+from opx.domain.scopes import Scope
+from opx.domain.step_warnings import said_effect
+from opx.learning.outcomes.known import KnownScopes
+from opx.learning.outcomes.rows import WARNINGS, warned_place
+from opx.ports import Clock, Item, Table
+
+log = logging.getLogger(__name__)
+
+MAX_TRIED = 5000
+"""Steps of a scope that answers are looked through for."""
+
+KEPT_DAYS = 3 * 365
+"""Longer than the documents of the category are kept, which say whether a warning still holds."""
+
+_FOLLOWED = "the steps of: "
+_TITLE_CHARACTERS = 120
+_DAY_SECONDS = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class TriedStep:
+    """A step that an entry warns of. `source` names the document of the warning in the corpus, below its scope's
+    folder; `reference` is the key or source of the document that the step was taken from, "" if that isn't known."""
+
+    entry_id: str
+    source: str
+    step: str
+    effect: Effect
+    incident: str
+    problem: str
+    technology: str
+    reference: str
+    at: str
+    whole: bool = False
+    """It stands for all steps of a document, so that it is found by the reference alone."""
+
+
+def followed(title: str, section: str) -> str:
+    """What was tried, where a document was followed and nobody said which step did it."""
+    return _FOLLOWED + " > ".join(part for part in (title, section) if part)
+
+
+def warning_document(entry: StagingEntry) -> tuple[str, dict[str, Any]]:
+    """The name of the document in the corpus, below its scope's folder, and its record (`learning/warnings` in
+    knowledge.yaml). What is said twice of the same incident is one document."""
+    effect, tried = _effect_of(entry), list(entry.solution_steps)
+    first = " ".join(tried[0].split()) if tried else entry.reference
+    said = said_effect(effect)
+    where = f"Tried in {entry.incident}" if entry.incident else "Tried before"
+    record = {
+        "id": _warning_id(entry),
+        "title": _cut(f"{said[:1].upper()}{said[1:]}: {first}", _TITLE_CHARACTERS),
+        "warning": f"{where}: it {said}. Do not repeat it without a reason why it would be different this time.",
+        "tried": tried,
+        "problem": entry.failure_description,
+        "effect": effect.value,
+        "incident": entry.incident,
+        "technology": entry.technology,
+        "created_at": entry.timestamp,
+    }
+    return warning_source(entry), {name: value for name, value in record.items() if value}
+
+
+def warning_source(entry: StagingEntry) -> str:
+    """The name of its document in the corpus, below its scope's folder."""
+    return f"documents/{CATEGORY}/{_warning_id(entry)}.json"
+
+
+class StepWarnings:
+    """The rows of steps that were tried."""
+
+    def __init__(self, table: Table, known: KnownScopes, clock: Clock) -> None:
+        self._table = table
+        self._known = known
+        self._clock = clock
+
+    def enter(self, scope: Scope, entry: StagingEntry) -> None:
+        """Have answers to those who see `scope` warn of what the entry says. Doing it again changes nothing."""
+        expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
+        rows = [_row(scope, entry, at, step, expires_at) for at, step in enumerate(entry.solution_steps)]
+        self._table.put_many(rows)
+        self._known.note(scope.key, WARNINGS, mark=stable_hash(entry.id, self._clock()))
+
+    def tried(self, scope_key: str) -> list[TriedStep]:
+        """The steps of a scope, `MAX_TRIED` of them."""
+        found = [_from_row(row) for row in islice(self._table.query(warned_place(scope_key)), MAX_TRIED + 1)]
+        if len(found) > MAX_TRIED:
+            log.warning("%s has more than %d steps that are warned of; the rest is left out", scope_key, MAX_TRIED)
+        return found[:MAX_TRIED]
+
+
+def _warning_id(entry: StagingEntry) -> str:
+    said = (*entry.solution_steps, entry.failure_description, entry.technology, entry.reference)
+    words = [" ".join(normalise(text).casefold().split()) for text in said]
+    return stable_hash("warning", words, _effect_of(entry).value, entry.incident)
+
+
+def _effect_of(entry: StagingEntry) -> Effect:
+    return Effect(entry.effect) if entry.effect else Effect.NO_EFFECT
+
+
+def _row(scope: Scope, entry: StagingEntry, at: int, step: str, expires_at: int) -> Item:
+    return {
+        "place": warned_place(scope.key),
+        "entry": f"{entry.id}#{at:03d}",
+        "entryId": entry.id,
+        "source": warning_source(entry),
+        "step": step,
+        "whole": bool(entry.reference) and step.startswith(_FOLLOWED),
+        "effect": _effect_of(entry).value,
+        "incident": entry.incident,
+        "problem": entry.failure_description,
+        "technology": entry.technology,
+        "reference": entry.reference,
+        "at": entry.timestamp,
+        "expiresAt": expires_at,
+    }
+
+
+def _from_row(row: Mapping[str, Any]) -> TriedStep:
+    return TriedStep(
+        entry_id=row["entryId"],
+        source=row["source"],
+        step=row["step"],
+        effect=Effect(row["effect"]),
+        incident=row["incident"],
+        problem=row["problem"],
+        technology=row["technology"],
+        reference=row["reference"],
+        at=row["at"],
+        whole=row["whole"],
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def incidents_of(tried: Iterator[TriedStep]) -> tuple[str, ...]:
+    """Each once, the latest first."""
+    latest = sorted(tried, key=lambda one: one.at, reverse=True)
+    return tuple(dict.fromkeys(one.incident for one in latest if one.incident))

@@ -1,0 +1,142 @@
+"""What stores may say differently of the same documents, and what puts it right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from opx.domain.documents import DocumentKey
+
+
+class Problem(StrEnum):
+    """How two stores differ."""
+
+    NOT_TAKEN_IN = "not_taken_in"
+    CHANGED = "changed"
+    INTERRUPTED = "interrupted"
+    MALFORMED_OWNER = "malformed_owner"
+    VERSION_MISSING = "version_missing"
+    CHUNKS_MISSING = "chunks_missing"
+    OLD_CHUNKS_MISSING = "old_chunks_missing"
+    INDEX_DIFFERS = "index_differs"
+    INDEX_HAS_OTHERS = "index_has_others"
+    GRAPH_MISSING = "graph_missing"
+    GRAPH_HAS_OTHERS = "graph_has_others"
+    CALENDAR_MISSING = "calendar_missing"
+    OBJECT_MISSING = "object_missing"
+    INDEX_UNKNOWN = "index_unknown"
+    CHUNK_FILE_UNKNOWN = "chunk_file_unknown"
+
+
+_AGAIN = "the document is taken in again"
+_NOTHING = "none; restore it from a backup, if one has it"
+
+WORDS: Mapping[Problem, tuple[str, str]] = {
+    Problem.NOT_TAKEN_IN: ("the corpus has an object that the catalog doesn't know", _AGAIN),
+    Problem.CHANGED: ("the object is another one, or is read by other rules, than when it was taken in", _AGAIN),
+    Problem.INTERRUPTED: ("a change began and was not seen to end", _AGAIN),
+    Problem.MALFORMED_OWNER: (
+        "the key of an object has an empty or malformed owner",
+        "none; remove or rename the object",
+    ),
+    Problem.VERSION_MISSING: ("the catalog has lost the current version", _AGAIN),
+    Problem.CHUNKS_MISSING: ("the chunk file of the current version is missing", _AGAIN),
+    Problem.OLD_CHUNKS_MISSING: ("the chunk file of an earlier version is missing: its text is lost", _NOTHING),
+    Problem.INDEX_DIFFERS: ("the index has other entries of the current version than its chunk file", _AGAIN),
+    Problem.INDEX_HAS_OTHERS: ("the index has entries of a version that is not current", _AGAIN),
+    Problem.GRAPH_MISSING: ("the graph has nothing of the document", _AGAIN),
+    Problem.GRAPH_HAS_OTHERS: ("the graph has statements of a version that is not current", _AGAIN),
+    Problem.CALENDAR_MISSING: ("the calendar lacks days of a version", "the version is entered"),
+    Problem.OBJECT_MISSING: ("the catalog has a document whose object is gone", "the document is withdrawn"),
+    Problem.INDEX_UNKNOWN: ("the index has entries of a document that the catalog doesn't know", "they are removed"),
+    Problem.CHUNK_FILE_UNKNOWN: ("a chunk file belongs to no version in the catalog", "the file is removed"),
+}
+"""Of each problem what it is, and what repairs it."""
+
+REMOVALS = (Problem.OBJECT_MISSING, Problem.INDEX_UNKNOWN, Problem.CHUNK_FILE_UNKNOWN)
+"""Repaired by removing something, so that many of them say that a store was lost and not that it has too much."""
+
+UNREPAIRED = (Problem.MALFORMED_OWNER, Problem.OLD_CHUNKS_MISSING)
+
+MOST_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One problem of one document. `object_key` is that of its object, or of the object itself that is too much; `key`
+    is None where no document is known."""
+
+    problem: Problem
+    object_key: str
+    document_id: str = ""
+    detail: str = ""
+    key: DocumentKey | None = None
+    key_id: str = ""
+    scope_key: str = ""
+
+    @property
+    def text(self) -> str:
+        what = WORDS[self.problem][0]
+        return f"{what}: {self.detail}" if self.detail else what
+
+    @property
+    def repair(self) -> str:
+        return WORDS[self.problem][1]
+
+    def to_json(self) -> dict[str, str]:
+        return {
+            "problem": self.problem.value,
+            "object": self.object_key,
+            "documentId": self.document_id,
+            "text": self.text,
+            "repair": self.repair,
+        }
+
+
+@dataclass(slots=True)
+class ReconcileReport:
+    """What was compared, what differs, and what was done about it. `differences` holds the first thousand; `counts` all.
+
+    `in_flight` were being worked on, or too young to be found everywhere; `failed` are listed as failed items already.
+    `held_back` are removals that were not done because they would have been too many.
+    """
+
+    objects: int = 0
+    documents: int = 0
+    chunk_files: int = 0
+    index_documents: int = 0
+    in_flight: int = 0
+    failed: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    counts: Counter[Problem] = field(default_factory=Counter)
+    repaired: int = 0
+    held_back: int = 0
+    waiting: int = 0
+
+    def add(self, found: Iterable[Difference]) -> None:
+        for difference in found:
+            self.counts[difference.problem] += 1
+            if len(self.differences) < MOST_SHOWN:
+                self.differences.append(difference)
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "objects": self.objects,
+            "documents": self.documents,
+            "chunkFiles": self.chunk_files,
+            "indexDocuments": self.index_documents,
+            "inFlight": self.in_flight,
+            "failed": self.failed,
+            "counts": {problem.value: count for problem, count in sorted(self.counts.items())},
+            "differences": [difference.to_json() for difference in self.differences],
+            "repaired": self.repaired,
+            "heldBack": self.held_back,
+            "waiting": self.waiting,
+        }

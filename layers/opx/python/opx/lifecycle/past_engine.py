@@ -1,0 +1,188 @@
+"""Search over what was current at a time: an index of today without what came later, and with what was replaced since.
+
+Vectors compare as they are. Scores by words depend on how rare words are, in today's index and then: those of replaced
+versions are computed as the engine would, from the counts that it tells, corrected for what came and went, and are put
+on its scale by the hits that both have. Where everything that there is was among the hits, all scores are those of then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import median
+from typing import Protocol
+
+from opx.domain.results import IndexedChunk
+from opx.lifecycle.past_terms import Analysed, Corpus, bm25, passes
+from opx.ports import Leg, SearchEngine, SearchRequest, SearchResponse, Vector
+from opx.text.fields import Words, words
+
+MAX_DEPTH = 2000
+"""Hits of each leg that are looked at, of which many may have come later; OpenSearch gives up to 10,000."""
+
+CAME_LATER = "many passages that match better came later: some of then may be missing"
+NOT_RANKED = "versions that were replaced since can't be ranked among what the search service ranks by itself"
+
+_DEEPER = 4
+_SCORE_DIGITS = 6
+_COMPARED = 20
+"""Hits from which the engine's scale is taken."""
+
+
+class Currency(Protocol):
+    """Knows which versions were current."""
+
+    def kept(self, found: Iterable[IndexedChunk]) -> set[str]:
+        """The ids of those entries that were current. Raises `StoreUnavailableError`."""
+
+
+@dataclass(frozen=True)
+class PastEntry:
+    """A chunk of a version that was replaced since, with its vector if that is known."""
+
+    indexed: IndexedChunk
+    vector: Vector | None = None
+
+    @cached_property
+    def analysed(self) -> Analysed:
+        return Analysed.of(self.indexed)
+
+
+class PastEngine:
+    """A `SearchEngine` for one question. `lacks` is told what the answer may lack."""
+
+    def __init__(
+        self, index: SearchEngine, currency: Currency, entries: Sequence[PastEntry], lacks: Callable[[str], None]
+    ) -> None:
+        self._index = index
+        self._currency = currency
+        self._entries = entries
+        self._lacks = lacks
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        response, kept = self._of_then(request)
+        past = {one.indexed.entry_id: one for one in self._entries if passes(request.filter, one.indexed, one.analysed)}
+        past = {name: one for name, one in past.items() if name not in kept}
+        if response.fused is not None:
+            return self._ranked_by_itself(response, kept, past)
+        merged = _Merged(response, kept, past, request)
+        chunks = {name: response.chunks[name] for name in kept} | {name: one.indexed for name, one in past.items()}
+        lexical, vector = merged.lexical(), merged.vector()
+        named = {name for leg in (lexical, vector) for name, _ in leg.hits}
+        return replace(
+            response,
+            lexical=lexical,
+            vector=vector,
+            chunks={name: chunks[name] for name in named},
+            term_frequencies=merged.frequencies,
+            entry_count=merged.entry_count,
+        )
+
+    def _of_then(self, request: SearchRequest) -> tuple[SearchResponse, set[str]]:
+        """An answer of the index with enough hits of then, and their ids."""
+        depth = request.depth
+        while True:
+            response = self._index.search(replace(request, depth=depth))
+            kept = self._currency.kept(response.chunks.values())
+            legs = (response.lexical, response.vector, response.fused or Leg())
+            short = [leg for leg in legs if len(leg.hits) >= depth and _count(leg, kept) < request.depth]
+            if not short:
+                return response, kept
+            if depth >= MAX_DEPTH or response.fused is not None:
+                self._lacks(CAME_LATER)
+                return response, kept
+            depth = min(_DEEPER * depth, MAX_DEPTH)
+
+    def _ranked_by_itself(
+        self, response: SearchResponse, kept: set[str], past: Mapping[str, PastEntry]
+    ) -> SearchResponse:
+        if past:
+            self._lacks(NOT_RANKED)
+        ranked = response.fused or Leg()
+        hits = tuple(hit for hit in ranked.hits if hit[0] in kept)
+        return replace(response, fused=replace(ranked, hits=hits))
+
+
+class _Merged:
+    """Both legs of a search, with replaced versions among the hits."""
+
+    def __init__(
+        self, response: SearchResponse, kept: set[str], past: Mapping[str, PastEntry], request: SearchRequest
+    ) -> None:
+        self._response = response
+        self._kept = kept
+        self._past = past
+        self._request = request
+        found = words(request.text or "", request.languages)
+        self._words: Words = {first: terms for first, terms in found.items() if first in response.term_frequencies}
+        self._later = [one for name, one in response.chunks.items() if name not in kept]
+        self._whole = len(response.chunks) >= response.entry_count
+
+    @property
+    def entry_count(self) -> int:
+        return max(self._response.entry_count - len(self._later) + len(self._past), 0)
+
+    @cached_property
+    def _here(self) -> dict[str, Analysed]:
+        """Entries of the index that were current."""
+        return {name: Analysed.of(self._response.chunks[name]) for name in self._kept}
+
+    @cached_property
+    def _sample(self) -> list[Analysed]:
+        return [*self._here.values(), *(one.analysed for one in self._past.values())]
+
+    @cached_property
+    def frequencies(self) -> dict[str, int]:
+        """How many entries had each word, as far as those that came or went were seen. Engines count replaced entries for
+        a while; where all are at hand they are counted here."""
+        if self._whole:
+            return {first: sum(one.has(terms) for one in self._sample) for first, terms in self._words.items()}
+        later = [Analysed.of(one) for one in self._later]
+        came = {first: sum(one.has(terms) for one in later) for first, terms in self._words.items()}
+        went = {f: sum(one.analysed.has(terms) for one in self._past.values()) for f, terms in self._words.items()}
+        counted = self._response.term_frequencies
+        return {first: max(counted[first] - came[first], 0) + went[first] for first in self._words}
+
+    def lexical(self) -> Leg:
+        leg = self._response.lexical
+        if not self._words:
+            return _cut(leg, {name: score for name, score in leg.hits if name in self._kept}, self._request.depth)
+        corpus = Corpus.estimated(self.entry_count, self.frequencies, self._words, self._sample)
+        past = {name: bm25(self._words, one.analysed, corpus) for name, one in self._past.items()}
+        ours = {name: bm25(self._words, one, corpus) for name, one in self._here.items()}
+        if self._whole:
+            return _cut(leg, _positive({**ours, **past}), self._request.depth)
+        hits = {name: score for name, score in leg.hits if name in self._kept}
+        scale = _scale(hits, ours)
+        return _cut(leg, hits | {n: scale * score for n, score in _positive(past).items()}, self._request.depth)
+
+    def vector(self) -> Leg:
+        leg, wanted = self._response.vector, self._request.vector
+        if wanted is None:
+            return leg
+        hits = {name: score for name, score in leg.hits if name in self._kept}
+        for name, one in self._past.items():
+            if one.vector is not None and len(one.vector) == len(wanted):
+                hits[name] = sum(a * b for a, b in zip(wanted, one.vector, strict=True))
+        return _cut(leg, hits, self._request.depth)
+
+
+def _scale(hits: Mapping[str, float], ours: Mapping[str, float]) -> float:
+    """How much higher the engine scores than we do; 1 if no hit tells."""
+    found = [score / ours[name] for name, score in list(hits.items())[:_COMPARED] if ours.get(name)]
+    return median(found) if found else 1.0
+
+
+def _positive(scores: Mapping[str, float]) -> dict[str, float]:
+    return {name: score for name, score in scores.items() if score > 0}
+
+
+def _count(leg: Leg, kept: set[str]) -> int:
+    return sum(name in kept for name, _ in leg.hits)
+
+
+def _cut(leg: Leg, hits: Mapping[str, float], depth: int) -> Leg:
+    """The best hits in order: equal scores by id."""
+    rounded = ((name, round(float(score), _SCORE_DIGITS)) for name, score in hits.items())
+    return replace(leg, hits=tuple(sorted(rounded, key=lambda hit: (-hit[1], hit[0]))[:depth]))

@@ -1,0 +1,258 @@
+"""Removes knowledge whose retention is over: day by day along the calendar, never by looking at all of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from opx.domain.times import day_number, day_text, iso_time
+from opx.errors import InvalidInputError, PruneStoppedError
+from opx.lifecycle.guard import Guard, GuardRules
+from opx.lifecycle.report import PruneReport, PruneReports
+from opx.lifecycle.retention import (
+    FIRST_DAYS,
+    OVERLAP_DAYS,
+    DueVersions,
+    Found,
+    RetentionState,
+    Verdict,
+    batches,
+)
+from opx.operations.metrics import Metric, Report, unreported
+
+if TYPE_CHECKING:
+    from opx.ingestion.calendar import Calendar, CalendarEntry
+    from opx.ingestion.catalog import Catalog
+    from opx.lifecycle.holds import Holds
+    from opx.lifecycle.patterns import PatternKeeper
+    from opx.lifecycle.removal import Removal
+    from opx.ports import Clock
+
+log = logging.getLogger(__name__)
+
+GRACE_DAYS = 1
+"""What expired on a day is removed on the next one: a clock that is an hour ahead removes nothing that is still valid."""
+
+_DAY_SECONDS = 86400
+_REDATED_AT_ONCE = 500
+
+
+class KnowledgePruningService:
+    """Removes what is due. It may be stopped at any moment and called again, also by two at once."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        calendar: Calendar,
+        state: RetentionState,
+        holds: Holds,
+        removal: Removal,
+        rules: GuardRules,
+        reports: PruneReports,
+        clock: Clock,
+        due: Callable[..., DueVersions],
+        exclusive: Callable[[], AbstractContextManager[Any]],
+        patterns: PatternKeeper,
+        purge: Callable[[], object] = lambda: None,
+        report: Report = unreported,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._calendar = calendar
+        self._state = state
+        self._holds = holds
+        self._removal = removal
+        self._rules = rules
+        self._reports = reports
+        self._clock = clock
+        self._due = due
+        self._exclusive = exclusive
+        self._patterns = patterns
+        self._purge = purge
+        self._measure = report
+        self._timer = timer
+
+    def prune_old_knowledge(self) -> int:
+        """Remove what its retention is over for, and return how many versions of documents that were.
+
+        Raises `PruneStoppedError` if too much would go at once, and `StoreUnavailableError`: then call it again.
+        """
+        report = self.run()
+        if report.stopped:
+            raise PruneStoppedError(report.stop_message())
+        return report.versions
+
+    def run(
+        self, *, dry_run: bool = False, allow_share: float | None = None, seconds: float | None = None
+    ) -> PruneReport:
+        """Like `prune_old_knowledge`, with what was done and what was kept and why; a run that was stopped says so.
+
+        A `dry_run` writes nothing. `allow_share` (up to 1) is how much of a category may go at once, in place of what
+        knowledge.yaml says. After `seconds` it ends, and the next run goes on.
+        """
+        if allow_share is not None and not 0 < allow_share <= 1:
+            raise InvalidInputError(f"allow_share {allow_share:g} must be above 0 and at most 1, which is all")
+        rules = self._rules if allow_share is None else replace(self._rules, max_share=allow_share)
+        now = self._clock()
+        until = day_text(int(now // _DAY_SECONDS) - GRACE_DAYS)
+        report = PruneReport(iso_time(now), until, dry_run=dry_run)
+        ends = None if seconds is None else self._timer() + seconds
+        self._run(report, rules, ends)
+        report.finished = iso_time(self._clock())
+        if not dry_run:
+            self._told(report)
+        return report
+
+    def _run(self, report: PruneReport, rules: GuardRules, ends: float | None) -> None:
+        cursor = self._since(report)
+        guard = Guard(rules, self._count)
+        report.stopped = tuple(guard.excess(self._what_goes(guard, cursor, report), self._state.before_and_now()))
+        if report.stopped or report.dry_run:
+            return
+        since = self._redate(report, cursor, ends)
+        if not report.unfinished:
+            self._remove(report, since, ends)
+        self._purge()
+
+    def _told(self, report: PruneReport) -> None:
+        if report.stopped:
+            log.error("%s", report.stop_message())
+        elif not report.is_idle:
+            log.info("pruned %d versions up to %s", report.versions, report.until)
+        self._measure(Metric.VERSIONS_PRUNED, float(report.versions))
+        self._measure(Metric.PRUNE_STOPPED, float(bool(report.stopped)))
+        if not report.is_idle:
+            self._reports.keep(report)
+
+    def _since(self, report: PruneReport) -> str:
+        """The first day to look at."""
+        noted, ran = self._state.cursor()
+        if ran > report.started:
+            report.notes.append(f"the clock is behind: the last run was at {ran}, and now it is {report.started}")
+        last = min(noted or report.until, report.until)
+        back = OVERLAP_DAYS if noted else FIRST_DAYS
+        return day_text((day_number(last) or 0) - back)
+
+    def _due_now(self, report: PruneReport) -> DueVersions:
+        return self._due(until=report.until, holds=self._holds.in_force())
+
+    # -- what would go
+
+    def _what_goes(self, guard: Guard, since: str, report: PruneReport) -> Mapping[str, int]:
+        """How many versions of each category are due; looked at one by one where that is more than usual, and in a dry
+        run, whose report it becomes."""
+        due, shortened = self._due_now(report), self._state.shortened()
+        counts = Counter(
+            entry.category
+            for _, entries in due.entries(since)
+            for entry in entries
+            if entry.category not in shortened and not due.hold_on(entry)
+        )
+        looked_at = {path for path, count in counts.items() if report.dry_run or guard.is_suspicious(path, count)}
+        if looked_at or shortened or report.dry_run:
+            exact = self._looked_at(due, since, {*looked_at, *shortened}, shortened, report)
+            counts = Counter({path: count for path, count in counts.items() if path not in looked_at}) + exact
+        if report.dry_run:
+            report.removed = counts
+        return counts
+
+    def _looked_at(
+        self, due: DueVersions, since: str, categories: set[str], shortened: Mapping[str, str], report: PruneReport
+    ) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for _, entries in due.entries(since):
+            for batch in batches(entry for entry in entries if entry.category in categories):
+                for found in self._judged(due, batch):
+                    if found.verdict is Verdict.HELD and found.hold and report.dry_run:
+                        report.held[found.hold.id] += 1
+                    document = found.document
+                    by_policy = document is not None and document.category in shortened and not document.expires
+                    counts[found.entry.category] += found.verdict is Verdict.DUE and not by_policy
+        for category in shortened:
+            counts[category] += sum(1 for _ in due.by_policy(category))
+        return +counts
+
+    def _count(self, category: str, enough: int) -> int:
+        versions = self._catalog.in_category(category, current_only=False)
+        return sum(1 for _ in zip(range(enough), versions, strict=False))
+
+    # -- another policy
+
+    def _redate(self, report: PruneReport, since: str, ends: float | None) -> str:
+        """Have the calendar follow the policies of today; the first day to look at then."""
+        for category, before in self._state.shortened().items():
+            until, earliest = self._state.redated_until(category)
+            documents = self._catalog.in_category(category, current_only=False, until=until)
+            for batch in batches(documents, _REDATED_AT_ONCE):
+                days = [day for day in map(self._calendar.redate, batch) if day]
+                earliest = min([*days, *([earliest] if earliest else [])], default="")
+                self._state.note_redated(category, before, batch[-1].last_updated, earliest)
+                report.redated[category] += len(batch)
+                if self._is_over(ends):
+                    report.unfinished = True
+                    return since
+            since = min(since, earliest or since)
+            self._state.note_cursor(since, report.started)
+            self._state.note_policy(category)
+        self._note_longer()
+        return since
+
+    def _note_longer(self) -> None:
+        """Versions of categories that keep them for longer are entered anew when their former day has come."""
+        for category, (before, now) in self._state.before_and_now().items():
+            if before != now:
+                self._state.note_policy(category)
+
+    # -- what goes
+
+    def _remove(self, report: PruneReport, since: str, ends: float | None) -> None:
+        left = ""
+        for day, entries in self._due_now(report).entries(since):
+            for batch in batches(entries):
+                with self._exclusive():
+                    stayed = self._work_on(batch, report)
+                left = left or (day if stayed else "")
+                if self._is_over(ends):
+                    report.unfinished = True
+                    self._state.note_cursor(left or day, report.started)
+                    return
+        self._state.note_cursor(left or report.until, report.started)
+
+    def _work_on(self, batch: list[CalendarEntry], report: PruneReport) -> int:
+        """Do what is to be done with these; how many are to be looked at again."""
+        due = self._due_now(report)  # with the holds of this moment
+        verdicts: dict[Verdict, list[Found]] = {verdict: [] for verdict in Verdict}
+        for found in self._judged(due, batch):
+            verdicts[found.verdict].append(found)
+        for found in verdicts[Verdict.LATER]:
+            self._put_right(found)
+        for found in verdicts[Verdict.HELD]:
+            if found.hold:
+                report.held[found.hold.id] += 1
+            if found.leaving and found.document:
+                self._catalog.keep_version(found.document)
+        self._removal.drop(found.entry for found in verdicts[Verdict.GONE])
+        return self._removal.remove(verdicts[Verdict.DUE], report) + len(verdicts[Verdict.HELD])
+
+    def _judged(self, due: DueVersions, batch: list[CalendarEntry]) -> Iterator[Found]:
+        for found in due.judged(batch):
+            later = self._patterns.day_of(found, due.until)
+            yield replace(found, verdict=Verdict.LATER) if later else found
+
+    def _put_right(self, found: Found) -> None:
+        """Enter a version for the day on which it expires by now."""
+        assert found.document is not None
+        pattern_day = self._patterns.day_of(replace(found, verdict=Verdict.DUE), found.entry.at)
+        if pattern_day:
+            self._calendar.postpone(found.entry, pattern_day)
+        elif self._calendar.redate(found.document) != found.entry.at:
+            self._calendar.drop(found.entry)
+
+    def _is_over(self, ends: float | None) -> bool:
+        return ends is not None and self._timer() >= ends

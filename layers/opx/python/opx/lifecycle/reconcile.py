@@ -1,0 +1,151 @@
+"""Compares corpus, catalog, chunk files, index, graph and calendar, and has what differs put right.
+
+It goes through the corpus once, and through catalog and index side by side, both in the order of scopes and keys; so it
+holds a few documents at a time, however many there are. Others may write meanwhile. It may be ended at any time and begun
+again. Nothing is repaired in a way of its own: a document is taken in again or withdrawn by the pipeline, which claims it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import chain, groupby, islice
+from typing import TYPE_CHECKING
+
+from opx.domain.scopes import scope_of_object
+from opx.errors import InvalidScopeError
+from opx.graph.naming_scopes import ScopeDirectory
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.lifecycle.differences_found import REMOVALS, UNREPAIRED, Difference, Problem, ReconcileReport
+from opx.lifecycle.repairs import Repairs
+from opx.lifecycle.store_checks import CHUNK_FILE, Checked, Known, StoreChecks
+from opx.ports import HeldDocument, Item, ObjectInfo
+from opx.tables import KEYS
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+AT_ONCE = 100
+MOST_REMOVED = 0.2
+"""Share of all of a kind that a repair removes; more says that a store was lost, and then its backup is wanted."""
+
+AT_LEAST = 20
+"""Removals that are always done."""
+
+Progress = Callable[[str, int], None]
+"""Called with what is compared, and how many there were."""
+
+
+class Reconciler:
+    """Compares the stores of a system; with `thorough`, entries of the index one by one."""
+
+    def __init__(
+        self, services: Services, *, thorough: bool = False, progress: Progress = lambda _what, _count: None
+    ) -> None:
+        self._services = services
+        self._checks = StoreChecks(services, thorough=thorough)
+        self._repairs = Repairs(services)
+        self._progress = progress
+
+    def run(self, *, repair: bool = False, max_share: float = MOST_REMOVED) -> ReconcileReport:
+        """Compare, and with `repair` have all put right but removals of more than `max_share` of a kind.
+
+        Where functions do the work, what is to be taken in again is asked for (`waiting`), and a later run shows whether
+        it is in order. Raises `StoreUnavailableError`: then begin again.
+        """
+        report = ReconcileReport()
+        removals: list[Difference] = []
+        for checked in chain(self._corpus(report), self._catalog(report)):
+            report.in_flight += checked.in_flight
+            report.failed += checked.failed
+            report.add(checked.found)
+            if repair:
+                removals.extend(one for one in checked.found if one.problem in REMOVALS)
+                self._repair([one for one in checked.found if one.problem not in REMOVALS], report)
+        if repair:
+            self._remove(removals, report, max_share)
+            report.waiting = self._repairs.work()
+        return report
+
+    # -- repairing
+
+    def _repair(self, found: Iterable[Difference], report: ReconcileReport) -> None:
+        wanted = [difference for difference in found if difference.problem not in UNREPAIRED]
+        self._repairs.make(wanted)
+        report.repaired += len(wanted)
+
+    def _remove(self, removals: Sequence[Difference], report: ReconcileReport, max_share: float) -> None:
+        totals = {
+            Problem.OBJECT_MISSING: report.documents,
+            Problem.INDEX_UNKNOWN: report.index_documents,
+            Problem.CHUNK_FILE_UNKNOWN: report.chunk_files,
+        }
+        for problem in REMOVALS:
+            found = [difference for difference in removals if difference.problem is problem]
+            if len(found) > max(AT_LEAST, max_share * totals[problem]):
+                report.held_back += len(found)
+            else:
+                self._repair(found, report)
+
+    # -- from the corpus
+
+    def _corpus(self, report: ReconcileReport) -> Iterator[Checked]:
+        listed = self._services.store.list()
+        while batch := list(islice(listed, AT_ONCE)):
+            documents = [info for info in batch if _is_document(info)]
+            files = [info for info in batch if _is_chunk_file(info)]
+            report.objects += len(documents)
+            report.chunk_files += len(files)
+            self._progress("objects", report.objects)
+            yield self._checks.objects(documents)
+            yield self._checks.chunk_files(files)
+
+    # -- from catalog and index
+
+    def _catalog(self, report: ReconcileReport) -> Iterator[Checked]:
+        known = self._known()
+        while batch := list(islice(known, AT_ONCE)):
+            report.documents += sum(1 for one in batch if one.head)
+            report.index_documents += sum(len(one.held) for one in batch)
+            self._progress("documents", report.documents)
+            yield self._checks.documents(batch)
+
+    def _known(self) -> Iterator[Known]:
+        """Every key that the catalog or the index has, by scope and key."""
+        held = groupby(self._held(), key=lambda one: one.scope_key)
+        directory = ScopeDirectory(self._services.clients, self._services.projects)
+        registered = ((scope, iter(())) for scope in sorted(scope.key for scope in directory.all()))
+        everywhere = merge(registered, held, key=lambda one: one[0])
+        for scope, parts in groupby(everywhere, key=lambda one: one[0]):
+            yield from self._known_in(scope, chain.from_iterable(part for _, part in parts))
+
+    def _known_in(self, scope: str, held: Iterable[HeldDocument]) -> Iterator[Known]:
+        heads = self._services.table(KEYS).query(scope, index="scope-index")
+        of_catalog: Iterator[tuple[str, Item | HeldDocument]] = ((str(item["documentKey"]), item) for item in heads)
+        of_index: Iterator[tuple[str, Item | HeldDocument]] = ((one.key_id, one) for one in held)
+        both = merge(of_catalog, of_index, key=lambda one: one[0])
+        for key_id, found in groupby(both, key=lambda one: one[0]):
+            parts = [part for _, part in found]
+            head = next((part for part in parts if isinstance(part, dict)), None)
+            yield Known(key_id, head, tuple(part for part in parts if isinstance(part, HeldDocument)))
+
+    def _held(self) -> Iterator[HeldDocument]:
+        after: HeldDocument | None = None
+        while page := self._services.index.held(after=after):
+            yield from page
+            after = page[-1]
+
+
+def _is_document(info: ObjectInfo) -> bool:
+    try:
+        is_document = scope_of_object(info.key)[1].startswith(DOCUMENTS_FOLDER)
+    except InvalidScopeError:
+        return True  # shows as what it is
+    return is_document and not info.key.endswith(SIDECAR_SUFFIX)
+
+
+def _is_chunk_file(info: ObjectInfo) -> bool:
+    try:
+        return bool(CHUNK_FILE.match(scope_of_object(info.key)[1]))
+    except InvalidScopeError:
+        return False

@@ -1,0 +1,167 @@
+"""Which editions of the index there are and which one answers: one item, read consistently and written on a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+from secrets import token_hex
+
+from opx.errors import ConditionFailedError, EditionChangedError
+from opx.ports import Absent, Equals, Item, Table
+
+_ENTRY = "editions"
+
+
+class EditionState(StrEnum):
+    """`UNREADABLE` was made by another program or for another model, and can't be gone back to."""
+
+    BUILDING = "building"
+    ACTIVE = "active"
+    PREVIOUS = "previous"
+    UNREADABLE = "unreadable"
+    DISCARDED = "discarded"
+
+
+KEPT_IN_STEP = (EditionState.BUILDING, EditionState.PREVIOUS)
+"""What changes for these is noted in their journals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """An index and the model that it is for. The one that an installation begins with has no name.
+
+    `model` and `model_path` are what settings of these names would be. It answers since `switched_at`, in seconds since the
+    epoch. `lineage` and `ancestor` are the model and the
+    identity of the index that this one was made from, `incarnation` is what the index itself was called then.
+    """
+
+    name: str = ""
+    model: str = ""
+    model_path: str = ""
+    model_id: str = ""
+    dimension: int = 0
+    state: EditionState = EditionState.ACTIVE
+    made_at: str = ""
+    switched_at: float = 0
+    lineage: str = ""
+    ancestor: str = ""
+    incarnation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """`target` is the name of the edition that is to be switched to, None while there is none."""
+
+    revision: int
+    active: Edition
+    others: tuple[Edition, ...] = ()
+    target: str | None = None
+
+    @property
+    def editions(self) -> tuple[Edition, ...]:
+        return (self.active, *self.others)
+
+    @property
+    def kept_in_step(self) -> tuple[Edition, ...]:
+        return tuple(one for one in self.others if one.state in KEPT_IN_STEP)
+
+    def edition(self, name: str) -> Edition | None:
+        return next((one for one in self.editions if one.name == name), None)
+
+    def of_state(self, *states: EditionState) -> Edition | None:
+        return next((one for one in self.others if one.state in states), None)
+
+    def with_edition(self, edition: Edition) -> IndexState:
+        """The same with this edition in place of the one of its name, or added."""
+        if self.active.name == edition.name:
+            return replace(self, active=edition)
+        return replace(self, others=(*(one for one in self.others if one.name != edition.name), edition))
+
+    def without(self, name: str) -> IndexState:
+        return replace(self, others=tuple(one for one in self.others if one.name != name))
+
+
+class EditionBook:
+    """The item. `first` is the edition that there is while nothing was noted; `subject` tells installations apart that
+    share a table."""
+
+    def __init__(self, table: Table, first: Callable[[], Edition], *, subject: str = "index") -> None:
+        self._table = table
+        self._first = first
+        self.subject = subject
+
+    def read(self) -> IndexState:
+        """What holds now. Raises `StoreUnavailableError`."""
+        item = self._table.get({"subject": self.subject, "entry": _ENTRY})
+        return _state(item) if item else IndexState(0, self._first())
+
+    def write(self, state: IndexState) -> IndexState:
+        """Replace what was read. Raises `EditionChangedError` if somebody else has."""
+        item: Item = {
+            "subject": self.subject,
+            "entry": _ENTRY,
+            "revision": state.revision + 1,
+            "active": state.active.name,
+            "editions": [{**asdict(one), "state": one.state.value} for one in state.editions],
+            "target": state.target,
+        }
+        condition = Equals("revision", state.revision) if state.revision else Absent()
+        try:
+            self._table.put(item, condition=condition)
+        except ConditionFailedError as exc:
+            raise EditionChangedError("somebody else has just changed which indexes there are: look again") from exc
+        return replace(state, revision=state.revision + 1)
+
+
+class Journal:
+    """Which documents changed since an edition last had all of them, an item each."""
+
+    def __init__(self, table: Table, subject: str) -> None:
+        self._table = table
+        self._subject = subject
+
+    def note(self, edition: str, key_ids: Iterable[str]) -> None:
+        place = self._place(edition)
+        rows = ({"subject": place, "entry": key, "mark": token_hex(8)} for key in dict.fromkeys(key_ids))
+        self._table.put_many(rows)
+
+    def read(self, edition: str, limit: int, *, skip: Sequence[str] = ()) -> list[tuple[str, str]]:
+        """The first keys and marks, but for those to skip."""
+        found: list[tuple[str, str]] = []
+        for row in self._table.query(self._place(edition)):
+            if row["entry"] not in skip:
+                found.append((row["entry"], row["mark"]))
+            if len(found) == limit:
+                break
+        return found
+
+    def count(self, edition: str, most: int) -> int:
+        """How many there are, up to `most`."""
+        return sum(1 for _ in self._table.query(self._place(edition), limit=most))
+
+    def drop(self, edition: str, key_id: str, mark: str) -> bool:
+        """Forget a change that was made up for; False if the document changed again meanwhile."""
+        try:
+            self._table.delete({"subject": self._place(edition), "entry": key_id}, condition=Equals("mark", mark))
+        except ConditionFailedError:
+            return False
+        return True
+
+    def clear(self, edition: str) -> None:
+        for row in list(self._table.query(self._place(edition))):
+            self._table.delete({"subject": self._place(edition), "entry": row["entry"]})
+
+    def _place(self, edition: str) -> str:
+        return f"{self._subject}#changed#{edition}"
+
+
+def _state(item: Item) -> IndexState:
+    known = {field.name for field in fields(Edition)}
+    editions = [
+        Edition(**{**{k: v for k, v in one.items() if k in known}, "state": EditionState(one["state"])})
+        for one in item["editions"]
+    ]
+    active = next(one for one in editions if one.name == item["active"])
+    others = tuple(one for one in editions if one.name != item["active"])
+    return IndexState(int(item["revision"]), active, others, item["target"])

@@ -1,0 +1,272 @@
+"""The edition of the index that answers, for those who ask and those who write: in each process, without a restart."""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Protocol
+
+from opx.domain.ids import stable_hash
+from opx.errors import EditionChangedError, StoreUnavailableError
+from opx.ingestion.embedding_cache import CachedEmbedder
+from opx.lifecycle.reindex.book import Edition, EditionBook, EditionState, IndexState, Journal
+from opx.ports import DocumentChange, Embedder, SearchFilter, SearchIndex, SearchRequest, SearchResponse, Vector
+
+
+class EditionParts(Protocol):
+    """What each backend gives of an edition."""
+
+    def edition_index(self, edition: Edition) -> SearchIndex:
+        """Its index. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+
+    def edition_embedder(self, edition: Edition) -> Embedder:
+        """Its model. Raises `InvalidInputError` for one that isn't known, and `EmbeddingError`."""
+
+
+class OpenEdition:
+    """An edition with its index and its model, each made when it is first asked for."""
+
+    def __init__(self, edition: Edition, parts: EditionParts) -> None:
+        self.edition = edition
+        self._parts = parts
+
+    @property
+    def name(self) -> str:
+        return self.edition.name
+
+    @cached_property
+    def index(self) -> SearchIndex:
+        return self._parts.edition_index(self.edition)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        return self._parts.edition_embedder(self.edition)
+
+    @property
+    def incarnation(self) -> str:
+        """What the index calls itself; "" where it has no such name."""
+        return str(getattr(self.index, "incarnation", ""))
+
+    def close(self) -> None:
+        opened = self.__dict__.get("index")
+        if hasattr(opened, "close"):
+            opened.close()
+
+
+class Editions:
+    """`Writers` of the index, and what readers find of it. Threads may share it.
+
+    What answers is looked up for each question, where that is cheap, or every `cache_seconds`; whoever writes always
+    looks. `identity` is that of the edition that an installation begins with.
+    """
+
+    def __init__(
+        self,
+        book: EditionBook,
+        journal: Journal,
+        parts: EditionParts,
+        *,
+        cache_seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.book = book
+        self.journal = journal
+        self._parts = parts
+        self._cache_seconds = cache_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._open: dict[str, OpenEdition] = {}
+        self._seen: tuple[float, IndexState] | None = None
+        self._mine = threading.local()
+
+    # -- reading
+
+    def current(self) -> OpenEdition:
+        """What answers now, or what this thread is writing to."""
+        bound: OpenEdition | None = getattr(self._mine, "edition", None)
+        return bound or self.open(self.known().active)
+
+    def known(self) -> IndexState:
+        """What was seen last, at most `cache_seconds` ago, or longer ago while the table doesn't answer."""
+        seen, now = self._seen, self._clock()
+        if seen and now - seen[0] < self._cache_seconds:
+            return seen[1]
+        try:
+            state = self.book.read()
+        except StoreUnavailableError:
+            if seen is None:
+                raise
+            return seen[1]
+        self._seen = now, state
+        return state
+
+    def open(self, edition: Edition) -> OpenEdition:
+        with self._lock:
+            found = self._open.setdefault(edition.name, OpenEdition(edition, self._parts))
+            found.edition = edition  # what is noted of it changes
+            return found
+
+    def named(self, name: str) -> OpenEdition:
+        """The edition of a vector's name: also one that answered a moment ago and does no more."""
+        found = self._open.get(name)
+        return found or self.current()
+
+    def every(self) -> list[OpenEdition]:
+        """All that hold entries and can be read, for those who remove what must not be anywhere."""
+        unread = (EditionState.UNREADABLE, EditionState.DISCARDED)
+        return [self.open(one) for one in self.book.read().editions if one.state not in unread]
+
+    def models(self) -> list[str]:
+        """Ids of the models of all editions, in whatever state."""
+        return [one.model_id for one in self.book.read().editions if one.model_id]
+
+    def close(self) -> None:
+        for one in self._open.values():
+            one.close()
+
+    # -- writing
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        if getattr(self._mine, "edition", None) is not None:
+            yield
+            return
+        with self.bound(self.open(self.book.read().active)):
+            yield
+
+    @contextmanager
+    def bound(self, edition: OpenEdition) -> Iterator[None]:
+        """Within it, this thread's index and embedder are the edition's."""
+        before = getattr(self._mine, "edition", None)
+        self._mine.edition = edition
+        try:
+            yield
+        finally:
+            self._mine.edition = before
+
+    def note(self, key_ids: Sequence[str]) -> None:
+        state = self.book.read()
+        self._require(state.active.name)
+        self._mine.revision = state.revision
+        for edition in state.kept_in_step:
+            self.journal.note(edition.name, key_ids)
+
+    def confirm(self) -> None:
+        state = self.book.read()
+        self._require(state.active.name)
+        if state.revision != self._mine.revision:  # an edition may have come that knows nothing of these changes
+            raise EditionChangedError(_CHANGED)
+
+    def _require(self, active: str) -> None:
+        if self.current().name != active:
+            raise EditionChangedError(_CHANGED)
+
+    # -- what counts as taken in
+
+    def lineage(self) -> str:
+        edition = self.open(self.known().active)
+        return edition.edition.lineage if _is_itself(edition) else ""
+
+    def identity(self, own: str) -> str:
+        """What tells this index from one that was deleted and made anew: that of the index it was made from, unless it
+        was itself deleted since. `own` is what it is called where indexes have no names of their own."""
+        edition = self.open(self.known().active)
+        if _is_itself(edition):
+            return edition.edition.ancestor
+        return edition.incarnation or (stable_hash(own, edition.name) if edition.name else own)
+
+
+def _is_itself(edition: OpenEdition) -> bool:
+    """Whether its index is the one that was noted, and not another one that came in its place."""
+    return bool(edition.edition.lineage) and edition.incarnation == edition.edition.incarnation
+
+
+_CHANGED = "the index was replaced while documents were taken in: they are taken in again"
+
+
+class EditionVector(array):  # type: ignore[type-arg]
+    """A question's vector that knows for which edition it is, so that it is never compared with another one's."""
+
+    edition: str
+
+    def __new__(cls, edition: str, values: Vector) -> EditionVector:
+        made = super().__new__(cls, getattr(values, "typecode", "f"), values)
+        made.edition = edition
+        return made
+
+
+class EditionEmbedder:
+    """The `Embedder` of the edition that answers."""
+
+    def __init__(self, editions: Editions) -> None:
+        self._editions = editions
+
+    @property
+    def model_id(self) -> str:
+        return self._editions.current().embedder.model_id
+
+    @property
+    def dimension(self) -> int:
+        return self._editions.current().embedder.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return self._editions.current().embedder.embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        edition = self._editions.current()
+        return EditionVector(edition.name, edition.embedder.embed_query(text))
+
+
+class EditionCache(CachedEmbedder):
+    """The cache of vectors, by the model of the edition that answers throughout a call."""
+
+    def __init__(self, editions: Editions, *args: Any, **options: Any) -> None:
+        super().__init__(EditionEmbedder(editions), *args, **options)
+        self._editions = editions
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        with self._editions.bound(self._editions.current()):
+            return super().embed_documents(texts)
+
+    def other_models(self) -> Iterable[str]:
+        return self._editions.models()
+
+
+class EditionedIndex:
+    """The `SearchIndex` of the edition that answers."""
+
+    def __init__(self, editions: Editions) -> None:
+        self._editions = editions
+
+    @property
+    def derives_ids(self) -> bool:
+        return self._editions.current().index.derives_ids
+
+    def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
+        with self._editions.writing():
+            return self._editions.current().index.apply(changes)
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        vector = request.vector
+        edition = (
+            self._editions.named(vector.edition) if isinstance(vector, EditionVector) else self._editions.current()
+        )
+        return edition.index.search(request)
+
+    def count(self, where: SearchFilter) -> int:
+        return self._editions.current().index.count(where)
+
+    def references(self, key_id: str) -> list[str]:
+        return self._editions.current().index.references(key_id)
+
+    @property
+    def version(self) -> str:
+        """Another text after each batch and each switch, where the index counts its batches."""
+        return str(getattr(self._editions.current().index, "version", ""))
+
+    def close(self) -> None:
+        self._editions.close()

@@ -1,0 +1,176 @@
+"""Documents that the catalog calls current into an edition of the index, from their chunk files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.ids import entry_id
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.remarks import RemarkKind
+from opx.domain.scopes import scope_of_key
+from opx.errors import UnknownCategoryError
+from opx.hygiene.cleaning import Cleaner
+from opx.hygiene.instructions import FLAG
+from opx.ingestion.catalog import Catalog
+from opx.ingestion.claims import current_id
+from opx.ingestion.prepared import as_indexed
+from opx.lifecycle.reindex.editions import Editions, OpenEdition
+from opx.parallel import Each
+from opx.ports import DocumentChange, Embedder, IndexEntry, Item, Vector
+
+if TYPE_CHECKING:
+    from opx.ingestion.contexts import ContextWriter
+
+EMBED_AT_ONCE = 128
+
+ReadChunks = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
+
+
+@dataclass(slots=True)
+class Filled:
+    """What was put into an edition; `lacking` are sources of documents whose chunk files are gone."""
+
+    documents: int = 0
+    chunks: int = 0
+    lacking: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    document: KnowledgeDocument
+    chunks: Sequence[DocumentChunk]
+
+
+class Filler:
+    """Writes to the index of one edition what the catalog says, and nothing else: no catalog, no graph, no copies."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        read_chunks: ReadChunks,
+        knowledge: KnowledgeModel,
+        embedder: Embedder,
+        editions: Editions,
+        contexts: ContextWriter | None = None,
+        threads: int = 1,
+    ) -> None:
+        self._catalog = catalog
+        self._read_chunks = read_chunks
+        self._knowledge = knowledge
+        self._embedder = embedder
+        self._editions = editions
+        self._contexts = contexts
+        self._each = Each(threads)
+
+    def fill(self, edition: OpenEdition, heads: Sequence[Item]) -> Filled:
+        """Add the current version of each key to an index that has none of it. Raises `StoreUnavailableError`."""
+        filled = Filled()
+        found = self._read(heads, filled)
+        searched = [one for one in found if one.chunks]
+        if searched:
+            with self._editions.bound(edition):
+                vectors = self._vectors(chunk for one in searched for chunk in one.chunks)
+                edition.index.apply(
+                    DocumentChange(one.document.key.id, one.document.document_id, _entries(one, vectors))
+                    for one in searched
+                )
+        return filled
+
+    def renew(self, edition: OpenEdition, key_id: str, head: Item | None, *, since: str) -> Filled:
+        """Have the index hold the current version of a key, and no other; nothing if there is none.
+
+        An index may not show yet what was written a moment ago: what it may hold beside what it shows is known from the
+        versions that were replaced after `since`. Raises `StoreUnavailableError`.
+        """
+        filled = Filled()
+        found = self._read([head], filled) if head else []
+        entries = [entry for one in found for entry in _entries(one, self._bound_vectors(edition, one.chunks))]
+        fresh = {entry.indexed.entry_id for entry in entries}
+        old = dict.fromkeys((*edition.index.references(key_id), *self._replaced(head, since)))
+        document_id = found[0].document.document_id if found else ""
+        superseded = [reference for reference in old if reference not in fresh]
+        edition.index.apply([DocumentChange(key_id, document_id, entries, superseded)])
+        return filled
+
+    def _read(self, heads: Sequence[Item], filled: Filled) -> list[_Document]:
+        current = [head for head in heads if current_id(head)]
+        found = [one for one in self._each(self._document, current) if one]
+        for one in found:
+            if one.document.chunk_count and not one.chunks and self._is_searched(one.document):
+                filled.lacking.append(one.document.key.source)
+        filled.documents += len(found)
+        filled.chunks += sum(len(one.chunks) for one in found)
+        return found
+
+    def _document(self, head: Item) -> _Document | None:
+        key = DocumentKey(scope_of_key(head["scope"]), head["source"])
+        document = self._catalog.version(key, current_id(head))
+        if document is None:
+            return None
+        chunks = list(self._read_chunks(key, document.document_id)) if self._is_searched(document) else []
+        if self._contexts and chunks:
+            kept = self._contexts.kept(document, chunks)
+            chunks = [replace(one, context=kept[one.chunk_id]) if one.chunk_id in kept else one for one in chunks]
+        return _Document(document, chunks)
+
+    def _is_searched(self, document: KnowledgeDocument) -> bool:
+        try:
+            return bool(self._knowledge.category(document.category).embed)
+        except UnknownCategoryError:
+            return True
+
+    def _replaced(self, head: Item | None, since: str) -> Iterator[str]:
+        """References of what was current at some time after `since` and is no more."""
+        if not head:
+            return
+        key = DocumentKey(scope_of_key(head["scope"]), head["source"])
+        for version in self._catalog.versions(key):
+            if version.superseded_at and version.superseded_at < since:
+                return
+            if version.superseded_at:
+                chunks = self._read_chunks(key, version.document_id)
+                yield from (entry_id(key.id, chunk.chunk_id) for chunk in chunks)
+
+    def _bound_vectors(self, edition: OpenEdition, chunks: Sequence[DocumentChunk]) -> Iterator[Vector]:
+        with self._editions.bound(edition):
+            return iter(list(self._vectors(chunks)))
+
+    def _vectors(self, chunks: Iterable[DocumentChunk]) -> Iterator[Vector]:
+        """In batches that don't end where a document does."""
+        texts: list[str] = []
+        for chunk in chunks:
+            texts.append(chunk.text)
+            if len(texts) == EMBED_AT_ONCE:
+                yield from self._embedder.embed_documents(texts)
+                texts = []
+        if texts:
+            yield from self._embedder.embed_documents(texts)
+
+
+def _entries(one: _Document, vectors: Iterator[Vector]) -> Iterator[IndexEntry]:
+    flagged = _flagged(one)
+    for chunk in one.chunks:
+        flags = (FLAG,) if chunk.chunk_id in flagged else ()
+        yield IndexEntry(as_indexed(chunk, one.document, flags), next(vectors))
+
+
+def _flagged(one: _Document) -> set[str]:
+    """Chunks in which there seems to be something aimed at a model. Where that was seen in what chunks no longer show
+    (characters that were removed, the title), all of them."""
+    told = [remark.text for remark in one.document.remarks if remark.kind is RemarkKind.SUSPECTED_INSTRUCTION]
+    if not told:
+        return set()
+    seen = {chunk.chunk_id for chunk in one.chunks if _is_suspect(chunk)}
+    elsewhere = not seen or any(not text.startswith("line ") or "invisible" in text for text in told)
+    return {chunk.chunk_id for chunk in one.chunks} if elsewhere else seen
+
+
+def _is_suspect(chunk: DocumentChunk) -> bool:
+    cleaner = Cleaner()
+    for _ in cleaner.clean(chunk.content.splitlines(keepends=True)):
+        pass
+    return bool(cleaner.suspected)

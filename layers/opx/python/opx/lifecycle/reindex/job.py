@@ -1,0 +1,109 @@
+"""How far the making of an index is: one item, held by one worker at a time, from which any other can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from secrets import token_hex
+from typing import Any
+
+from opx.domain.ids import stable_hash
+from opx.errors import ConditionFailedError, ReindexBusyError
+from opx.ports import Absent, AnyOf, Clock, Equals, Item, LessThan, Table
+
+SAMPLE = 50
+"""Documents by which the new index is compared with the old one: those whose keys have the smallest hashes."""
+
+MOST_LACKING = 20
+_ENTRY = "job"
+
+
+class Phase(StrEnum):
+    """`WAITING` until all who know nothing of the new index are done; `SETTLING` after the switch."""
+
+    WAITING = "waiting"
+    BUILDING = "building"
+    CATCHING_UP = "catching up"
+    CHECKING = "checking"
+    SWITCHING = "switching"
+    SETTLING = "settling"
+    DONE = "done"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class Job:
+    """The work on one edition. `scope` and `after` are the last document that was put into it; `not_before` is when to go
+    on (seconds since the epoch); `report` is what the checks found."""
+
+    edition: str
+    phase: Phase = Phase.WAITING
+    scope: str = ""
+    after: str = ""
+    documents: int = 0
+    chunks: int = 0
+    renewed: int = 0
+    lacking: list[str] = field(default_factory=list)
+    lacking_count: int = 0
+    sample: list[str] = field(default_factory=list)
+    began_at: str = ""
+    not_before: float = 0
+    rounds: int = 0
+    force: bool = False
+    rollback: bool = False
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def note_lacking(self, sources: list[str]) -> None:
+        self.lacking_count += len(sources)
+        self.lacking = [*self.lacking, *sources][:MOST_LACKING]
+
+    def add_to_sample(self, key_ids: list[str]) -> None:
+        """Any documents, but the same ones however often the work was interrupted."""
+        self.sample = sorted({*self.sample, *key_ids}, key=lambda key: stable_hash("sample", key))[:SAMPLE]
+
+
+class JobStore:
+    """The item. Who holds it has a token, for so long as the lease goes; with `lease_seconds` of 0 whoever comes takes
+    it, as a lock of the machine lets one in."""
+
+    def __init__(self, table: Table, subject: str, *, clock: Clock, lease_seconds: float) -> None:
+        self._table = table
+        self._key = {"subject": subject, "entry": _ENTRY}
+        self._clock = clock
+        self._lease_seconds = lease_seconds
+        self._token = ""
+
+    def read(self) -> Job | None:
+        item = self._table.get(self._key)
+        return _job(item) if item else None
+
+    def hold(self, edition: str, make: Callable[[], Job]) -> Job:
+        """The job on this edition, or a new one, held from now on. Raises `ReindexBusyError`."""
+        item = self._table.get(self._key)
+        goes_on = item and item["edition"] == edition and item["phase"] != Phase.DONE
+        job = _job(item) if item and goes_on else make()
+        self._token = token_hex(8)
+        free = AnyOf((Absent(), Equals("leaseUntil", 0), LessThan("leaseUntil", self._clock() + 0.001)))
+        self._put(job, free)
+        return job
+
+    def save(self, job: Job) -> None:
+        """Raises `ReindexBusyError` if another worker has taken the job over."""
+        self._put(job, Equals("token", self._token))
+
+    def release(self, job: Job) -> None:
+        self._put(job, Equals("token", self._token), lease=0)
+
+    def _put(self, job: Job, condition: Any, *, lease: float | None = None) -> None:
+        until = self._clock() + self._lease_seconds if lease is None else lease
+        item = {**asdict(job), "phase": job.phase.value, "token": self._token, "leaseUntil": until}
+        try:
+            self._table.put({**self._key, **item}, condition=condition)
+        except ConditionFailedError as exc:
+            raise ReindexBusyError("another process, or function, is making the new index: see its status") from exc
+
+
+def _job(item: Item) -> Job:
+    known = {each.name for each in fields(Job)}
+    return Job(**{**{k: v for k, v in item.items() if k in known}, "phase": Phase(item["phase"])})

@@ -1,0 +1,173 @@
+"""Removes versions of documents that are due, so that whatever interrupts it, the next run goes on.
+
+The object goes first, and only while it is what the version was made of: from then on nothing can bring the document back.
+Then it leaves index, graph and copies as any deleted document does; then its chunks go, unless another version has the
+same text; and last what finds it: the catalog's item, and the day in the calendar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.times import iso_time
+from opx.errors import StoreUnavailableError
+from opx.ingestion.calendar import Calendar, CalendarEntry
+from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
+from opx.ingestion.chunk_files import chunk_file
+from opx.ingestion.events import SIDECAR_SUFFIX, ObjectEvent
+from opx.lifecycle.retention import Found
+from opx.parallel import Each
+from opx.ports import Clock, ObjectStore
+
+if TYPE_CHECKING:
+    from opx.ingestion.pipeline import IngestionPipeline
+    from opx.lifecycle.report import PruneReport
+
+LEAVES_DAYS = 30
+"""After which the catalog's item of a version goes by itself whose removal was begun and never finished."""
+
+JUST_NOW_SECONDS = 3600.0
+"""A file of chunks that was written since may be that of a document which the catalog is about to get."""
+
+BUSY = "somebody is at work on it"
+NEWER = "a newer object waits to be taken in"
+CAME_AGAIN = "its text has just come in again"
+CLIENT_LEAVES = "its client is being removed"
+
+Forgotten = Callable[[KnowledgeDocument], None]
+"""Told of a document of which nothing is left."""
+
+
+class Removal:
+    """Removes due versions; for one batch at a time."""
+
+    def __init__(
+        self,
+        *,
+        store: ObjectStore,
+        catalog: Catalog,
+        calendar: Calendar,
+        pipeline: IngestionPipeline,
+        clock: Clock,
+        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        threads: int = 1,
+        forgotten: Forgotten = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._calendar = calendar
+        self._pipeline = pipeline
+        self._clock = clock
+        self._unit_of_work = unit_of_work
+        self._each = Each(threads)
+        self._forgotten = forgotten
+
+    def remove(self, due: Sequence[Found], report: PruneReport) -> int:
+        """Remove these versions; how many had to stay for now, which the report says. Raises `StoreUnavailableError`."""
+        current = [one for one in due if one.document and one.document.state is DocumentState.CURRENT]
+        withdrawn = self._withdrawn([one.entry for one in current], report)
+        others = [(one.entry, one.document) for one in due if one.document and one not in current]
+        groups: dict[str, list[tuple[CalendarEntry, KnowledgeDocument]]] = {}
+        for entry, document in (*withdrawn, *others):
+            groups.setdefault(document.key.scope.key + document.document_id, []).append((entry, document))
+        stayed = sum(self._each(lambda group: self._finish(group, report), list(groups.values())))
+        return len(current) - len(withdrawn) + stayed
+
+    def drop(self, entries: Iterable[CalendarEntry]) -> None:
+        """Remove entries whose version is gone, with what an unfinished removal may have left of it."""
+        for entry in entries:
+            file = chunk_file(entry.key, entry.document_id)
+            if not self._same_text(entry) and not self._is_new(file):
+                self._store.delete(file)
+            self._calendar.drop(entry)
+
+    # -- out of the index
+
+    def _withdrawn(
+        self, entries: Sequence[CalendarEntry], report: PruneReport
+    ) -> list[tuple[CalendarEntry, KnowledgeDocument]]:
+        """The versions that have left the index, as the catalog has them now."""
+        claims: list[tuple[CalendarEntry, Claim]] = []
+        try:
+            for entry in entries:
+                claim = self._claim(entry, report)
+                if claim:
+                    claims.append((entry, claim))
+            left = [one for one in claims if self._without_object(*one, report)]
+            gone_by = self._clock() + LEAVES_DAYS * 86400
+            done = self._pipeline.remove([claim for _, claim in left], gone_by=gone_by) if left else []
+        except StoreUnavailableError:
+            for _, claim in claims:
+                self._catalog.release(claim, applied=True)
+            raise
+        report.kept[BUSY] += done.count(False)
+        gone = [entry for (entry, _), is_done in zip(left, done, strict=True) if is_done]
+        return [(entry, document) for entry, (document, _) in self._catalog.leaving(gone).items()]
+
+    def _claim(self, entry: CalendarEntry, report: PruneReport) -> Claim | None:
+        object_key = entry.key.scope.prefix + entry.key.source
+        try:
+            claim = self._catalog.claim(entry.key, ObjectEvent(object_key, deleted=True, sequencer=""))
+        except BusyError:
+            report.kept[BUSY] += 1
+            return None
+        except StaleEventError:
+            report.kept[CLIENT_LEAVES] += 1
+            return None
+        if (claim.current_id, int(claim.head.get("version", 0))) == (entry.document_id, entry.version):
+            return claim
+        self._leave(claim, report)
+        return None
+
+    def _without_object(self, entry: CalendarEntry, claim: Claim, report: PruneReport) -> bool:
+        """Remove the object, unless it is another one by now: that is to be taken in."""
+        key = claim.event.key
+        info = self._store.head(key)
+        made_of_it = info is None or self._pipeline.is_of(str(claim.head.get("fingerprint", "")), info)
+        if not made_of_it or (info and not self._store.delete(key, etag=info.etag)):
+            self._leave(claim, report)
+            return False
+        if info and self._store.head(key + SIDECAR_SUFFIX):
+            self._store.delete(key + SIDECAR_SUFFIX)
+        return True
+
+    def _leave(self, claim: Claim, report: PruneReport) -> None:
+        self._catalog.release(claim, applied=True)
+        report.kept[NEWER] += 1
+
+    # -- the rest of it
+
+    def _finish(self, group: Sequence[tuple[CalendarEntry, KnowledgeDocument]], report: PruneReport) -> int:
+        """Versions of one text in one scope, one after the other: the last one takes the chunks with it. How many stay."""
+        stayed = 0
+        for entry, document in group:
+            file = chunk_file(document.key, document.document_id)
+            if not self._same_text(entry):
+                if self._is_new(file):
+                    report.kept[CAME_AGAIN] += 1
+                    stayed += 1
+                    continue
+                self._store.delete(file)
+            with self._unit_of_work():
+                self._catalog.remove_version(document)
+                if self._catalog.forget_key(document.key, {(document.document_id, document.version)}):
+                    self._forgotten(document)
+                self._calendar.drop(entry)
+            report.removed[document.category] += 1
+            report.chunks += document.chunk_count
+        return stayed
+
+    def _same_text(self, entry: CalendarEntry) -> bool:
+        """Whether another version in the scope, of this document or of another one, has the same chunks."""
+        mine = (entry.key.id, entry.version)
+        found = (other for other in self._catalog.find(entry.document_id) if other.key.scope == entry.key.scope)
+        return any((other.key.id, other.version) != mine for other in found)
+
+    def _is_new(self, file: str) -> bool:
+        """Where many take documents in: whether the chunks were written a short time ago, which listings tell. Elsewhere
+        nobody is at work now."""
+        written = next((info.modified for info in self._store.list(file) if info.key == file), "")
+        return bool(written) and iso_time(self._clock() - JUST_NOW_SECONDS) < written <= iso_time(self._clock() + 60)

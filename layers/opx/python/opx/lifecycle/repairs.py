@@ -1,0 +1,93 @@
+"""Has differences between stores put right, by those who change them anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from opx.ingestion.events import ObjectEvent
+from opx.lifecycle.differences_found import Difference, Problem
+from opx.lifecycle.store_checks import StoreChecks, scope_of
+from opx.ports import DocumentChange
+from opx.tables import KEYS
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+_ANNOUNCED = (Problem.NOT_TAKEN_IN, Problem.CHANGED, Problem.INTERRUPTED, Problem.OBJECT_MISSING)
+"""The pipeline sees by itself what is to be done."""
+
+
+class Repairs:
+    """Repairs of a system. What the pipeline is to do is announced, in the way in which changes of objects are."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._checks = StoreChecks(services)
+        self._asked = 0
+
+    def make(self, differences: Sequence[Difference]) -> None:
+        """Repair these, or have it done by `work`."""
+        again: dict[str, Difference] = {}
+        for difference in differences:
+            match difference.problem:
+                case Problem.CALENDAR_MISSING:
+                    self._enter(difference)
+                case Problem.INDEX_UNKNOWN:
+                    self._take_out(difference)
+                case Problem.CHUNK_FILE_UNKNOWN:
+                    self._delete_file(difference)
+                case _:
+                    self._note(difference)
+                    again[difference.object_key] = difference
+        with self._services.unit_of_work():
+            for object_key in again:
+                self._announce(object_key)
+
+    def work(self) -> int:
+        """Do here what was announced; how many documents are left to functions, where they do it."""
+        if self._services.drain is None:
+            return self._asked
+        for _ in self._services.drain.run():
+            pass
+        return 0
+
+    def _note(self, difference: Difference) -> None:
+        """Have the document done again although its object is as it was."""
+        if difference.problem not in _ANNOUNCED and difference.key:
+            self._services.catalog.note_unfinished(difference.key, difference.document_id)
+
+    def _announce(self, object_key: str) -> None:
+        """Without a sequencer, as it is no news: the pipeline reads what is there."""
+        is_gone = self._services.store.head(object_key) is None
+        self._services.queue.send(ObjectEvent(object_key, is_gone, "").to_json())
+        self._asked += 1
+
+    def _enter(self, difference: Difference) -> None:
+        if difference.key is None:
+            return
+        for document in self._services.catalog.versions(difference.key):
+            if document.document_id == difference.document_id:
+                self._services.calendar.complete(document)
+
+    def _take_out(self, difference: Difference) -> None:
+        """Nobody can claim a key that isn't known: what was seen is taken out while nobody else writes, as far as that
+        can be had, and if the key came up meanwhile it is done again."""
+        key = {"documentKey": difference.key_id}
+        with self._services.exclusive_work():
+            references = self._services.index.references(difference.key_id)
+            if self._services.table(KEYS).get(key) is not None:
+                return
+            self._services.written_index.apply([DocumentChange(difference.key_id, "", superseded=references)])
+            self._services.graph_store.remove(difference.key_id, scope_of(difference))
+        head = self._services.table(KEYS).get(key)
+        if head is not None:
+            self._announce(f"{scope_of(difference).prefix}{head['source']}")
+
+    def _delete_file(self, difference: Difference) -> None:
+        """As a listing shows it, which says how old it is: somebody may just have written it."""
+        with self._services.exclusive_work():
+            listed = self._services.store.list(difference.object_key)
+            infos = [info for info in listed if info.key == difference.object_key]
+            if self._checks.chunk_files(infos).found:
+                self._services.store.delete(difference.object_key)

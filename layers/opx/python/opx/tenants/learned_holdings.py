@@ -1,0 +1,52 @@
+"""What a client's work taught, what came of its documents, and when versions of them are due: kept by scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from opx.learning.outcomes.store import rows_of as outcome_rows
+from opx.learning.pattern_rows import rows_of as pattern_rows
+from opx.ports import Item
+from opx.tables import CALENDAR, OUTCOMES, PATTERNS, STAGING
+from opx.tenants.holdings import Held, Holding
+from opx.tenants.table_holdings import in_table
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+
+def learned_holdings(services: Services) -> list[Holding]:
+    rows = LearnedRows(services)
+    return [
+        in_table(services, "captured entries", STAGING, rows.captured),
+        in_table(services, "patterns and their occurrences", PATTERNS, rows.patterns),
+        in_table(services, "outcomes and warnings", OUTCOMES, rows.outcomes),
+        in_table(services, "calendar entries", CALENDAR, rows.calendar),
+    ]
+
+
+class LearnedRows:
+    """The items of tables whose partitions name scopes."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def captured(self, held: Held) -> Iterator[Item]:
+        table = self._services.table(STAGING)
+        for scope in held.scopes:
+            yield from table.query(scope, index="scope-index")
+
+    def patterns(self, held: Held) -> Iterator[Item]:
+        table = self._services.table(PATTERNS)
+        for scope in held.scopes:
+            yield from pattern_rows(table, scope)
+
+    def outcomes(self, held: Held) -> Iterator[Item]:
+        table = self._services.table(OUTCOMES)
+        for scope in held.scopes:
+            yield from outcome_rows(table, scope)
+
+    def calendar(self, held: Held) -> Iterator[Item]:
+        for scope in held.scopes:
+            yield from self._services.calendar.rows_of(scope)

@@ -1,0 +1,28 @@
+"""What of a client is in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from opx.ports import Item, Table
+from opx.tables import TableSpec
+from opx.tenants.holdings import Counted, Held, Holding
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+
+def in_table(services: Services, name: str, spec: TableSpec, items: Callable[[Held], Iterator[Item]]) -> Holding:
+    """A holding of these items of a table; only their keys are looked at."""
+
+    def remove(held: Held) -> None:
+        with services.unit_of_work():
+            delete(services.table(spec), spec, list(items(held)))
+
+    return Counted(name, lambda held: sum(1 for _ in items(held)), remove)
+
+
+def delete(table: Table, spec: TableSpec, items: Iterable[Item]) -> None:
+    for item in items:
+        table.delete(spec.key_of(item))
