@@ -12,6 +12,7 @@ from infra.constructs.classic_agent import ClassicAgent
 from infra.constructs.knowledge_gateway import KnowledgeGateway
 from infra.names import Names
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
+from opx.tools.learning_group import LEARNING_GROUP
 from opx.tools.operations_group import OPERATIONS_GROUP
 
 INSTRUCTIONS = """\
@@ -42,7 +43,8 @@ Before a step that deletes data or interrupts a service, say so and name the doc
 class AgentStack(Stack):
     """The way in for agents that the deployment asks for, with what an application needs to call it as outputs.
 
-    `function_arn` is what searches, `operations_arn` what looks at running systems, empty where nobody may.
+    `function_arn` is what searches, `operations_arn` what looks at running systems, `learning_arn` what keeps what work
+    taught; each of the latter is empty where nobody may.
     """
 
     def __init__(
@@ -54,11 +56,12 @@ class AgentStack(Stack):
         function_arn: str,
         env: Environment,
         operations_arn: str = "",
+        learning_arn: str = "",
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: agent")
         functions = {KNOWLEDGE_GROUP.name: function_arn}
-        if operations_arn:
-            functions[OPERATIONS_GROUP.name] = operations_arn
+        others = {OPERATIONS_GROUP.name: operations_arn, LEARNING_GROUP.name: learning_arn}
+        functions |= {group: arn for group, arn in others.items() if arn}
         if names.deployment.agent == "classic":
             self._classic(names, functions)
         else:

@@ -14,6 +14,7 @@ from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage
 from infra.constructs.hybrid_index import SearchEngine
+from infra.constructs.learning_functions import CHECKPOINTS, acknowledge_chunks, capturing_rights
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import PULLS, PULLS_FAILED, Names
 from opx.api.routes import ROUTES, Function
@@ -144,6 +145,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             **configured_identity(names),
             "corpus_bucket": names.corpus_bucket,
             "ingest_queue_url": names.queue_url("ingest"),
+            "checkpoint_queue_url": names.queue_url(CHECKPOINTS),
             **_source_settings(names),
             **managed_search.copying_settings(names),  # which is part of how a document was taken in,
             **answering_models.writing_settings(names),  # and so is this
@@ -153,6 +155,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
     )
     rights.acknowledge_documents(found.role, names)
     rights.acknowledge_secrets(found.role, names)
+    acknowledge_chunks(found.role, names)
     reason = "schedules of sources that are registered while the system runs; their names begin alike"
     acknowledge_wildcard(found.role, names.registered_schedules_arn, reason)
     return found
@@ -196,6 +199,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges
         rights.on_tables(names, (LIFECYCLE,), rights.READ_ITEMS + rights.WRITE_ITEMS),  # holds
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
-        rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),
+        rights.allow(["sqs:SendMessage"], names.queue_arn("ingest"), names.queue_arn(CHECKPOINTS)),
+        *capturing_rights(names),
         *_source_rights(names),
     ]

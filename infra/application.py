@@ -109,10 +109,14 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     ingestion = add("ingestion", IngestionStack, storage, **code)
     retrieval = add("retrieval", RetrievalStack, storage, managed=managed, **code)
     sources = add("sources", SourcesStack, storage, source=source)
-    learning = add("learning", LearningStack)
+    learning = add("learning", LearningStack, storage, managed=managed, **code)
     operations = add("operations", OperationsStack, storage, sources, source=source)
     lifecycle = add("lifecycle", LifecycleStack, storage, sources, **code)
-    called = {"function_arn": retrieval.target_arn, "operations_arn": operations.queries_arn}
+    called = {
+        "function_arn": retrieval.target_arn,
+        "operations_arn": operations.queries_arn,
+        "learning_arn": learning.tools_arn,
+    }
     agent = add("agent", AgentStack, retrieval, operations, **called) if deployment.agent != "none" else None
     api = None
     if deployment.api_auth != "none":

@@ -75,6 +75,7 @@ class Deployment:
     nobody. `agent_model` and `agent_schema` are the classic agent's. `search_endpoint` and `search_arn` name a
     collection that exists already, in place of one of our own; another `search_index` is a new, empty index;
     `search_standby` false leaves out the replicas of a classic one.
+    `next_embedding_model` is one that functions may call besides, so that a new index can be made for it.
     `search_engine` is what answers questions where there is a managed knowledge base besides. `kms_key`: empty for keys of
     AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve
     nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas;
@@ -97,6 +98,7 @@ class Deployment:
     search_index: str = DEFAULT_INDEX
     search_standby: bool = True
     embedding_model: str = DEFAULT_MODEL
+    next_embedding_model: str = ""
     corpus_bucket: str = ""
     deploy_role: str = ""
     client_id: str = ""
@@ -137,10 +139,11 @@ class Deployment:
         for key, allowed in CHOICES.items():
             if getattr(self, key) not in allowed:
                 raise _refusal(key, getattr(self, key), ", ".join(allowed))
-        try:
-            embedding_model(self.embedding_model)
-        except InvalidInputError as exc:
-            raise ContextError(f"context embedding_model: {exc}") from exc
+        for key in ("embedding_model", "next_embedding_model"):
+            try:
+                embedding_model(getattr(self, key) or DEFAULT_MODEL)
+            except InvalidInputError as exc:
+                raise ContextError(f"context {key}: {exc}") from exc
         if self.kms_key not in ("", OWN_KEY) and not _KEY_ARN.match(self.kms_key):
             raise _refusal("kms_key", self.kms_key, f"{OWN_KEY}, or the ARN of a key")
         for key in ("ingest_concurrency", "query_concurrency"):

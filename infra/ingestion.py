@@ -103,7 +103,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.admit_clients(names),
         rights.on_tables(names, (PROJECTS,), rights.READ_ITEMS),  # whose documents may mention what is declared
         rights.use_collection(collection.arn),
-        rights.embed(names.deployment.embedding_model),
+        *rights.embed_texts(names),
         *_reading_rights(names),
         *managed_search.copying_rights(names),
         *answering_models.writing_rights(names),
@@ -128,7 +128,7 @@ def _acknowledge(function: UseCaseFunction, names: Names) -> None:
         acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
     managed_search.acknowledge_copies(function.role, names)
     answering_models.acknowledge_writing(function.role, names)
-    rights.acknowledge_profile(function.role, names.deployment.embedding_model)
+    rights.acknowledge_texts(function.role, names)
     if names.deployment.ocr == "textract":
         acknowledge_wildcard(function.role, "*", "pages are sent with the request; the action takes no resource")
     if names.deployment.vision_model:

@@ -1,54 +1,126 @@
-"""What work taught: events of agents and pipelines, kept until the learning loop has taken them in."""
+"""What work taught: events of agents and pipelines, what keeps them, and what takes them in at checkpoints."""
 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Duration, Environment, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda_event_sources as event_sources
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.constructs.code import LayerSource
+from infra.constructs.hybrid_index import SearchEngine
+from infra.constructs.ingest_queue import VISIBILITY_TIMEOUTS
+from infra.constructs.learning_functions import (
+    CHECKPOINT_SECONDS,
+    CHECKPOINTS,
+    EVENT_SECONDS,
+    LEARNING_FAILED,
+    LearningTools,
+    Parts,
+    learn_from_events,
+    process_checkpoint,
+    tools_are_wanted,
+)
+from infra.constructs.managed_search import ManagedBase
 from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
 from infra.names import Names
+from opx.learning.events import SOURCE, Kind
+from opx.learning.handling import LAST_WAIT
 
-EVENT_SOURCE = "opx.learning"
 ARCHIVE_DAYS = 365
 """Events can be replayed for a year, so that a mistake in what was learned from them can be undone."""
 
+RECEIVES = LAST_WAIT + 2
+"""What an event is about may come after it: it is refused with that reason before the queue gives up on it."""
+
+EVENTS_A_BATCH = 10
+CHECKPOINT_DELAY = Duration.minutes(2)
+"""What was told right before a checkpoint goes another way: it is to be kept by the time that the checkpoint begins."""
+
+CHECKPOINTS_AT_ONCE = 2
+"""Each embeds what it looks at. Lambda takes no smaller number."""
+
 
 class LearningStack(Stack):
-    """An event bus for `opx.learning` events, an archive of them, and the queue that they wait in.
+    """An event bus for `opx.learning` events, an archive of them, and the two functions that work on them: one keeps what
+    was learned, the other takes it in where the event is a checkpoint.
 
-    Nothing takes events from the queue yet. Whoever may put events on the bus is given that right by its own role.
+    Each has a queue; what neither can use ends in one with the reason beside it. Whoever may put events on the bus is given
+    that right by its own role. The tools of agents are there if knowledge.yaml lets some agent use one.
     """
 
-    def __init__(self, scope: Construct, stack_id: str, *, names: Names, env: Environment) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        stack_id: str,
+        *,
+        names: Names,
+        collection: SearchEngine,
+        source: LayerSource,
+        env: Environment,
+        managed: ManagedBase | None = None,
+    ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: learning")
         self.bus = events.EventBus(self, "Bus", event_bus_name=names.learning_bus)
         self.failed = dead_letter_queue(
-            self, "Failed", names.queue("learning-failed"), of="the queue of learning events, and of their rule"
+            self, "Failed", names.queue(LEARNING_FAILED), of="the queues of learning events, and of their rules"
         )
-        self.outcomes = work_queue(
-            self,
-            "Outcomes",
-            names.queue("learning"),
-            dead_letters=self.failed,
-            receives=3,
-            kept_days=SET_ASIDE_DAYS,
-        )
-        pattern = events.EventPattern(source=[EVENT_SOURCE], account=[self.account])
-        self.bus.archive(
-            "Archive",
-            archive_name=names.learning_bus,
-            event_pattern=pattern,
-            retention=Duration.days(ARCHIVE_DAYS),
-        )
-        events.Rule(
-            self,
-            "Learned",
-            description="Outcomes, approvals and rejections, for the learning loop",
-            event_bus=self.bus,
-            event_pattern=pattern,
-            targets=[targets.SqsQueue(self.outcomes, dead_letter_queue=self.failed)],
-        )
+        self.outcomes = self._queue("Outcomes", names.queue("learning"), EVENT_SECONDS)
+        queue = names.queue(CHECKPOINTS)
+        self.checkpoints = self._queue("Checkpoints", queue, CHECKPOINT_SECONDS, CHECKPOINT_DELAY)
+        self._archive(names)
+        kind = Kind.CHECKPOINT.value
+        # Also those that nobody knows: they are refused with the reason, and not lost.
+        others = events.Match.anything_but(kind)
+        self._hand_on("Learned", "What work taught, for whoever keeps it", self.outcomes, others)
+        self._hand_on("Checkpoint", "Ends of phases and of projects", self.checkpoints, [kind])
+        parts = Parts(names, source, collection, managed)
+        self.learn = learn_from_events(self, parts, self.failed.queue_url)
+        self.checkpoint = process_checkpoint(self, parts, self.failed.queue_url)
+        self.learn.function.add_event_source(_reading(self.outcomes, EVENTS_A_BATCH))
+        self.checkpoint.function.add_event_source(_reading(self.checkpoints, 1, at_once=CHECKPOINTS_AT_ONCE))
+        self.tools = LearningTools(self, "LearningTools", parts) if tools_are_wanted() else None
         CfnOutput(self, "BusName", value=self.bus.event_bus_name)
         CfnOutput(self, "OutcomesQueueUrl", value=self.outcomes.queue_url)
+        CfnOutput(self, "CheckpointsQueueUrl", value=self.checkpoints.queue_url)
+
+    @property
+    def tools_arn(self) -> str:
+        """What agents call; "" where none may."""
+        return self.tools.target_arn if self.tools else ""
+
+    def _queue(self, construct_id: str, name: str, seconds: int, delay: Duration | None = None) -> sqs.Queue:
+        return work_queue(
+            self,
+            construct_id,
+            name,
+            dead_letters=self.failed,
+            receives=RECEIVES,
+            visibility=Duration.seconds(VISIBILITY_TIMEOUTS * seconds),
+            kept_days=SET_ASIDE_DAYS,
+            delay=delay,
+        )
+
+    def _archive(self, names: Names) -> None:
+        pattern = events.EventPattern(source=[SOURCE], account=[self.account])
+        retention = Duration.days(ARCHIVE_DAYS)
+        self.bus.archive("Archive", archive_name=names.learning_bus, event_pattern=pattern, retention=retention)
+
+    def _hand_on(self, construct_id: str, about: str, queue: sqs.Queue, detail_type: list[str]) -> None:
+        pattern = events.EventPattern(source=[SOURCE], account=[self.account], detail_type=detail_type)
+        events.Rule(
+            self,
+            construct_id,
+            description=about,
+            event_bus=self.bus,
+            event_pattern=pattern,
+            targets=[targets.SqsQueue(queue, dead_letter_queue=self.failed)],
+        )
+
+
+def _reading(queue: sqs.Queue, batch: int, at_once: int | None = None) -> event_sources.SqsEventSource:
+    return event_sources.SqsEventSource(
+        queue, batch_size=batch, max_concurrency=at_once, report_batch_item_failures=True
+    )

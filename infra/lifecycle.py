@@ -11,6 +11,7 @@ from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.queues import dead_letter_queue
+from infra.constructs.rebuild_index import RebuildIndex
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
@@ -33,7 +34,8 @@ _FOLDER_REASON = "objects have no names known at deployment; the folders are tho
 
 
 class LifecycleStack(Stack):
-    """The function that removes what is expired, once a day. Its schedule is in the sources stack's group."""
+    """The function that removes what is expired, once a day, and the one that makes a new index when it is asked to. The
+    schedule is in the sources stack's group."""
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class LifecycleStack(Stack):
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: retention and new indexes")
         self.prune = self._prune(names, collection, source)
         self._schedule(names)
+        self.rebuild = RebuildIndex(self, "Rebuild", names=names, collection=collection, source=source)
 
     def _prune(self, names: Names, collection: SearchEngine, source: LayerSource) -> UseCaseFunction:
         function = UseCaseFunction(

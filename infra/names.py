@@ -12,6 +12,7 @@ from opx.tables import TableSpec
 
 DEFAULTS = Settings()
 PULLS, PULLS_FAILED = "pulls", "pulls-failed"
+REBUILDS, REBUILDS_FAILED = "rebuilds", "rebuilds-failed"
 STREAMS_FAILED = "streams-failed"
 PLAIN_ENVIRONMENT = "prod"
 """The environment without a prefix: its tables and bucket have the names that programs outside this one know."""

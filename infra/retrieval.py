@@ -14,9 +14,23 @@ from infra.constructs.managed_search import ManagedBase
 from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import Names
 from opx.knowledge_file import read_section
-from opx.tables import ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, GAPS, GRAPH, LIFECYCLE, PROJECTS, WEB_CACHE
+from opx.tables import (
+    ALIASES,
+    AUDIT,
+    BASELINES,
+    CALENDAR,
+    DOCUMENTS,
+    GAPS,
+    GRAPH,
+    LIFECYCLE,
+    OUTCOMES,
+    PATTERNS,
+    PROJECTS,
+    STAGING,
+    WEB_CACHE,
+)
 
-READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, PROJECTS)
+READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING)
 KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 """What was asked least makes room for what is new."""
 
@@ -62,7 +76,7 @@ class RetrievalStack(Stack):
             rights=[
                 rights.on_tables(names, READ_TABLES, rights.READ_ITEMS),
                 rights.use_collection(collection.arn),
-                rights.embed(names.deployment.embedding_model),
+                *rights.embed_texts(names),
                 *api_reading.reading_rights(names),
                 *managed_search.searching_rights(managed),
                 *answering_models.answering_rights(names),
@@ -72,7 +86,7 @@ class RetrievalStack(Stack):
             ],
             concurrency=names.deployment.query_concurrency,
         )
-        rights.acknowledge_profile(self.retrieve.role, names.deployment.embedding_model)
+        rights.acknowledge_texts(self.retrieve.role, names)
         api_reading.acknowledge(self.retrieve.role, names)
         answering_models.acknowledge_answering(self.retrieve.role, names)
         if _searches_the_internet():

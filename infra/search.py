@@ -7,6 +7,7 @@ from constructs import Construct
 
 from infra.constructs import managed_search
 from infra.constructs.hybrid_index import Access, HybridIndex
+from infra.constructs.learning_functions import searching_roles
 from infra.constructs.managed_index import ManagedIndex
 from infra.names import Names
 
@@ -25,9 +26,11 @@ class SearchStack(Stack):
             names=names,
             index_name=names.deployment.search_index,
             access=Access(
-                write=(names.role_arn("ingest_documents"), names.role_arn("prune_knowledge")),
-                read=names.role_arn("retrieve_knowledge"),
-                manage=manager,
+                write=tuple(
+                    names.role_arn(use_case) for use_case in ("ingest_documents", "prune_knowledge", "rebuild_index")
+                ),
+                read=(names.role_arn("retrieve_knowledge"), *searching_roles(names)),
+                manage=(manager, names.role_arn("rebuild_index")),
             ),
             vpc_endpoint=vpc_endpoint,
         )

@@ -25,11 +25,11 @@ MAX_OCUS = 8
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The ARNs of who may read, of all who may also write, and of who may create the index but not see its documents."""
+    """The ARNs of who may read, of all who may also write, and of who may create and remove indexes."""
 
-    read: str
+    read: tuple[str, ...]
     write: tuple[str, ...]
-    manage: str
+    manage: tuple[str, ...]
 
 
 class SearchEngine(Protocol):
@@ -142,9 +142,9 @@ class HybridIndex(Construct):
 
     def _access_policies(self, access: Access) -> list[CfnResource]:
         return [
-            self._access_policy("Read", (access.read,), READ),
+            self._access_policy("Read", access.read, READ),
             self._access_policy("Write", access.write, WRITE),
-            self._access_policy("Manage", (access.manage,), MANAGE),
+            self._access_policy("Manage", access.manage, MANAGE),
         ]
 
     def _access_policy(self, kind: str, principals: tuple[str, ...], permissions: tuple[str, ...]) -> CfnResource:

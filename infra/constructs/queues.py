@@ -22,14 +22,17 @@ def work_queue(
     receives: int,
     visibility: Duration | None = None,
     kept_days: int = KEPT_DAYS,
+    delay: Duration | None = None,
 ) -> sqs.Queue:
-    """A queue whose messages go to `dead_letters` after they were handed out `receives` times."""
+    """A queue whose messages go to `dead_letters` after they were handed out `receives` times. Each is held back for
+    `delay` first."""
     return sqs.Queue(
         scope,
         construct_id,
         queue_name=name,
         retention_period=Duration.days(kept_days),
         visibility_timeout=visibility,
+        delivery_delay=delay,
         encryption=sqs.QueueEncryption.SQS_MANAGED,
         enforce_ssl=True,
         dead_letter_queue=sqs.DeadLetterQueue(queue=dead_letters, max_receive_count=receives),

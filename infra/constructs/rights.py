@@ -77,6 +77,21 @@ def embed(model: str) -> iam.PolicyStatement:
     return allow(["bedrock:InvokeModel"], *model_arns(model))
 
 
+def embed_texts(names: Names) -> list[iam.PolicyStatement]:
+    """Call the model of the index, and the one that a new index may be made for."""
+    return [embed(model) for model in _text_models(names)]
+
+
+def acknowledge_texts(role: iam.Role, names: Names) -> None:
+    for model in _text_models(names):
+        acknowledge_profile(role, model)
+
+
+def _text_models(names: Names) -> list[str]:
+    deployment = names.deployment
+    return list(dict.fromkeys(filter(None, (deployment.embedding_model, deployment.next_embedding_model))))
+
+
 def converse(model: str) -> list[iam.PolicyStatement]:
     """Call this model at once and in a stream. Whoever does it through an inference profile may look that up."""
     arns = model_arns(model)

@@ -83,6 +83,10 @@ def test_all_of_a_client_goes_and_nothing_of_another(cloud: Cloud) -> None:
         "failed items",
         "orders of webhook deliveries",
         "waiting messages",
+        "captured entries",
+        "patterns and their occurrences",
+        "outcomes and warnings",
+        "records of lifted holds",
         "copies for a managed service, with versions",
     }
     assert all(report.checks_before.values())

@@ -20,6 +20,7 @@ from opx.tables import (
     GRAPH,
     KEYS,
     LIFECYCLE,
+    OUTCOMES,
     PROJECTS,
     SOURCES,
 )
@@ -224,7 +225,9 @@ def test_without_the_api_the_function_that_reads_may_read_what_agents_ask_for_al
     objects = {resource for action, resource in found if action == "s3:GetObject"}
     assert objects == {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"}
     tables = {resource for action, resource in found if action.startswith("dynamodb:")}
-    assert tables == table_arns(ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, GAPS, GRAPH, LIFECYCLE, PROJECTS)
+    assert tables == table_arns(
+        ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, GAPS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS
+    )
 
 
 def test_cdk_nag_and_cfn_lint_find_nothing_with_tokens(tokens: Assembly) -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from opx.bootstrap import bootstrap
+from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.context_cache import ContextCache
 from opx.ingestion.contexts import ContextWriter
+from opx.lifecycle.holds import Hold, Holds
 from opx.ports.models import ChatReply, ChatRequest
 from opx.services import Services
 from opx.settings import Settings
-from opx.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS
+from opx.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE
 from opx.webhooks.payloads.shape import Change
 from opx.webhooks.remembering import Order
 from tests.doubles.fake_time import FakeTime
@@ -60,6 +62,7 @@ def fill(services: Services, client: str) -> None:
     manager.put_document(PROCEDURES, b"%PDF-1.4 broken", {"source": "broken.pdf"})
     list(manager.work())
     keep_questions_and_values(services, client)
+    keep_what_work_taught(services, client)
 
 
 def put_waiting(services: Services, client: str) -> None:
@@ -86,6 +89,23 @@ def keep_questions_and_values(services: Services, client: str) -> None:
     orders = Order(services.table(DELIVERIES), services.clock)
     change = Change("disk", time="2026-11-01T00:00:00Z")
     orders.end(object_key, change, orders.begin(object_key, change) or 0.0)
+
+
+def keep_what_work_taught(services: Services, client: str) -> None:
+    """An entry that waits, a pattern, an outcome with its warning, days in the calendar, and a hold that was lifted."""
+    identity = Identity(client, "shop", f"bob@{client}")
+    capture = services.capture(identity)
+    facts = ("shop", "fixer", "deploy", f"The {client} gannet lags", "", [f"Restart the {client} gannet"], "kafka")
+    capture.capture_failure_solution(*facts, success_verified=True)
+    services.checkpoints(identity).process_checkpoint("shop", "manual")
+    capture.capture_failure_solution("shop", "fixer", "deploy", f"The {client} puffin waits", "", ["Look"], "kafka")
+    due = {"source": "due", "expires": "2031-01-01", "review_by": "2030-01-01"}
+    services.manager_of(Scope(client)).ingest_document("internal", PROCEDURES, f"# Due\n\nThe {client} auk.", due)
+    answer = services.query_service(identity).answer(f"{client} auk", QueryConfig(min_confidence=0.0))
+    receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id
+    services.outcomes(identity).record(receipt, found, "made_worse", step=f"Restart the {client} auk")
+    holds = Holds(services.table(LIFECYCLE), services.clock)
+    holds.lift(holds.add(Hold("matter 7", "ann", within=Scope(client).key)).id, "ann")
 
 
 def rows(services: Services) -> set[tuple[str, str]]:

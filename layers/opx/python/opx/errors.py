@@ -19,6 +19,10 @@ class InvalidReferenceError(InvalidInputError):
     """A reference to a thing is not `namespace:value`, or a type of a relation has no name."""
 
 
+class ArchiveError(InvalidInputError):
+    """An archive can't be taken in: it is none, was damaged or changed, or is of a newer format. Nothing was changed."""
+
+
 class ClientRemovedError(InvalidScopeError):
     """The client was removed: nothing is taken in or answered for it until it is added again."""
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats, SeriesView
     from opx.domain.graph import Node, Walk
     from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, RAGPattern, StagingEntry
-    from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
+    from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport
+    from opx.domain.versions import Restored, VersionDiff
     from opx.graph.answered import AnswerView
     from opx.graph.coverage import GraphCoverage
     from opx.graph.views import Connection, Neighbourhood, NodeView
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from opx.ingestion.outcomes import Outcome
     from opx.learning.asked import FailureQuestion, TaskQuestion
     from opx.learning.views import PatternView
+    from opx.lifecycle.holds import Hold
+    from opx.lifecycle.reviews import ReviewReport
     from opx.operations.audit import AuditRecord
     from opx.operations.baselines.adding import Added
     from opx.operations.gaps.listing import GapView
@@ -218,6 +221,19 @@ class WritableKnowledge(Protocol):
         were settled meanwhile."""
 
 
+class VersionedKnowledge(Protocol):
+    """What documents were before. `ReadableKnowledge.document` lists their versions, and says of when each was current."""
+
+    def version_diff(self, wanted: str, *, before: int = 0, after: int = 0) -> VersionDiff:
+        """How a version differs from another one of the same document, given as for `document`. By default `after` is the
+        version with that id, and `before` the one that it replaced. Raises `DocumentNotFoundError`, also if a text is
+        gone, and `InvalidInputError` if there is nothing to compare with."""
+
+    def restore(self, wanted: str, version: int = 0) -> Restored:
+        """Put a version of an own document back, by default the one with that id; `work` has it taken in. Raises
+        `DocumentNotFoundError`, `InvalidInputError` for the current version and `InvalidScopeError`."""
+
+
 class ProjectGroups(Protocol):
     """Which of a client's projects share knowledge."""
 
@@ -389,9 +405,34 @@ class OutcomesKept(Protocol):
         """What is known of a document. Raises `DocumentNotFoundError`."""
 
 
+class KeptKnowledge(Protocol):
+    """What is kept for how long: holds, reviews, and what was removed."""
+
+    def reviews(self, *, days: int = 30, owner: str = "", limit: int = 500) -> ReviewReport:
+        """Documents that may be seen and should be looked at again within so many days, the most overdue first."""
+
+    def holds(self, *, lifted: bool = False) -> Sequence[Hold]:
+        """The holds on what is the identity's own that are in force, or those that were lifted."""
+
+    def add_hold(
+        self, reason: str, *, document: str = "", category: str = "", within: str = "", everything: bool = False
+    ) -> Hold:
+        """Keep a document (its id, or the beginning of it), what is of a category and within a scope (its key), or all
+        that is the identity's own, from being removed. Raises `InvalidInputError` for neither or too many of these,
+        `InvalidScopeError` for what isn't the identity's, and `DocumentNotFoundError`."""
+
+    def lift_hold(self, hold_id: str) -> Hold:
+        """End a hold. Raises `HoldNotFoundError`."""
+
+    def prune_reports(self, *, limit: int = 30) -> Sequence[Mapping[str, Any]]:
+        """What the last runs of pruning did, the newest first, over all clients: raises `InvalidScopeError` for an identity
+        with a client."""
+
+
 class KnowledgeBase(
     ReadableKnowledge,
     WritableKnowledge,
+    VersionedKnowledge,
     ProjectGroups,
     PulledKnowledge,
     EvidenceTaker,
@@ -401,6 +442,7 @@ class KnowledgeBase(
     QuestionsKept,
     LearnedKnowledge,
     OutcomesKept,
+    KeptKnowledge,
     Protocol,
 ):
     """A system as its user sees it."""

@@ -11,12 +11,15 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.scopes import Identity, Scope, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, OpxError
 from opx.knowledge_base import MAX_PAGE, Failure, ObjectState, Page, Progress, ProjectView, PutFile, Status
+from opx.lifecycle.deleting import check_removal
 from opx.local_baselines import LocalBaselines
 from opx.local_graph import LocalGraph
 from opx.local_learning import LocalLearning
+from opx.local_lifecycle import LocalLifecycle
 from opx.local_reading import LocalReading
 from opx.local_records import LocalRecords
 from opx.local_sources import LocalSources
+from opx.local_versions import LocalVersions
 from opx.paging import page_of, read_token
 from opx.ports import SearchFilter
 
@@ -28,7 +31,16 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class LocalKnowledgeBase(LocalReading, LocalSources, LocalRecords, LocalBaselines, LocalGraph, LocalLearning):
+class LocalKnowledgeBase(
+    LocalReading,
+    LocalSources,
+    LocalRecords,
+    LocalBaselines,
+    LocalGraph,
+    LocalLearning,
+    LocalVersions,
+    LocalLifecycle,
+):
     """A `KnowledgeBase` over services, for one identity.
 
     With `whole_system` the caller owns the machine, and what failed in any scope is listed; else only what failed in
@@ -62,7 +74,7 @@ class LocalKnowledgeBase(LocalReading, LocalSources, LocalRecords, LocalBaseline
     def _index_facts(self) -> tuple[int | None, str, str]:
         """A broken index or a missing model is what is asked about: it is told, not raised."""
         try:
-            model = self._services.embedder.model_id
+            model = self._services.document_embedder.model_id
             return self._services.index.count(SearchFilter(self._reader().visible)), model, "ok"
         except OpxError as exc:
             return None, "", str(exc)
@@ -118,10 +130,13 @@ class LocalKnowledgeBase(LocalReading, LocalSources, LocalRecords, LocalBaseline
     def delete_objects(self, object_keys: Sequence[str]) -> None:
         for key in object_keys:
             self._check_own(key)
+        check_removal(self._services, object_keys)
         for key in object_keys:
             self.manager.delete_object(key)
 
     def delete(self, document_id: str) -> tuple[KnowledgeDocument, ...]:
+        found = self._services.catalog.find(document_id)
+        self._services.holds.check((one.key, one.category) for one in found if one.key.scope == self.scope)
         return tuple(self.manager.delete(document_id))
 
     def work(self, sent: Collection[str], progress: Progress) -> Iterator[Outcome]:  # noqa: ARG002

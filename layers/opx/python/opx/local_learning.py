@@ -12,8 +12,8 @@ from opx.errors import PatternNotFoundError
 
 if TYPE_CHECKING:
     from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, RAGPattern, StagingEntry
-    from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
     from opx.domain.scopes import Reader, Scope
+    from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport
     from opx.learning.asked import FailureQuestion, TaskQuestion
     from opx.learning.query import RAGQueryService
     from opx.learning.views import PatternView

@@ -13,6 +13,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.research import DEFAULT_ITERATIONS, ResearchReport
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
+from opx.domain.times import iso_time
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.knowledge_base import MAX_PAGE, DocumentVersions, Page, checked_id
 from opx.paging import page_of, read_token
@@ -60,7 +61,14 @@ class LocalReading:
         self, categories: Sequence[str], begin: tuple[str, ...] = (), *, current_only: bool = True
     ) -> Iterator[KnowledgeDocument]:
         scopes = self._reader().visible
-        return self._services.catalog.visible(scopes, categories=categories, current_only=current_only, begin=begin)
+        found = self._services.catalog.visible(scopes, categories=categories, current_only=current_only, begin=begin)
+        return (document for document in found if not current_only or not self._expired(document))
+
+    def _expired(self, document: KnowledgeDocument) -> str:
+        """The day since when a document is not to be shown, "" for one that is."""
+        from opx.retrieval.expiry import expired_since
+
+        return expired_since(document, self.knowledge, iso_time(self._services.clock()))
 
     def _current(self) -> Iterator[KnowledgeDocument]:
         return self._visible(sorted(self.knowledge.categories))
@@ -86,6 +94,10 @@ class LocalReading:
         found = [d for d in self._services.catalog.find(document_id) if reader.may_see(d.key.scope)]
         if not found:
             raise DocumentNotFoundError(f"no document {document_id}")
+        days = {document.key.id: self._expired(document) for document in found}
+        found = [document for document in found if not days[document.key.id]]
+        if not found:
+            raise DocumentNotFoundError(f"document {document_id} expired on {max(days.values())}, and is being removed")
         return max(found, key=lambda d: (d.state is DocumentState.CURRENT, d.version))
 
     def chunks(self, document_id: str, *, after: int = 0) -> Iterator[DocumentChunk]:

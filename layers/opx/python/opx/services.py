@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from opx.composition.outcomes import OutcomeServices
+from opx.composition.lifecycle import LifecycleServices
 from opx.domain.queries import Fusion
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from opx.graph.found_text import Expanded, FoundText
     from opx.ingestion.manager import IngestionManager
     from opx.knowledge_base import RelatedKnowledge
+    from opx.learning.context import OrchestratorContextBuilder
+    from opx.learning.query import RAGQueryService
     from opx.lifecycle.as_of import AsOf
     from opx.operations.baselines.rolling_up import RollUp
     from opx.operations.baselines.taking import BaselineTaker
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Services(OutcomeServices):
+class Services(LifecycleServices):
     """The parts of a system over one set of adapters. A context manager: leaving it closes what it opened."""
 
     def __enter__(self) -> Services:
@@ -181,8 +183,24 @@ class Services(OutcomeServices):
             graph=partial(self._go_on, reader),
             experience=self.experience.seen_by(reader.visible),
             past=self._past,
+            clock=self.clock,
             observers=self.records.observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
+
+    def pattern_query(self, identity: Identity | None = None, *, operator: bool = False) -> RAGQueryService:
+        """What earlier work taught, for this identity if it is an orchestrator's; or for the operator of the system, who
+        gives none, or says so."""
+        from opx.learning.asking import pattern_query
+
+        return pattern_query(self, identity, operator=operator)
+
+    def context_builder(
+        self, identity: Identity | None = None, *, operator: bool = False
+    ) -> OrchestratorContextBuilder:
+        """The same, as the text that an orchestrator gets with a task."""
+        from opx.learning.context import OrchestratorContextBuilder
+
+        return OrchestratorContextBuilder(self.pattern_query(identity, operator=operator))
 
     @cached_property
     def search_rules(self) -> SearchRules:
@@ -255,8 +273,7 @@ class Services(OutcomeServices):
             calendar=self.calendar,
             store=self.store,
             knowledge=self.knowledge,
-            vectors=self.document_embedder,
-            embedder=self.embedder,
+            embedder=self.document_embedder,
             clock=self.clock,
             threads=self.read_threads,
         )

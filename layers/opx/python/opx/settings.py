@@ -51,7 +51,7 @@ class Settings:
     addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them;
     `stream_function` is what reads streams there, and `stream_failed_arn` the queue for what it gives up.
     `checkpoint_queue_url` is where checkpoints are asked for, `learning_failed_url` where events are set aside that can't
-    be learned from.
+    be learned from. `rebuild_queue_url` is where a function is asked to go on with a new index.
 
     Relations are followed from what a question found for `graph_seconds`, where that was asked for.
 
@@ -92,6 +92,7 @@ class Settings:
     pull_role_arn: str = ""
     schedule_group: str = ""
     checkpoint_queue_url: str = ""
+    rebuild_queue_url: str = ""
     learning_failed_url: str = ""
     allowed_hosts: str = ""
     webhook_url: str = ""

@@ -72,6 +72,7 @@ PATH_FIELDS = {
         text_field("mergeId", "The id of a merge.", required=True),
         text_field("entryId", "The id of an entry, as capturing it gave it.", required=True),
         text_field("patternId", "The id of a pattern.", required=True),
+        text_field("holdId", "The id of a hold.", required=True),
         text_field("sourceId", "The id of a source.", 48, required=True),
     )
 }

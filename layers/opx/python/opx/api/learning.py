@@ -68,7 +68,8 @@ class LearningReading:
         return {"context": self._base.task_context(call.body["task"], call.body.get("agentType", ""))}
 
     def document_outcomes(self, call: Call) -> Json:
-        return self._base.document_outcomes(call.path["documentId"]).to_json()
+        found = self._base.document_outcomes(call.path["documentId"])
+        return found.to_json()
 
 
 class LearningWriting:

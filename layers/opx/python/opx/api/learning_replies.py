@@ -8,6 +8,10 @@ from opx.domain.learning import CheckpointType, EntryState, EntryType
 
 _TEXTS = list_of(TEXT)
 _COUNTS = object_of({"resolved": COUNT, "noEffect": COUNT, "madeWorse": COUNT})
+_TALLY: Json = {
+    "now": {**_COUNTS, "description": "Of the version that is there now."},
+    "earlier": {**_COUNTS, "description": "Of versions that were replaced; each counts half."},
+}
 _TEXTS_OF_ENTRIES = (
     "scope",
     "project_id",
@@ -91,14 +95,20 @@ LEARNING_SCHEMAS: Json = {
     "Outcomes": object_of(
         {
             "documentId": TEXT,
-            "counts": _COUNTS,
-            "earlier": {**_COUNTS, "description": "Of versions that were replaced; each counts half."},
-            "sections": {"type": "object", "additionalProperties": _COUNTS, "description": "By the path of headings."},
+            "version": COUNT,
+            "title": TEXT,
+            **_TALLY,
+            "sections": {
+                "type": "object",
+                "additionalProperties": object_of(_TALLY),
+                "description": "By the headings above, as results show them.",
+            },
             "factor": {
                 **NUMBER,
-                "description": "What scores of it are multiplied with; 1 until there is enough evidence.",
+                "description": "What its scores are multiplied with; 1 until there is enough evidence.",
             },
             "explanation": TEXT,
+            "updatedAt": TEXT,
         }
     ),
 }

@@ -13,8 +13,10 @@ from opx.api.fields import Json
 from opx.api.graph import GraphReading
 from opx.api.http_events import Caller
 from opx.api.learning import LearningReading
+from opx.api.lifecycle import LifecycleReading
 from opx.api.pages import fitting_page, taken
 from opx.api.research import ResearchReading
+from opx.api.versions import VersionReading
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Expand, QueryConfig, SearchMode
 from opx.domain.results import Answer, RetrievalResult
@@ -31,7 +33,7 @@ KEYS_A_PAGE = 5000
 _CHUNKS_A_PAGE = 10_000
 
 
-class ReadingApi(BaselineReading, ResearchReading, GraphReading, LearningReading):
+class ReadingApi(BaselineReading, ResearchReading, GraphReading, LearningReading, VersionReading, LifecycleReading):
     """Answers, documents and what became of them, as far as the caller may see them. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:
@@ -57,6 +59,7 @@ class ReadingApi(BaselineReading, ResearchReading, GraphReading, LearningReading
             expand=Expand(asked["expand"]),
             plain=asked["plain"],
             expand_graph=asked["graph"],
+            as_of=asked.get("asOf", ""),
         )
         answer = self._ask().answer(asked["q"], config)
         results = [{**result.to_json(), **_flat(result)} for result in answer.results]

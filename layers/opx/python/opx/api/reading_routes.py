@@ -22,6 +22,7 @@ _FROM = "Only what was last updated on this day, such as 2026-03-31, or later."
 _BEFORE = "Only what was last updated before this day."
 _EXPAND = "What of its document comes with each passage: nothing, the rest of its section, or all of it."
 _GRAPH = "Go on along the graph from what was found: the answer has an `evidencePack`."
+_AS_OF = "What would have been answered at this time, such as 2026-03-31T14:05Z."
 _PLAIN = "Search for all of the question as words; without it, it may hold operators, such as tag:kafka."
 
 
@@ -53,6 +54,7 @@ CONFIG_FIELDS = (
     text_field("expand", _EXPAND, choices=tuple(Expand)),
     Field("plain", Kind.FLAG, _PLAIN),
     Field("expandGraph", Kind.FLAG, _GRAPH),
+    text_field("asOf", _AS_OF),
 )
 """`QueryConfig` in JSON's names; its defaults are those of the library."""
 
@@ -87,6 +89,7 @@ READING = (
             text_field("expand", _EXPAND, choices=tuple(Expand), default="none"),
             Field("plain", Kind.FLAG, _PLAIN, default=False),
             Field("graph", Kind.FLAG, _GRAPH, default=False),
+            text_field("asOf", _AS_OF),
             Field("receipt", Kind.FLAG, _RECEIPT, default=False),
         ),
     ),

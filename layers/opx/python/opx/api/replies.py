@@ -6,6 +6,7 @@ from opx.api.evidence_replies import EVIDENCE_PACK, EVIDENCE_SCHEMAS
 from opx.api.fields import Json
 from opx.api.graph_replies import GRAPH_REPLIES, GRAPH_SCHEMAS
 from opx.api.learning_replies import LEARNING_REPLIES, LEARNING_SCHEMAS
+from opx.api.lifecycle_replies import LIFECYCLE_REPLIES, LIFECYCLE_SCHEMAS
 from opx.api.schema_parts import COUNT as _COUNT
 from opx.api.schema_parts import FLAG as _FLAG
 from opx.api.schema_parts import NUMBER as _NUMBER
@@ -14,6 +15,7 @@ from opx.api.schema_parts import TEXT as _TEXT
 from opx.api.schema_parts import list_of as _list
 from opx.api.schema_parts import named as _named
 from opx.api.schema_parts import object_of as _object
+from opx.api.version_replies import VERSION_REPLIES
 from opx.tools.answer_schemas import DOCUMENT as DOCUMENT_FOR_AGENTS
 
 _RESULT = _object(
@@ -280,6 +282,7 @@ SCHEMAS: Json = {
     ),
     **GRAPH_SCHEMAS,
     **LEARNING_SCHEMAS,
+    **LIFECYCLE_SCHEMAS,
     "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT})}),
 }
 
@@ -373,7 +376,9 @@ REPLIES: dict[str, Json] = {
     "crawl": _object({"sourceId": _TEXT}),
     "research": _named("Research"),
     **GRAPH_REPLIES,
+    **VERSION_REPLIES,
     **LEARNING_REPLIES,
+    **LIFECYCLE_REPLIES,
     "project": _named("Project"),
     "assign_project": _named("Project"),
 }

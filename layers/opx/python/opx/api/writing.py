@@ -11,9 +11,11 @@ from opx.api.fields import Json, RequestError
 from opx.api.graph import GraphWriting
 from opx.api.http_events import Caller
 from opx.api.learning import LearningWriting
+from opx.api.lifecycle import LifecycleWriting
 from opx.api.pushing import put_files
 from opx.api.sources import SourceOperations
 from opx.api.uploads import Uploads
+from opx.api.versions import VersionWriting
 from opx.errors import DocumentNotFoundError
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.metrics import Report
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class WritingApi(SourceOperations, BaselineWriting, GraphWriting, LearningWriting):
+class WritingApi(SourceOperations, BaselineWriting, GraphWriting, LearningWriting, VersionWriting, LifecycleWriting):
     """Documents in and out of the caller's scope, and projects into groups. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:  # noqa: ARG002 - as all operations

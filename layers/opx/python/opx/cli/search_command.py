@@ -44,6 +44,7 @@ refused, and 4 % of those that have an answer (docs/confidence.md)."""
     "--after", "updated_from", default="", metavar="DATE", help="Only what was updated from then on: 2026-03-31."
 )
 @click.option("--before", "updated_before", default="", metavar="DATE", help="Only what was last updated before then.")
+@click.option("--as-of", default="", metavar="TIME", help="What would have been answered then: 2026-11-03T02:14Z.")
 @click.option("--plain", is_flag=True, help='Search for all of QUERY as words: no "phrase", -word, tag: and the like.')
 @click.option("--language", default="", metavar="CODE", help="Only documents in this language, e.g. en.")
 @click.option("--limit", "max_results", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from opx.cli.documents import joined_text
 from opx.cli.output import SHORT_ID, aligned, print_json
 from opx.cli.remarks import remark_line
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.ingestion.chunk_files import joined_text
 
 
 @click.command("show")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from opx.tables import TableSpec
 if TYPE_CHECKING:
     from opx.ingestion.worker import QueueDrain
     from opx.ports.corpus_version import CorpusVersion
-    from opx.ports.object_history import ObjectHistory
+    from opx.ports.object_history import ObjectHistory, PastObjects
     from opx.ports.reading import ParsingTools
     from opx.ports.telemetry import TelemetryStores
     from opx.running import Feed
@@ -50,6 +50,7 @@ class Backend:
     embedder: Embedder
 
     index: SearchIndex
+    """What is searched and written to."""
 
     def table(self, spec: TableSpec) -> Table:  # noqa: ARG002 - each backend's class has its own
         """The table of a specification."""
@@ -74,6 +75,9 @@ class Backend:
     object_history: ObjectHistory
     """What the corpus store holds beside its objects, for the removal of a client."""
 
+    past_objects: PastObjects | None = None
+    """What objects of the corpus store were before; None where it doesn't keep that."""
+
     settling_seconds = 0.0
     """After which all that was written is found everywhere."""
 
@@ -92,6 +96,18 @@ class Backend:
     def every_item(self, spec: TableSpec) -> Iterator[Item]:  # noqa: ARG002 - each backend's class has its own
         """All items of a table, in no particular order: for a backup, and for nobody who acts for a reader."""
         raise TypeError(f"{type(self).__name__} has no tables")
+
+    def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:  # noqa: ARG002 - as above
+        """Raise `InvalidInputError` for an item that the table wouldn't take."""
+        raise TypeError(f"{type(self).__name__} has no tables")
+
+    def check_object(self, key: str, metadata: Mapping[str, str]) -> None:  # noqa: ARG002 - as above
+        """Raise `InvalidInputError` for a key or metadata that the corpus store wouldn't take."""
+        raise TypeError(f"{type(self).__name__} has no corpus")
+
+    def object_location(self, key: str) -> str:  # noqa: ARG002 - as above
+        """The full URI that an object of the corpus has, whether or not it is there."""
+        raise TypeError(f"{type(self).__name__} has no corpus")
 
     def scrub(self) -> None:
         """Overwrite what removed items left in files of this process's own."""
@@ -134,6 +150,9 @@ class Backend:
         return nullcontext()
 
     pull_lease_seconds = 900.0
+
+    rebuilds: Queue | None = None
+    """Where a function is asked to go on with a new index; None where that is done in this process."""
 
     @cached_property
     def parsing_tools(self) -> ParsingTools:

@@ -89,7 +89,12 @@ class CorpusServices(ModelServices):
         from opx.ingestion.embedding_cache import CachedEmbedder
 
         days = self.settings.embedding_cache_days
-        return CachedEmbedder(self.embedder, self.table(EMBEDDINGS), days=days, clock=self.clock)
+        table = self.table(EMBEDDINGS)
+        if not self.has_editions:
+            return CachedEmbedder(self.embedder, table, days=days, clock=self.clock)
+        from opx.lifecycle.reindex.editions import EditionCache
+
+        return EditionCache(self.editions, table, days=days, clock=self.clock)
 
     @cached_property
     def context_writer(self) -> ContextWriter | None:

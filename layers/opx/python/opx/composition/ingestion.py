@@ -42,6 +42,7 @@ class IngestionServices(GraphServices):
             contexts=self.context_writer,
             graph=self.graph_writer,
             extract=self.extractor,
+            writers=self.writers,
         )
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from opx.composition.ingestion import IngestionServices
+from opx.composition.reindexing import ReindexServices
 from opx.domain.scopes import Identity
 from opx.tables import OUTCOMES, PATTERNS, STAGING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opx.learning.warnings import StepWarnings
 
 
-class LearningServices(IngestionServices):
+class LearningServices(ReindexServices):
     """Capture, checkpoints and patterns."""
 
     @cached_property
@@ -76,7 +76,8 @@ class LearningServices(IngestionServices):
     def checkpoints(self, identity: Identity | None = None) -> CheckpointEmbeddingService:
         """Takes in what this identity captured, or the one that the installation is configured for. Raises
         `KnowledgeConfigError`."""
-        from opx.learning.checkpoints import CheckpointEmbeddingService, CheckpointParts
+        from opx.learning.checkpoints import CheckpointEmbeddingService
+        from opx.learning.taking_in import CheckpointParts
 
         parts = CheckpointParts(
             staging=self.staging,

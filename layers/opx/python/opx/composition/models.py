@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from opx.composition.backend import Backend
+from opx.composition.editions import EditionServices
 from opx.ports.models import ChatModel, Reranker
 
 if TYPE_CHECKING:
     from opx.models.budgets import CallBudget
 
 
-class ModelServices(Backend):
+class ModelServices(EditionServices):
     """The models that a system may ask."""
 
     @cached_property

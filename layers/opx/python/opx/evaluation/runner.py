@@ -45,7 +45,8 @@ class Evaluation:
     # -- below the answers: what each leg and each fusion makes of a question
 
     def respond(self, question: str, depth: int) -> SearchResponse:
-        vector = self.services.embedder.embed_query(question)
+        embedder = self.services.query_embedder or self.services.embedder
+        vector = embedder.embed_query(question)
         languages = question_languages(question)
         return self.services.index.search(SearchRequest(self.everything, question, vector, depth, languages))
 

@@ -45,7 +45,8 @@ class Shared:
 def shared_searches(services: Services) -> Iterator[Shared]:
     """While the block runs, the index and the embedder of these services answer the same question once."""
     index, embedder, shared = services.index, services.embedder, Shared()
-    services.__dict__.update(index=_Index(index, shared), embedder=_Embedder(embedder, shared))
+    asked = services.query_embedder or embedder
+    services.__dict__.update(index=_Index(index, shared), embedder=_Embedder(asked, shared))
     try:
         yield shared
     finally:

@@ -79,10 +79,10 @@ class Calendar:
             self._table.delete({"place": replaced_place(document.key.scope.key), "entry": entry})
 
     def drop(self, entry: CalendarEntry) -> None:
-        """Remove an entry of the day on which it expires, which is out of date."""
-        self._table.delete({"place": f"expiry#{entry.at}", "entry": _place_in_day(entry)})
+        """Remove an entry of the day on which it expires, which is out of date; last what it is found by on that day."""
         listed = {"place": days_place(entry.key.scope.key), "entry": f"{_place_in_day(entry)}#{entry.at}"}
         self._table.delete(listed)
+        self._table.delete({"place": f"expiry#{entry.at}", "entry": _place_in_day(entry)})
 
     def leave(self, document: KnowledgeDocument) -> None:
         """Remove what was entered of a version, but for the day on which it expires: by that it is found until it is gone."""

@@ -133,6 +133,8 @@ class Catalog:
         known = self._written(claim, document.document_id)
         since = known.current_since if known and known.document_id == claim.current_id else ""
         document = replace(document, current_since=since or iso_time(self._clock()))
+        if known and known.superseded_at:
+            self._calendar.leave(known)
         self._calendar.enter(document, known)
         gone = [item for item in tag_items(known) if item["entry"] not in entries] if known else []
         self._documents.put(document_item(document))
@@ -150,10 +152,11 @@ class Catalog:
         old = self.version(claim.key, claim.current_id) if claim.current_id else None
         if old is None:
             return
-        retired = replace(old, state=state, superseded_at=iso_time(self._clock()))
-        self._calendar.replaced(retired)
+        since = "" if old.state is DocumentState.CURRENT else old.superseded_at  # an interrupted attempt has said when
+        retired = replace(old, state=state, superseded_at=since or iso_time(self._clock()))
         leaving = {} if gone_by is None else {DOCUMENTS.ttl: int(gone_by)}
         self._documents.put(document_item(retired) | leaving)
+        self._calendar.replaced(retired)
         self._delete(tag_items(old))
 
     def _drop_unfinished(self, claim: Claim, kept: str) -> None:

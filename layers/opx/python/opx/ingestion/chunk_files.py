@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.ports import ObjectStore
@@ -19,3 +19,12 @@ def read_chunks(store: ObjectStore, key: DocumentKey, document_id: str) -> Itera
     with store.open(chunk_file(key, document_id)) as stream:
         for line in stream:
             yield DocumentChunk.from_json(json.loads(line.decode("utf-8", "surrogatepass")))
+
+
+def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
+    """The document's text, in pieces: chunks overlap, their offsets say by how much."""
+    written = 0
+    for chunk in chunks:
+        if chunk.end > written:
+            yield chunk.content[max(0, written - chunk.start) :]
+            written = chunk.end

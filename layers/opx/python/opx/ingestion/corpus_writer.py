@@ -103,10 +103,10 @@ class CorpusWriter:
         _check_facts(facts, name)
         if self._records is not None and known.path == BASELINES_CATEGORY and isinstance(document, Mapping):
             self._records(document)
-        self._put_described(key, data, {**facts, "category": known.path})
+        self.put_described(key, data, {**facts, "category": known.path})
         return key
 
-    def _put_described(self, key: str, data: bytes, facts: Mapping[str, Any]) -> None:
+    def put_described(self, key: str, data: bytes, facts: Mapping[str, Any]) -> None:
         """Put an object with what is said about it: in its metadata, or in a file beside it if it is long."""
         said = metadata_text(facts)
         beside = len(said.encode("utf-8")) > MAX_OBJECT_METADATA

@@ -61,6 +61,10 @@ class CachedEmbedder:
         by_text = {text: found.get(self._key(text)) for text in texts}
         return {text: vector for text, vector in by_text.items() if vector is not None}
 
+    def unkept(self, texts: Sequence[str]) -> list[Vector]:
+        """Vectors made anew, which the table doesn't get: for those who may only read."""
+        return self._embedder.embed_documents(texts)
+
     def known(self, texts: Sequence[str]) -> int:
         """How many vectors of different texts are in the table. Raises `StoreUnavailableError`."""
         keys = [{"cacheKey": key} for text in texts for key in self._keys(text)]

@@ -19,6 +19,7 @@ from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.errors import UnparsableDocumentError as Unparsable
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
+from opx.ingestion.editions import OneIndex, Writers
 from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
@@ -68,7 +69,9 @@ class IngestionPipeline:
         contexts: ContextWriter | None = None,
         graph: GraphWriter | None = None,
         extract: Extract | None = None,
+        writers: Writers | None = None,
     ) -> None:
+        self._writers = writers or OneIndex()
         self._store = store
         self._reader = reader
         self._catalog = catalog
@@ -85,6 +88,7 @@ class IngestionPipeline:
             unit_of_work=unit_of_work,
             copies=copies,
             graph=graph,
+            writers=self._writers,
         )
         self._unit_of_work = unit_of_work
         self._each = Each(read_threads)  # several at a time where reading and storing mean waiting for a network
@@ -125,7 +129,7 @@ class IngestionPipeline:
 
     def _layout(self) -> str:
         """By which rules documents are cut and embedded, and into which index: another one lacks them."""
-        model, index = self._embedder.model_id, self._index_identity
+        model, index = self._writers.lineage() or self._embedder.model_id, self._index_identity
         rules = (self._rules.tokens, self._rules.overlap, model, PIPELINE_VERSION, index)
         return stable_hash("layout", *rules, *((self._contexts.name,) if self._contexts else ()))
 
@@ -250,8 +254,9 @@ class IngestionPipeline:
         try:
             documents = [step for step in steps if isinstance(step, Prepared)]
             self._add_contexts(documents)
-            self._embed(documents, progress)
-            done = self._publisher.publish(steps)
+            with self._writers.writing():
+                self._embed(documents, progress)
+                done = self._publisher.publish(steps)
         except StoreUnavailableError as exc:
             return [self._unsuccessful(claim_of(step), exc) for step in steps]
         return [_done(step) if made else _busy(claim_of(step).event) for step, made in zip(steps, done, strict=True)]

@@ -13,6 +13,7 @@ from opx.domain.ids import entry_id
 from opx.errors import ConditionFailedError
 from opx.ingestion.catalog import Catalog
 from opx.ingestion.claims import Claim, current_id
+from opx.ingestion.editions import OneIndex, Writers
 from opx.ingestion.prepared import Chunks, Prepared
 from opx.ports import ChunkCopies, CopyChange, DocumentChange, SearchIndex
 from opx.ports.graph import GraphWriter
@@ -25,7 +26,7 @@ Step = Claim | Prepared
 
 class Publisher:
     """Writes claimed documents. `layout` names the rules by which chunks are cut now; `copies` get what the index gets, and
-    `graph` what documents say of things."""
+    `graph` what documents say of things; `writers` keeps others in step who make a new index meanwhile."""
 
     def __init__(
         self,
@@ -37,7 +38,9 @@ class Publisher:
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
         copies: ChunkCopies | None = None,
         graph: GraphWriter | None = None,
+        writers: Writers | None = None,
     ) -> None:
+        self._writers = writers or OneIndex()
         self._catalog = catalog
         self._index = index
         self._chunks = chunks
@@ -53,14 +56,20 @@ class Publisher:
         `StoreUnavailableError`; then some steps may be done, and all may be done again. `gone_by` is as for
         `Catalog.withdraw`.
         """
+        with self._writers.writing():
+            return self._publish(steps, gone_by)
+
+    def _publish(self, steps: Sequence[Step], gone_by: float | None) -> list[bool]:
         changes = [self._change(step) for step in steps]
         with self._unit_of_work():
             started = [self._start(step) for step in steps]
-        live = list(compress(steps, started))
+            live = list(compress(steps, started))
+            self._writers.note([claim_of(step).key.id for step in live])
         references = self._index.apply(list(compress(changes, started))) if live else []
         if self._copies and live:
             self._copies.apply(_copy(step) for step in live)
         with self._unit_of_work():
+            self._writers.confirm()
             self._state(live)
             kept = [self._finish(step, written, gone_by) for step, written in zip(live, references, strict=True)]
         for step, written, done in zip(live, references, kept, strict=True):

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from opx.domain.ids import stable_hash
-from opx.domain.learning import GATES, EntryState, EntryType, StagingEntry
+from opx.domain.learning import EntryState, EntryType, StagingEntry
 from opx.domain.scopes import Identity, Scope
-from opx.domain.times import day_number, day_text, iso_time
+from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.learning.entries import days_around, id_of, is_within_a_day, judged
 from opx.learning.fields import checked, cleaned_line, effect_of
 from opx.learning.projects import LearningProjects, project_of
 from opx.learning.staging import Staging, first
@@ -23,7 +23,6 @@ from opx.tenants.clients import ClientRegistry, removed_error
 
 MAX_LISTED = 1000
 _ATTEMPTS = 10
-_DAY = 86_400
 
 
 class KnowledgeCaptureService:
@@ -162,9 +161,9 @@ class KnowledgeCaptureService:
         named = cleaned_line("incident", incident, 100)
         for _ in range(_ATTEMPTS):
             found = self.entry(entry_id)
-            verified = _verified(found, worked, told, named)
-            if verified == found or self._staging.change(verified, found):
-                return verified
+            changed = judged(found, worked, told, named)
+            if changed == found or self._staging.change(changed, found):
+                return changed
         raise StoreUnavailableError(f"{entry_id} is being changed again and again; try again")
 
     def entry(self, entry_id: str) -> StagingEntry:
@@ -205,9 +204,9 @@ class KnowledgeCaptureService:
 
     def _kept(self, entry: StagingEntry, occurrence: str) -> str:
         """The id of the entry, which is kept unless it is there."""
-        ids = [_id(entry, occurrence)] if occurrence else [_id(entry, day) for day in _days(entry.timestamp)]
+        ids = [id_of(entry, occurrence)] if occurrence else [id_of(entry, day) for day in days_around(entry.timestamp)]
         for known in self._staging.get_many(ids):
-            if occurrence or _is_within_a_day(known, self._clock()):
+            if occurrence or is_within_a_day(known, self._clock()):
                 return self._captured_again(known, entry)
         new = replace(entry, id=ids[0])
         if self._staging.add(new):
@@ -221,51 +220,8 @@ class KnowledgeCaptureService:
         return known.id
 
 
-def _verified(found: StagingEntry, worked: bool, effect: str, incident: str) -> StagingEntry:
-    """The entry with the verdict. Raises `InvalidInputError` where there is another already."""
-    if found.entry_type in GATES or found.entry_type is EntryType.WARNING:
-        raise InvalidInputError(f"{found.id} is a {found.entry_type}: only a solution is verified")
-    if found.success_verified is None:
-        return replace(found, success_verified=worked, effect=effect, incident=incident or found.incident)
-    if found.success_verified is not worked or (effect and found.effect not in ("", effect)):
-        said = "worked" if found.worked else f"did not work{found.effect and f' ({found.effect})'}"
-        raise InvalidInputError(
-            f"{found.id} is known to have {said.replace('did not work', 'not worked')} already; capture what happened "
-            "since as another occurrence, and verify that"
-        )
-    return replace(found, effect=effect) if effect and not found.embedded else found
-
-
 def _about(agent_type: str, task_type: str, technology: str, incident: str) -> dict[str, Any]:
     return {"agent_type": agent_type, "task_type": task_type, "technology": technology, "incident": incident}
-
-
-def _id(entry: StagingEntry, occurrence: str) -> str:
-    said = [
-        entry.failure_description,
-        entry.error_message,
-        *entry.solution_steps,
-        entry.gate_type,
-        entry.human_feedback,
-    ]
-    said += [
-        entry.revision_approach,
-        entry.approved_approach,
-        entry.effect if entry.entry_type is EntryType.WARNING else "",
-    ]
-    said += [entry.reference, entry.agent_type, entry.task_type, entry.technology, entry.incident]
-    texts = [" ".join(text.split()) for text in said]
-    return stable_hash("staging", entry.scope.key, entry.project_id, entry.entry_type.value, texts, occurrence)
-
-
-def _days(timestamp: str) -> list[str]:
-    """The day of a time, then those beside it: a clock may be ahead or behind."""
-    today = day_number(timestamp) or 0
-    return [day_text(day) for day in (today, today - 1, today + 1)]
-
-
-def _is_within_a_day(known: StagingEntry, now: float) -> bool:
-    return iso_time(now - _DAY) < known.timestamp < iso_time(now + _DAY)
 
 
 def _state(name: str) -> EntryState | None:

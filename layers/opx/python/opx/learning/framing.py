@@ -33,7 +33,7 @@ _ENDS = re.compile("end|fin|stop|close|begin|start|orchestrator|historical")
 _NEAR = 100
 """Characters that are looked at beside a bracket that has no other half."""
 
-_COLONS = ":：∶꞉ː︓﹕"  # noqa: RUF001 (these are what is looked for)
+_COLONS = ":：∶꞉ː︓﹕"
 _COLON = re.compile(f"[{_COLONS}]")
 _LABEL = re.compile(r"(?:problem|solution|whentotry|recommendation|successes|success)\Z")
 _LABEL_CHARACTERS = 60

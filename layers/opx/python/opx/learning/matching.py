@@ -10,7 +10,7 @@ from opx.domain.learning import CATEGORY, EntryType, Pattern, StagingEntry
 from opx.errors import IndexUnavailableError
 from opx.learning.likeness import MIN_PROBLEM, MIN_SOLUTION, cosine, may_be_same, problem_text, solution_text
 from opx.learning.pattern_documents import pattern_id_of, problem_of
-from opx.learning.patterns import MOST_FRESH, PatternStore
+from opx.learning.patterns import PatternStore
 from opx.ports import Embedder, SearchEngine, SearchFilter, SearchRequest, Vector
 
 CANDIDATES = 20
@@ -59,8 +59,8 @@ class PatternMatcher:
         return best[1] if best and best[0] > 0 else None
 
     def made(self, pattern: Pattern) -> None:
-        """Know a pattern that was just made."""
-        self._known_fresh()[pattern.pattern_id] = pattern
+        """Know a pattern that is being made."""
+        self._known_fresh().setdefault(pattern.pattern_id, pattern)
 
     def _candidates(self, entry: StagingEntry) -> Iterator[Pattern]:
         fresh = self._known_fresh()
@@ -84,8 +84,7 @@ class PatternMatcher:
 
     def _known_fresh(self) -> dict[str, Pattern]:
         if self._fresh is None:
-            ids = list(dict.fromkeys(islice(self._patterns.fresh(self._scope_key), MOST_FRESH)))
-            self._fresh = {one.pattern_id: one for one in self._patterns.heads([self._scope_key], ids)}
+            self._fresh = {one.pattern_id: one for one in self._patterns.fresh(self._scope_key)}
         return self._fresh
 
     def _likeness(self, entry: StagingEntry, pattern: Pattern) -> float:

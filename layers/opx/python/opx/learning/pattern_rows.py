@@ -6,7 +6,8 @@ Of a scope S there are these places:
 - `S|<pattern id>`: each entry that was counted for it (`entry` = the entry's id);
 - `S|keys`: for what an entry says word by word (a hash of it), the pattern that it belongs to. Written before anything is
   counted, and never changed: whoever does it again decides the same;
-- `S|fresh`: patterns of the last day, which a search may not find yet (`entry` = time and id);
+- `S|fresh`: patterns of the last day, which a search may not find yet (`entry` = time and id). Written before a pattern is
+  decided on, so that whoever comes next compares with it;
 - `S|projects`: the projects that captured something in it.
 """
 
@@ -119,11 +120,16 @@ def key_row(scope_key: str, key: str, pattern_id: str) -> Item:
     return {"place": keys_place(scope_key), "entry": key, "patternId": pattern_id}
 
 
-def fresh_row(scope_key: str, pattern_id: str, at: str, expires: int) -> Item:
-    """That a pattern is new."""
+def fresh_row(pattern: Pattern, at: str, expires: int) -> Item:
+    """That a pattern is new, and what it says: its head may not be there yet."""
     return {
-        "place": fresh_place(scope_key),
-        "entry": f"{at}#{pattern_id}",
-        "patternId": pattern_id,
+        "place": fresh_place(pattern.scope_key),
+        "entry": f"{at}#{pattern.pattern_id}",
+        "pattern": head_row(pattern),
         "expiresAt": expires,
     }
+
+
+def fresh_in(row: Item) -> Pattern:
+    """The pattern of such a row, as it was when it was new."""
+    return pattern_in(row["pattern"])

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from opx.domain.learning import Pattern, PatternOccurrence
-from opx.domain.times import day_number, iso_time
+from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError, StoreUnavailableError
+from opx.learning.advancing import advanced, is_due
 from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.pattern_rows import (
     FRESH_SECONDS,
+    fresh_in,
     fresh_place,
     fresh_row,
     head_row,
@@ -36,13 +38,7 @@ from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
 MOST_COUNTED = 50
 """Entries that one write of a head counts: it names them all."""
 
-MOST_KEPT = 20
-"""Projects, kinds of agents and tasks, and ids of evidence that a head names: the latest. All are in the occurrences."""
-
 MOST_FRESH = 500
-REFRESH_DAYS = 30
-"""After which a pattern that is confirmed has its document put again, so that it is kept as long as it is in use."""
-
 _ATTEMPTS = 50
 """Each failed one means that another writer got through."""
 
@@ -104,10 +100,9 @@ class PatternStore:
         if limit is None:
             yield from map(occurrence_in, unwritten.values())
 
-    def fresh(self, scope_key: str) -> Iterator[str]:
-        """Ids of the patterns of the last day, the newest first."""
-        found = self._table.query(fresh_place(scope_key), reverse=True, limit=MOST_FRESH)
-        return (str(row["patternId"]) for row in found)
+    def fresh(self, scope_key: str) -> Iterator[Pattern]:
+        """The patterns of the last day, the newest first, as they were when they were new: without counts."""
+        return map(fresh_in, self._table.query(fresh_place(scope_key), reverse=True, limit=MOST_FRESH))
 
     @staticmethod
     def pattern_id_of_source(source: str) -> str:
@@ -120,6 +115,10 @@ class PatternStore:
         """For those texts that are known, the pattern that each belongs to."""
         wanted = [{"place": keys_place(scope_key), "entry": key} for key in dict.fromkeys(keys)]
         return {str(row["entry"]): str(row["patternId"]) for row in self._table.get_many(wanted)} if wanted else {}
+
+    def announce(self, pattern: Pattern) -> None:
+        """Have others compare with a pattern that is about to be made."""
+        self._table.put(fresh_row(pattern, self._now(), int(self._clock()) + FRESH_SECONDS))
 
     def decide(self, scope_key: str, key: str, pattern_id: str) -> str:
         """Have a text belong to this pattern, unless it belongs to one; returns the one that it belongs to."""
@@ -155,11 +154,9 @@ class PatternStore:
             new = self._uncounted(seed, head or {}, found)
             if not new:
                 return Counted(known or seed)
-            if known is None:
-                self._note_fresh(seed)
-            pattern = _advanced(known or seed, new, seed, self._now())
+            pattern = advanced(known or seed, new, seed, self._now())
             documented = str((head or {}).get("documentAt", ""))
-            needed = pattern.success_count > 0 and _is_due(documented, known, pattern)
+            needed = pattern.success_count > 0 and is_due(documented, known, pattern)
             if needed:
                 put_document(pattern)
             if self._written(head, pattern, new, pattern.embedded_at if needed else documented):
@@ -175,7 +172,8 @@ class PatternStore:
         rows = self._table.get_many([{"place": place, "entry": one} for one in ids])
         written = {str(row["entry"]) for row in rows}
         missing = [fact for one, fact in last.items() if one not in written]
-        self._table.put_many(occurrence_row(seed.scope_key, seed.pattern_id, fact) for fact in missing)
+        if missing:
+            self._table.put_many(occurrence_row(seed.scope_key, seed.pattern_id, fact) for fact in missing)
         each = {one.entry_id: one for one in found}
         return [one for name, one in each.items() if name not in written and name not in last]
 
@@ -192,17 +190,14 @@ class PatternStore:
             self._table.put_many(occurrence_row(pattern.scope_key, pattern.pattern_id, fact) for fact in facts)
         return True
 
-    def _note_fresh(self, pattern: Pattern) -> None:
-        expires = int(self._clock()) + FRESH_SECONDS
-        self._table.put(fresh_row(pattern.scope_key, pattern.pattern_id, self._now(), expires))
-
     # -- removing
 
     def forget(self, scope_key: str, pattern_id: str) -> bool:
         """Remove a pattern with all that was counted for it, also what an interrupted removal left. False if it was
         counted for meanwhile: then it stays."""
         head = self._head(scope_key, pattern_id) or {}
-        facts = [*self._table.query(occurrences_place(scope_key, pattern_id)), *head.get("lastBatch", ())]
+        rows = self._table.query(occurrences_place(scope_key, pattern_id))
+        facts = {str(fact["entryId"]): fact for fact in (*rows, *head.get("lastBatch", ()))}.values()
         if head:
             try:
                 self._table.delete(_key_of(head), condition=Equals("revision", head["revision"]))
@@ -228,36 +223,3 @@ class PatternStore:
 
 def _key_of(row: Item) -> dict[str, str]:
     return {"place": str(row["place"]), "entry": str(row["entry"])}
-
-
-def _advanced(known: Pattern, new: Sequence[PatternOccurrence], seed: Pattern, now: str) -> Pattern:
-    """The pattern with these occurrences, which say what `seed` says of agents, tasks and errors."""
-    worked = sum(one.worked for one in new)
-    return replace(
-        known,
-        error_message=known.error_message or seed.error_message,
-        agent_types=_latest(known.agent_types, seed.agent_types),
-        task_types=_latest(known.task_types, seed.task_types),
-        success_count=known.success_count + worked,
-        failure_count=known.failure_count + len(new) - worked,
-        embedded_at=max(now, known.embedded_at),
-        first_seen=min(filter(None, (known.first_seen, *(one.at for one in new)))),
-        projects=_latest(known.projects, [one.project_id for one in new]),
-        evidence=_latest(known.evidence, [one.entry_id for one in new]),
-    )
-
-
-def _latest(known: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    """Each once, the newest last."""
-    fresh = tuple(dict.fromkeys(one for one in new if one))
-    return (*(one for one in known if one not in fresh), *fresh)[-MOST_KEPT:]
-
-
-def _is_due(documented: str, known: Pattern | None, pattern: Pattern) -> bool:
-    """Whether the pattern's document has to be put: for the first time, with new tags, or since it may grow old."""
-    if not documented or known is None:
-        return True
-    if {*known.agent_types, *known.task_types} != {*pattern.agent_types, *pattern.task_types}:
-        return True
-    now, then = day_number(pattern.embedded_at), day_number(documented)
-    return now is None or then is None or now - then > REFRESH_DAYS

@@ -22,7 +22,7 @@ FAILURE_THRESHOLD = 0.75
 
 FAILURE_RESULTS = 3
 
-_CONFIG = QueryConfig(
+SEARCHED = QueryConfig(
     categories=(CATEGORY,),
     min_confidence=0.0,
     max_results=MAX_RESULTS,
@@ -85,20 +85,20 @@ class RAGQueryService:
         self._search.check()
         finishing = [observer.asked() for observer in self._search.observers]
         started = time.perf_counter()
-        answer = self._search.ask(question.searched, _CONFIG)
+        answer = self._search.ask(question.searched, SEARCHED)
         if answer.partial:
             raise IndexUnavailableError(f"patterns can't be searched now; try again: {'; '.join(answer.notes)}")
         matches = best_of((match for match in self._matches(question, answer) if match.similarity >= threshold), most)
         told = _told(answer, [match.document_id for match in matches])
         taken = 1000 * (time.perf_counter() - started)
-        config = replace(_CONFIG, max_results=most)
+        config = replace(SEARCHED, max_results=most)
         for finish in finishing:
             told = finish(Answered(question.searched, config, told, taken))
         return [_pattern(match) for match in matches]
 
     def _matches(self, question: PatternQuestion, answer: Answer) -> Iterator[Match]:
         """The patterns of an answer that worked at least once, with their similarity."""
-        hits = _hits(answer)
+        hits = hits_of(answer)
         for pattern in self._search.heads(list(hits)) if hits else ():
             if pattern.success_count > 0 and question.admits(pattern):
                 hit = hits[pattern.pattern_id]
@@ -106,23 +106,25 @@ class RAGQueryService:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hit:
+class Hit:
+    """What a search says of a pattern."""
+
     cosine: float
     document_id: str
     warnings: tuple[str, ...]
 
 
-def _hits(answer: Answer) -> dict[str, _Hit]:
+def hits_of(answer: Answer) -> dict[str, Hit]:
     """By id of the pattern. One that says nearly the same as another hit was found as a copy of it, and is as near."""
     cosines = [result.parts.vector_score for result in answer.results if result.parts]
     least = min((cosine for cosine in cosines if cosine is not None), default=None)
-    found: dict[str, _Hit] = {}
+    found: dict[str, Hit] = {}
     for result in answer.results:
         cosine = _cosine(result, least)
         warnings = tuple(str(one["text"]) for one in result.warnings)
-        found.setdefault(pattern_id_of(result.source), _Hit(cosine, result.document_id, warnings))
+        found.setdefault(pattern_id_of(result.source), Hit(cosine, result.document_id, warnings))
         for copy in result.copies:
-            found.setdefault(pattern_id_of(copy["source"]), _Hit(cosine, copy["documentId"], ()))
+            found.setdefault(pattern_id_of(copy["source"]), Hit(cosine, copy["documentId"], ()))
     found.pop("", None)
     return found
 

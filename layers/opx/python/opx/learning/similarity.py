@@ -18,12 +18,12 @@ from functools import lru_cache
 from opx.domain.learning import EntryType, Pattern
 from opx.text.fields import query_terms
 
-TASK_MODEL: Mapping[str, float] = {"intercept": -8.49, "cosine": 16.36, "overlap": 11.11, "technology": 2.46}
+TASK_MODEL: Mapping[str, float] = {"intercept": -8.74, "cosine": 16.55, "overlap": 13.13, "technology": 2.14}
 FAILURE_MODEL: Mapping[str, float] = {
-    "intercept": -7.16,
-    "cosine": 13.09,
-    "overlap": 4.91,
-    "error_agrees": 3.78,
+    "intercept": -7.17,
+    "cosine": 11.95,
+    "overlap": 6.59,
+    "error_agrees": 4.07,
     "error_differs": -3.14,
 }
 

@@ -25,7 +25,7 @@ from opx.ingestion.embedding_cache import CachedEmbedder
 from opx.ingestion.prepared import as_indexed
 from opx.lifecycle.past_engine import PastEngine, PastEntry
 from opx.parallel import Each
-from opx.ports import Clock, Embedder, ObjectStore, SearchEngine, SearchFilter, Vector
+from opx.ports import Clock, ObjectStore, SearchEngine, SearchFilter, Vector
 from opx.retrieval.asking import Asked
 
 OF_TODAY = (
@@ -97,8 +97,7 @@ class AsOf:
         calendar: Calendar,
         store: ObjectStore,
         knowledge: KnowledgeModel,
-        vectors: CachedEmbedder,
-        embedder: Embedder,
+        embedder: CachedEmbedder,
         clock: Clock,
         threads: int = 1,
         bounds: Bounds = Bounds(),
@@ -107,7 +106,6 @@ class AsOf:
         self._calendar = calendar
         self._store = store
         self._knowledge = knowledge
-        self._vectors = vectors
         self._embedder = embedder
         self._clock = clock
         self._each = Each(threads)
@@ -191,7 +189,7 @@ class AsOf:
 
     def _with_vectors(self, entries: Sequence[IndexedChunk], asked: Asked) -> list[PastEntry]:
         texts = [one.chunk.text for one in entries]
-        vectors = self._vectors.stored(texts) if texts else {}
+        vectors = self._embedder.stored(texts) if texts else {}
         missing = list(dict.fromkeys(text for text in texts if text not in vectors))
         vectors |= self._embedded(missing[: self._bounds.embedded])
         if any(text not in vectors for text in missing):
@@ -201,7 +199,7 @@ class AsOf:
     def _embedded(self, texts: Sequence[str]) -> dict[str, Vector]:
         """Vectors made anew, and not kept: who asks changes nothing."""
         try:
-            return dict(zip(texts, self._embedder.embed_documents(texts), strict=True)) if texts else {}
+            return dict(zip(texts, self._embedder.unkept(texts), strict=True)) if texts else {}
         except (EmbeddingError, ModelError):
             return {}
 

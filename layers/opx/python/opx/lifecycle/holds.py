@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from opx.domain.knowledge import KnowledgeModel
 
 MAX_REASON = 1000
-_IN_FORCE, _LIFTED = "holds", "holds#lifted"
+HOLDS, LIFTED = "holds", "holds#lifted"
+"""Where the table has those that are in force, and those that were ended."""
+
 _ID_LENGTH = 12
 
 
@@ -92,34 +94,34 @@ class Holds:
         """Put a hold in force; one that is in force already stays as it is. Raises `InvalidInputError` without a reason or
         a name, `InvalidScopeError`, and for a category that `knowledge` doesn't have `UnknownCategoryError`."""
         checked = _checked(hold, knowledge)
-        known = self._table.get({"subject": _IN_FORCE, "entry": checked.id})
+        known = self._table.get({"subject": HOLDS, "entry": checked.id})
         if known:
             return Hold.from_json(known)
         placed = replace(checked, since=iso_time(self._clock()))
-        self._table.put({"subject": _IN_FORCE, "entry": placed.id, **placed.to_json()})
+        self._table.put({"subject": HOLDS, "entry": placed.id, **placed.to_json()})
         return placed
 
     def lift(self, hold_id: str, by: str) -> Hold:
         """End a hold, which is kept as a record. Raises `HoldNotFoundError`."""
         found = self.get(hold_id)
         lifted = replace(found, lifted=iso_time(self._clock()), lifted_by=by)
-        self._table.put({"subject": _LIFTED, "entry": f"{lifted.lifted}#{lifted.id}", **lifted.to_json()})
-        self._table.delete({"subject": _IN_FORCE, "entry": found.id})
+        self._table.put({"subject": LIFTED, "entry": f"{lifted.lifted}#{lifted.id}", **lifted.to_json()})
+        self._table.delete({"subject": HOLDS, "entry": found.id})
         return lifted
 
     def get(self, hold_id: str) -> Hold:
         """A hold that is in force. Raises `HoldNotFoundError`."""
-        item = self._table.get({"subject": _IN_FORCE, "entry": hold_id}) if hold_id else None
+        item = self._table.get({"subject": HOLDS, "entry": hold_id}) if hold_id else None
         if item is None:
             raise HoldNotFoundError(f"no hold {hold_id[:100]} is in force; `opx hold list` shows those that are")
         return Hold.from_json(item)
 
     def in_force(self) -> list[Hold]:
-        return [Hold.from_json(item) for item in self._table.query(_IN_FORCE)]
+        return [Hold.from_json(item) for item in self._table.query(HOLDS)]
 
     def lifted(self) -> list[Hold]:
         """Those that were ended, in that order."""
-        return [Hold.from_json(item) for item in self._table.query(_LIFTED)]
+        return [Hold.from_json(item) for item in self._table.query(LIFTED)]
 
     def check(self, documents: Iterable[tuple[DocumentKey, str]]) -> None:
         """Raise `HeldError` if one of these documents, each with its category, is not to be removed."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.times import iso_time
 from opx.errors import StoreUnavailableError
 from opx.ingestion.calendar import Calendar, CalendarEntry
@@ -37,8 +37,8 @@ NEWER = "a newer object waits to be taken in"
 CAME_AGAIN = "its text has just come in again"
 CLIENT_LEAVES = "its client is being removed"
 
-Forgotten = Callable[[KnowledgeDocument], None]
-"""Told of a document of which nothing is left."""
+Forgotten = Callable[[DocumentKey, str], None]
+"""Told of a document, and of its category, of which nothing is left."""
 
 
 class Removal:
@@ -54,7 +54,7 @@ class Removal:
         clock: Clock,
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
         threads: int = 1,
-        forgotten: Forgotten = lambda _: None,
+        forgotten: Forgotten = lambda *_: None,
     ) -> None:
         self._store = store
         self._catalog = catalog
@@ -82,6 +82,7 @@ class Removal:
             file = chunk_file(entry.key, entry.document_id)
             if not self._same_text(entry) and not self._is_new(file):
                 self._store.delete(file)
+            self._forget_key(entry, set())
             self._calendar.drop(entry)
 
     # -- out of the index
@@ -96,7 +97,7 @@ class Removal:
                 claim = self._claim(entry, report)
                 if claim:
                     claims.append((entry, claim))
-            left = [one for one in claims if self._without_object(*one, report)]
+            left = [one for one in claims if self._without_object(one[1], report)]
             gone_by = self._clock() + LEAVES_DAYS * 86400
             done = self._pipeline.remove([claim for _, claim in left], gone_by=gone_by) if left else []
         except StoreUnavailableError:
@@ -122,7 +123,7 @@ class Removal:
         self._leave(claim, report)
         return None
 
-    def _without_object(self, entry: CalendarEntry, claim: Claim, report: PruneReport) -> bool:
+    def _without_object(self, claim: Claim, report: PruneReport) -> bool:
         """Remove the object, unless it is another one by now: that is to be taken in."""
         key = claim.event.key
         info = self._store.head(key)
@@ -153,12 +154,15 @@ class Removal:
                 self._store.delete(file)
             with self._unit_of_work():
                 self._catalog.remove_version(document)
-                if self._catalog.forget_key(document.key, {(document.document_id, document.version)}):
-                    self._forgotten(document)
+                self._forget_key(entry, {(document.document_id, document.version)})
                 self._calendar.drop(entry)
             report.removed[document.category] += 1
             report.chunks += document.chunk_count
         return stayed
+
+    def _forget_key(self, entry: CalendarEntry, removed: set[tuple[str, int]]) -> None:
+        if self._catalog.forget_key(entry.key, removed):
+            self._forgotten(entry.key, entry.category)
 
     def _same_text(self, entry: CalendarEntry) -> bool:
         """Whether another version in the scope, of this document or of another one, has the same chunks."""

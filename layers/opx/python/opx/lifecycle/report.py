@@ -55,7 +55,7 @@ class PruneReport:
             "versions": self.versions,
             "chunks": self.chunks,
             "removed": dict(sorted(self.removed.items())),
-            "kept": dict(sorted(self.kept.items())),
+            "kept": dict(sorted((+self.kept).items())),
             "held": dict(sorted(self.held.items())),
             "redated": dict(sorted(self.redated.items())),
             "stopped": [excess.to_json() for excess in self.stopped],
@@ -72,7 +72,7 @@ class PruneReport:
             yield f"entered for another day: {count:,} of {category}, whose retention has changed"
         for hold, count in sorted(self.held.items()):
             yield f"kept by hold {hold}: {count:,}"
-        for why, count in sorted(self.kept.items()):
+        for why, count in sorted((+self.kept).items()):
             yield f"kept, {why}: {count:,}"
         yield from (f"note: {note}" for note in self.notes)
         if self.unfinished:

@@ -83,7 +83,8 @@ class RetentionState:
 
     def note_policy(self, category: str) -> None:
         """From now on the category's retention is known as it is."""
-        self._table.put({**self._key(category), "retention": self._knowledge.categories[category].retention.text})
+        text = self._knowledge.categories[category].retention.text
+        self._table.put({**self._key(category), "category": category, "retention": text})
 
     def redated_until(self, category: str) -> tuple[str, str]:
         """How far the entering anew of a category's versions for its retention of now has come, the last updated first,
@@ -96,14 +97,14 @@ class RetentionState:
     def note_redated(self, category: str, before: str, until: str, earliest: str) -> None:
         to = self._knowledge.categories[category].retention.text
         progress = {"redatingFor": to, "redatedUntil": until, "earliest": earliest}
-        self._table.put({**self._key(category), "retention": before, **progress})
+        self._table.put({**self._key(category), "category": category, "retention": before, **progress})
 
     def _known(self) -> dict[str, str]:
         items = self._table.query(_SUBJECT)
         return {item["category"]: item["retention"] for item in items if item["entry"] != _CURSOR}
 
     def _key(self, category: str) -> dict[str, str]:
-        return {"subject": _SUBJECT, "entry": f"category#{category}", "category": category}
+        return {"subject": _SUBJECT, "entry": f"category#{category}"}
 
     def _is_shorter(self, category: str, before: str) -> bool:
         now = self._knowledge.categories[category].retention.days

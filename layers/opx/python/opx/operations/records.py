@@ -81,8 +81,9 @@ class QuestionRecords:
         """An answer for the system itself."""
         return self._services.query_service(identity, recorded=False).answer(query, config)
 
-    @cached_property
+    @property
     def _recording(self) -> Recording:
+        """With the model that answers now."""
         services = self._services
         embedder = services.query_embedder
         vector_model = embedder.model_id if embedder else ""

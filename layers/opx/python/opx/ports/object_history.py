@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -15,3 +16,22 @@ class ObjectHistory(Protocol):
 
     def erase(self, prefix: str) -> int:
         """Remove all of it for good, and tell nobody; how many things it was. Doing so again does no harm."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastObject:
+    """What an object was from a time on (ISO 8601): bytes and metadata under a name, or nothing, as it was `removed`."""
+
+    name: str
+    stored_at: str
+    removed: bool = False
+
+
+class PastObjects(Protocol):
+    """Earlier contents of single objects. Raises `StoreUnavailableError`."""
+
+    def of(self, key: str) -> Iterator[PastObject]:
+        """What the object is and was, the newest first; nothing for one that never was."""
+
+    def bring_back(self, key: str, name: str) -> None:
+        """Make the object what it was under this name, with its metadata. Raises `ObjectNotFoundError` if that is gone."""

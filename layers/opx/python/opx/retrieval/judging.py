@@ -16,6 +16,10 @@ MAX_COPIES = 10
 """Other documents that are named with a result that they say, too."""
 
 
+STALE = "review_overdue"
+"""The flag of a document that should have been looked at again by now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A hit with its confidence in [0, 1], what a reranker gave it, if one read it, and what came of its document, if
@@ -33,8 +37,8 @@ class Judged:
         return score if self.outcome is None else score * self.outcome.factor
 
 
-def result_of(judged: Judged) -> RetrievalResult:
-    """What is handed out, with all parts of its score."""
+def result_of(judged: Judged, day: str = "") -> RetrievalResult:
+    """What is handed out on a day, with all parts of its score."""
     hit = judged.hit
     indexed, chunk = hit.indexed, hit.indexed.chunk
     lexical, vector = hit.lexical, hit.vector
@@ -59,7 +63,7 @@ def result_of(judged: Judged) -> RetrievalResult:
         source=indexed.source_uri,
         timestamp=indexed.last_updated,
         trust_score=indexed.trust,
-        metadata={**_metadata(hit), **({"outcome": judged.outcome.to_json()} if judged.outcome else {})},
+        metadata={**_metadata(hit, day), **({"outcome": judged.outcome.to_json()} if judged.outcome else {})},
         parts=parts,
     )
 
@@ -74,8 +78,9 @@ def without_copies(judged: Sequence[Judged]) -> list[Judged]:
     return kept
 
 
-def _metadata(hit: FusedHit) -> dict[str, Any]:
+def _metadata(hit: FusedHit, day: str) -> dict[str, Any]:
     indexed, chunk, copies = hit.indexed, hit.indexed.chunk, _copies(hit)
+    flags = [*indexed.flags, *([STALE] if indexed.review_by and indexed.review_by < day else [])]
     return {
         "title": chunk.title,
         "section": list(chunk.section),
@@ -85,7 +90,8 @@ def _metadata(hit: FusedHit) -> dict[str, Any]:
         "tags": list(chunk.tags),
         "language": indexed.language,
         **({"services": list(indexed.services)} if indexed.services else {}),
-        **({"flags": list(indexed.flags)} if indexed.flags else {}),
+        **({"flags": flags} if flags else {}),
+        **({"reviewBy": indexed.review_by} if indexed.review_by else {}),
         **({"copies": copies} if copies else {}),
     }
 

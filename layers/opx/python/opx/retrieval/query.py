@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,9 +16,10 @@ from opx.domain.results import Answer, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
 from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.ports import Embedder, SearchEngine, SearchFilter
+from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
 from opx.retrieval.asking import Asked, asked_for
 from opx.retrieval.experience import Experience, experienced
+from opx.retrieval.expiry import Validity
 from opx.retrieval.judging import Judged, result_of, without_copies
 from opx.retrieval.live_web import Internet, live_results
 from opx.retrieval.merging import asks_to_act, in_order
@@ -72,8 +74,10 @@ class KnowledgeQuery:
         graph: GoOn | None = None,
         experience: Experience | None = None,
         past: Past | None = None,
+        clock: Clock = time.time,
     ) -> None:
         self._index = index
+        self._validity = Validity(knowledge, clock)
         self._search_of = partial(TierSearch, embedder=embedder, rules=rules or SearchRules())
         self._knowledge = knowledge
         self._reader = reader
@@ -103,12 +107,12 @@ class KnowledgeQuery:
         Raises `UnknownCategoryError` for a category that doesn't exist: an empty answer would look like "no knowledge".
         """
         asked = asked_for(query, config or QueryConfig(), self._knowledge)
-        where = self._filter(asked.config)
+        where, day = self._filter(asked.config), self._validity.day(asked.config.as_of)
         if not asked.config.searched_tiers:  # to the index, no tier means every tier
             asked.note(NO_TIER)
             return _answer(asked)
         try:
-            search = self._search_of(self._searched(asked, where))
+            search = self._search_of(self._searched(asked, where), valid=self._validity.on(day))
             vector = search.vector_of(asked)
             router = Router(asked, self._knowledge, where, lambda narrowed: search.run(asked, vector, narrowed))
             routed = router.run()
@@ -123,7 +127,7 @@ class KnowledgeQuery:
         if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
             merged = self._merged(asked, self._reranker.reordered(asked, merged))
         live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
-        results = _with_live(asked, [result_of(one) for one in merged], live)
+        results = _with_live(asked, [result_of(one, day) for one in merged], live)
         answer = self._expanded(asked, _answer(asked, results, (*routed.steps, *step)))
         return self._related(asked, known.told_of(answer), merged)
 

@@ -36,9 +36,13 @@ class SearchRules:
 
 
 class TierSearch:
-    """Searches for one question at a time; threads may share it. No `embedder`: the index embeds by itself."""
+    """Searches for one question at a time; threads may share it. No `embedder`: the index embeds by itself. `valid` says
+    which hits may be shown at all."""
 
-    def __init__(self, index: SearchEngine, embedder: Embedder | None, rules: SearchRules) -> None:
+    def __init__(
+        self, index: SearchEngine, embedder: Embedder | None, rules: SearchRules, valid: Accepts | None = None
+    ) -> None:
+        self._valid = valid
         self._search = HybridSearch(index)
         self._embedder = embedder
         self._rules = rules
@@ -87,7 +91,7 @@ class TierSearch:
     def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
         only_vector = self._rules.legs == VECTOR and vector is not None
-        asking = Asking(None if only_vector else text, vector, asked.languages, _accepts(asked.question))
+        asking = Asking(None if only_vector else text, vector, asked.languages, _accepts(asked.question, self._valid))
         config = replace(asked.config, fusion=asked.config.fusion or self._rules.fusion)
         with asked.timed("search"):
             found = self._search.run(asking, where, config)
@@ -100,8 +104,9 @@ class TierSearch:
         return found
 
 
-def _accepts(question: Question) -> Accepts | None:
+def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
     def accepts(indexed: IndexedChunk) -> bool:
-        return question.matches(indexed.chunk.title, indexed.chunk.section, indexed.chunk.content)
+        matches = question.matches(indexed.chunk.title, indexed.chunk.section, indexed.chunk.content)
+        return matches and (valid is None or valid(indexed))
 
-    return accepts if question.exact else None
+    return accepts if question.exact else valid

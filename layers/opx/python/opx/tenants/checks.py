@@ -51,7 +51,7 @@ class Checks:
         return sum(Each(self._services.read_threads)(self._entries, held.documents))
 
     def _entries(self, document: ClientDocument) -> int:
-        return len(self._services.index.references(document.key.id))
+        return sum(len(index.references(document.key.id)) for index in self._services.every_index())
 
     def _nodes(self, held: Held) -> int:
         """In the scopes that have documents: nobody else says anything of things."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from opx.errors import StoreUnavailableError
 from opx.graph.manifest import place_of
 from opx.ingestion.failures import failure_id
 from opx.parallel import Each
-from opx.ports import CopyChange, DocumentChange, Item, SearchFilter
+from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex
 from opx.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.tenants.finding import chunks_in
 from opx.tenants.holdings import ClientDocument, Counted, Held, Holding
@@ -53,23 +54,24 @@ class IndexEntries:
         self._services = services
 
     def count(self, held: Held) -> int:
-        return self._services.index.count(SearchFilter(held.scopes))
+        return sum(index.count(SearchFilter(held.scopes)) for index in self._services.every_index())
 
     def remove(self, held: Held) -> None:
         documents = iter(held.documents)
         while batch := list(islice(documents, DOCUMENTS_AT_ONCE)):
-            found = Each(self._services.read_threads)(self._references, batch)
-            changes = [
-                DocumentChange(document.key.id, "", superseded=references)
-                for document, references in zip(batch, found, strict=True)
-            ]
-            self._services.written_index.apply(changes)
+            for index in self._services.every_index():
+                found = Each(self._services.read_threads)(partial(self._references, index), batch)
+                index.apply(
+                    DocumentChange(document.key.id, "", superseded=references)
+                    for document, references in zip(batch, found, strict=True)
+                )
+            self._services.written_index.apply([])
             if self._services.copies:
                 self._services.copies.apply(CopyChange(one.key, "", superseded=one.document_ids) for one in batch)
 
-    def _references(self, document: ClientDocument) -> list[str]:
+    def _references(self, index: SearchIndex, document: ClientDocument) -> list[str]:
         """From our own books, as the index may not show yet what was written, and from the index."""
-        index, key = self._services.index, document.key
+        key = document.key
         found = self._services.catalog.references(key)
         if index.derives_ids:
             chunks = (chunk for one in document.document_ids for chunk in chunks_in(self._services, (key.scope, one)))

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
-from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
+from opx.errors import HeldError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
+from opx.lifecycle.holds import told
 from opx.ports import Item
 from opx.tables import KEYS
 from opx.tenants.checks import Checks
@@ -101,7 +102,8 @@ class Offboarding:
         """Remove a client, or go on with a removal that was interrupted; from now on nothing is taken in for it.
 
         What is left, if anything, is in the report, and the client then stays as one that is being removed. Raises
-        `InvalidInputError` for a client of which there is nothing, and `StoreUnavailableError`: then begin again.
+        `InvalidInputError` for a client of which there is nothing, `HeldError` while a legal hold is on something of it,
+        and `StoreUnavailableError`: then begin again.
         """
         client = self._begin(_checked(client_id), by)
         with self._services.exclusive_work():
@@ -118,6 +120,7 @@ class Offboarding:
     # -- beginning
 
     def _begin(self, client_id: str, by: str) -> Client:
+        self._check_holds(client_id)
         registry = self._services.clients
         known = registry.get(client_id)
         if known and known.state is ClientState.REMOVING:
@@ -128,6 +131,19 @@ class Offboarding:
             )
         moment = "".join(filter(str.isalnum, iso_time(self._services.clock()))).lower()
         return registry.put(Client(client_id, ClientState.REMOVING, by=by, removal=f"{client_id}-{moment}"))
+
+    def _check_holds(self, client_id: str) -> None:
+        """Raise `HeldError` if a legal hold is on something of the client."""
+        services = self._services
+        for hold in services.holds.in_force():
+            if not hold.concerns(client_id):
+                continue
+            scopes = self._finder.find(client_id).scopes
+            found = services.catalog.visible(
+                scopes, categories=sorted(services.knowledge.categories), current_only=False
+            )
+            if not hold.category or any(hold.covers(one.key, one.category) for one in found):
+                raise HeldError(f"client {client_id} can't be removed: {told(hold)}")
 
     def _wait_for_workers(self, client_id: str) -> None:
         """Until nobody is at work on a document of the client. From the client's item on nobody begins."""

@@ -107,7 +107,7 @@ REPORT_OUTCOME = Tool(
         _text("receipt_id", "The receipt of the answer that had the document, as the search gave it.", _NAME),
         _text("document_id", "The document's id, as the search gave it.", _NAME),
         Parameter(name="result", type="string", about="What came of it.", choices=tuple(OutcomeResult)),
-        _may_be_left_out("step", "The step that was decisive, as the document has it.", 4_000),
+        _may_be_left_out("step", "The step that was decisive, as the document has it.", 1_000),
         _INCIDENT,
     ),
     opt_in=True,

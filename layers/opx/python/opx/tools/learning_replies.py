@@ -10,7 +10,7 @@ from opx.domain.learning import EntryState, RAGPattern, StagingEntry
 from opx.hygiene.untrusted import one_line
 
 if TYPE_CHECKING:
-    from opx.domain.outcomes import OutcomeReport
+    from opx.domain.told_outcomes import OutcomeReport
 
 NO_PATTERN = "Nothing that was learned helps with this."
 WHAT_OTHERS_WROTE = (

@@ -45,6 +45,14 @@ def ensure_index(
     return created
 
 
+def delete_index(client: OpenSearch, index_name: str) -> None:
+    """Remove the index; nothing if there is none. Raises `IndexUnavailableError`."""
+    try:
+        client.indices.delete(index=index_name, ignore=404)
+    except OpenSearchException as exc:
+        raise IndexUnavailableError(f"removing index {index_name} failed: {exc}") from exc
+
+
 def check_index(client: OpenSearch, index_name: str, *, model_id: str, dimension: int) -> bool:
     """Whether the index exists.
 
@@ -62,8 +70,9 @@ def check_index(client: OpenSearch, index_name: str, *, model_id: str, dimension
     different = [*_other_identity(index_name, mapping, wanted), *_other_fields(mapping, wanted)]
     if different:
         raise IncompatibleIndexError(
-            f"index {index_name} was made with {'; '.join(different)}: make an index of another name, set "
-            "OPX_SEARCH_INDEX to it, and fill it from the corpus as `opx rebuild` says"
+            f"index {index_name} was made with {'; '.join(different)}: run `opx reindex`, which makes one "
+            "for this program; or make an index of another name, set OPX_SEARCH_INDEX to it, and fill it from the corpus as "
+            "`opx rebuild` says"
         )
     return True
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+from opx.adapters.storable import StorableChecks
 from opx.errors import ForbiddenAddressError
 from opx.ports import (
     ChunkCopies,
@@ -29,12 +30,23 @@ from opx.settings import MANAGED_ENGINE
 from opx.tables import DOCUMENTS, TableSpec
 
 if TYPE_CHECKING:
+    from opx.lifecycle.reindex.book import Edition
+    from opx.lifecycle.reindex.reindexing import Pace
     from opx.ports.corpus_version import CorpusVersion
-    from opx.ports.object_history import ObjectHistory
+    from opx.ports.object_history import ObjectHistory, PastObjects
     from opx.retrieval.corpus_count import CorpusCount
 
+EDITION_CACHE_SECONDS = 10.0
+"""How long a function that is warm goes on asking an index that another one replaced."""
 
-class AwsServices(Services):
+WRITERS_DONE_SECONDS = 330.0
+"""After which no function is at work any more that takes documents in and began before: those have 300 seconds."""
+
+REINDEX_LEASE_SECONDS = 960.0
+"""More than a function may run: whoever holds the work after that is gone."""
+
+
+class AwsServices(StorableChecks, Services):
     """S3, DynamoDB, SQS, OpenSearch Serverless and Bedrock."""
 
     read_threads = 8
@@ -47,6 +59,11 @@ class AwsServices(Services):
         super().load()
         reranking = ["bedrock-agent-runtime"] if self.reranker and self.settings.reranker == "bedrock" else []
         load_descriptions(self._session, "bedrock-runtime", "dynamodb", *reranking)
+
+    def open(self) -> None:
+        super().open()
+        if self.has_editions and self.settings.search_engine != MANAGED_ENGINE:
+            _ = self._search_client
 
     @cached_property
     def _session(self) -> Any:
@@ -69,6 +86,9 @@ class AwsServices(Services):
 
         return DynamoTable(spec, self._dynamodb, prefix=self.settings.table_prefix, clock=self.clock)
 
+    def object_location(self, key: str) -> str:
+        return f"s3://{self.settings.corpus_bucket}/{key}"
+
     def every_item(self, spec: TableSpec) -> Iterator[Item]:
         from opx.adapters.aws.table import DynamoTable
 
@@ -86,6 +106,12 @@ class AwsServices(Services):
         from opx.adapters.aws.object_history import S3ObjectHistory
 
         return S3ObjectHistory(self.settings.corpus_bucket, self._client("s3"))
+
+    @cached_property
+    def past_objects(self) -> PastObjects | None:  # type: ignore[override]
+        from opx.adapters.aws.past_objects import S3PastObjects
+
+        return S3PastObjects(self.settings.corpus_bucket, self._client("s3"))
 
     settling_seconds = 20.0  # an index of DynamoDB lags for a moment, OpenSearch Serverless for up to 15 seconds
 
@@ -114,11 +140,15 @@ class AwsServices(Services):
 
     @cached_property
     def embedder(self) -> Embedder:  # type: ignore[override]
+        return self._bedrock_embedder(self.settings.embedding_model, 0)
+
+    def _bedrock_embedder(self, model: str, dimension: int) -> Embedder:
         from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
 
         return BedrockEmbedder(
             self._client("bedrock-runtime", attempts=1),  # the embedder retries within its rate limit
-            self.settings.embedding_model or DEFAULT_MODEL,
+            model or DEFAULT_MODEL,
+            dimension=dimension or None,
             requests_per_minute=self.settings.embedding_requests_per_minute,
             threads=self.settings.embedding_threads,
         )
@@ -175,17 +205,71 @@ class AwsServices(Services):
         return BedrockImageDescriber(client, settings.vision_model)
 
     @cached_property
-    def index(self) -> SearchIndex:  # type: ignore[override]
-        from opx.adapters.aws.opensearch import OpenSearchIndex, serverless_client
+    def _search_client(self) -> Any:
+        from opx.adapters.aws.opensearch import serverless_client
 
         settings = self.settings
+        return serverless_client(settings.search_endpoint, timeout=settings.search_timeout, session=self._session)
+
+    edition_cache_seconds = EDITION_CACHE_SECONDS
+    reindex_lease_seconds = REINDEX_LEASE_SECONDS
+
+    @property
+    def editions_subject(self) -> str:
+        """An index of another name is another installation's."""
+        return f"index {self.settings.search_index}"
+
+    def edition_index(self, edition: Edition) -> SearchIndex:
+        from opx.adapters.aws.opensearch import OpenSearchIndex
+
         return OpenSearchIndex(
-            serverless_client(settings.search_endpoint, timeout=settings.search_timeout, session=self._session),
-            settings.search_index,
-            generation=settings.search_generation,
-            timeout=settings.search_timeout,
-            vectors_of=self.embedder,
+            self._search_client,
+            self._index_name(edition),
+            generation=self.settings.search_generation,
+            timeout=self.settings.search_timeout,
+            vectors_of=self.edition_embedder(edition),
         )
+
+    def _index_name(self, edition: Edition) -> str:
+        return f"{self.settings.search_index}-{edition.name}" if edition.name else self.settings.search_index
+
+    def model_embedder(self, model: str, model_path: str, dimension: int) -> Embedder:  # noqa: ARG002
+        return self._bedrock_embedder(model, dimension)
+
+    def make_edition(self, edition: Edition) -> None:
+        from opx.adapters.aws.opensearch_indices import ensure_index
+
+        facts = {"model_id": edition.model_id, "dimension": edition.dimension}
+        ensure_index(self._search_client, self._index_name(edition), **facts)  # type: ignore[arg-type]
+
+    def remove_edition(self, edition: Edition) -> None:
+        from opx.adapters.aws.opensearch_indices import delete_index
+
+        delete_index(self._search_client, self._index_name(edition))
+
+    def check_edition(self, edition: Edition) -> None:
+        from opx.adapters.aws.opensearch_indices import check_index
+
+        facts = {"model_id": edition.model_id, "dimension": edition.dimension}
+        check_index(self._search_client, self._index_name(edition), **facts)  # type: ignore[arg-type]
+
+    @property
+    def reindex_pace(self) -> Pace:
+        from opx.lifecycle.reindex.reindexing import Pace
+
+        return Pace(
+            start_seconds=WRITERS_DONE_SECONDS, settling_seconds=self.settling_seconds, pause_seconds=10.0, alone=False
+        )
+
+    def index_changed(self) -> None:
+        self._corpus_count.advance()
+
+    @cached_property
+    def rebuilds(self) -> Queue | None:  # type: ignore[override]
+        from opx.adapters.aws.queue import SqsQueue
+
+        url = self.settings.rebuild_queue_url
+        return SqsQueue(self._client("sqs"), url) if url else None
 
     @cached_property
     def _corpus_count(self) -> CorpusCount:
@@ -215,7 +299,7 @@ class AwsServices(Services):
 
     @property
     def query_embedder(self) -> Embedder | None:
-        return None if self.settings.search_engine == MANAGED_ENGINE else self.embedder
+        return None if self.settings.search_engine == MANAGED_ENGINE else super().query_embedder
 
     @cached_property
     def copies(self) -> ChunkCopies | None:  # type: ignore[override]
@@ -294,7 +378,9 @@ class AwsServices(Services):
     @property
     def index_identity(self) -> str:  # type: ignore[override]
         """A new index has another name and lacks every document; so do copies, where there were none before."""
-        return self.settings.search_index + (" with copies" if self.settings.sync_queue_url else "")
+        own = self.settings.search_index
+        index = self.editions.identity(own) if self.has_editions else own
+        return index + (" with copies" if self.settings.sync_queue_url else "")
 
     @cached_property
     def index_sync(self) -> IndexSync:

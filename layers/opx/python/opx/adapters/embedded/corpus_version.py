@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from opx.adapters.embedded.search_index import EmbeddedIndex
+from typing import Protocol
+
 from opx.ports.corpus_version import CorpusState
+
+
+class Versioned(Protocol):
+    """An index that counts its batches."""
+
+    @property
+    def version(self) -> str: ...
 
 
 class IndexGeneration:
     """A `CorpusVersion` of an index. A batch is found as soon as it is counted."""
 
-    def __init__(self, index: EmbeddedIndex) -> None:
+    def __init__(self, index: Versioned) -> None:
         self._index = index
 
     def current(self) -> CorpusState:

@@ -116,7 +116,7 @@ class EmbeddedIndex:
         if found != wanted:
             raise IncompatibleIndexError(
                 f"the index in {self._folder} was built for {found}, this program uses {wanted}: "
-                "delete that folder and run `opx rebuild`"
+                "run `opx reindex`, which makes one for this program, or delete that folder and run `opx rebuild`"
             )
 
     # -- writing

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opx.adapters.storable import StorableChecks
 from opx.domain.baselines import BASELINES_CATEGORY
-from opx.errors import SourceBusyError
-from opx.ports import Embedder, Item, ObjectStore, Queue, SearchIndex, Table
+from opx.errors import ReindexBusyError, SourceBusyError
+from opx.lifecycle.reindex.editions import EditionedIndex
+from opx.ports import Embedder, Item, ObjectStore, Queue, Table
 from opx.ports.models import ChatModel
 from opx.ports.sources import Secrets
 from opx.services import Services
@@ -17,10 +22,12 @@ from opx.settings import secret_of_environment
 from opx.tables import ALL_TABLES, AUDIT, DOCUMENTS, ENTRIES, GAPS, GRAPH, KEYS, TableSpec
 
 if TYPE_CHECKING:
+    from opx.adapters.embedded.search_index import EmbeddedIndex
     from opx.adapters.embedded.table import SqliteTable
     from opx.domain.streams import StreamDefinition
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.worker import QueueDrain
+    from opx.lifecycle.reindex.book import Edition
     from opx.ports.corpus_version import CorpusVersion
     from opx.ports.object_history import ObjectHistory
     from opx.ports.reading import ParsingTools
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 QUEUE_NAME = "ingest"
 
 
-class EmbeddedServices(Services):
+class EmbeddedServices(StorableChecks, Services):
     """Everything in one folder of this machine."""
 
     @cached_property
@@ -57,6 +64,11 @@ class EmbeddedServices(Services):
 
     def purge_expired(self) -> int:
         return sum(self._sqlite_table(spec).purge_expired() for spec in ALL_TABLES if spec.ttl)
+
+    def object_location(self, key: str) -> str:
+        from opx.adapters.embedded.object_names import path_of
+
+        return (self.settings.home_path / "corpus").absolute().joinpath(*path_of(key)).as_uri()
 
     def every_item(self, spec: TableSpec) -> Iterator[Item]:
         return self._sqlite_table(spec).scan()
@@ -90,8 +102,7 @@ class EmbeddedServices(Services):
 
         for database in (self._database, self._records_database):
             database.scrub()
-        index = self.settings.home_path / "index" / "index.db"
-        if index.exists():
+        for index in self.settings.home_path.glob("index*/index.db"):
             with closing(open_database(index)) as database:
                 database.scrub()
 
@@ -112,13 +123,46 @@ class EmbeddedServices(Services):
 
         return chat_at_url(self.settings, self.secrets, model)
 
-    @cached_property
-    def index(self) -> SearchIndex:  # type: ignore[override]
+    def edition_index(self, edition: Edition) -> EmbeddedIndex:
         from opx.adapters.embedded.search_index import EmbeddedIndex
 
-        embedder = self.embedder
-        folder = self.settings.home_path / "index"
-        return EmbeddedIndex(folder, model_id=embedder.model_id, dimension=embedder.dimension)
+        model_id, dimension = edition.model_id, edition.dimension
+        if not model_id:
+            embedder = self.edition_embedder(edition)
+            model_id, dimension = embedder.model_id, embedder.dimension
+        return EmbeddedIndex(self._index_folder(edition), model_id=model_id, dimension=dimension)
+
+    def _index_folder(self, edition: Edition) -> Path:
+        return self.settings.home_path / (f"index-{edition.name}" if edition.name else "index")
+
+    def model_embedder(self, model: str, model_path: str, dimension: int) -> Embedder:  # noqa: ARG002
+        from opx.adapters.embedded.embedders import chosen_embedder
+
+        return chosen_embedder(replace(self.settings, embedding_model=model, model_path=model_path))
+
+    def check_edition(self, edition: Edition) -> None:
+        self.edition_index(edition).close()
+
+    def remove_edition(self, edition: Edition) -> None:
+        from opx.adapters.embedded.index_database import index_errors
+
+        folder = self._index_folder(edition)
+        with index_errors(folder), suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
+    @contextmanager
+    def exclusive_reindex(self) -> Iterator[None]:
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.settings.home_path / "reindex.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout as exc:
+            raise ReindexBusyError("another process makes a new index here: wait for it, or end it") from exc
+        try:
+            yield
+        finally:
+            lock.release()
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -131,16 +175,16 @@ class EmbeddedServices(Services):
     @cached_property
     def corpus_version(self) -> CorpusVersion | None:  # type: ignore[override]
         from opx.adapters.embedded.corpus_version import IndexGeneration
-        from opx.adapters.embedded.search_index import EmbeddedIndex
 
-        return IndexGeneration(self.index) if isinstance(self.index, EmbeddedIndex) else None
+        return IndexGeneration(self.index) if isinstance(self.index, EditionedIndex) else None
 
     @property
     def index_identity(self) -> str:  # type: ignore[override]
         """A document is as much missing in a new graph as in a new index."""
         from opx.graph.incarnation import incarnation
 
-        return f"{getattr(self.index, 'incarnation', '')} {incarnation(self.table(GRAPH))}"
+        index = self.editions.identity("") if self.has_editions else ""
+        return f"{index} {incarnation(self.table(GRAPH))}"
 
     relink_seconds = 0.0
 
@@ -220,8 +264,9 @@ class EmbeddedServices(Services):
     def close(self) -> None:
         """Close what was opened, and only that."""
         opened = self.__dict__
-        if "index" in opened:
-            opened["index"].close()
+        for name in ("index", "editions"):
+            if name in opened:
+                opened[name].close()
         for name in ("_database", "_records_database"):
             if name in opened:
                 opened[name].close()

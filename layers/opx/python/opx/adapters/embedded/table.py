@@ -10,12 +10,12 @@ from typing import Any
 
 from opx.adapters.conditions import expiry, holds, is_expired
 from opx.adapters.embedded.database import Database
-from opx.adapters.embedded.item_json import from_json, to_json
 from opx.adapters.embedded.table_queries import page_query
 from opx.adapters.embedded.table_schema import EXPIRES, ITEM, column_names, create, is_complete, key_names, quoted
 from opx.adapters.limits import check_item, check_table_key, check_whole
 from opx.adapters.slices import Slice, slice_of
 from opx.errors import ConditionFailedError
+from opx.item_json import from_json, to_json
 from opx.ports import Clock, Condition, Item, KeyRange
 from opx.tables import TableSpec
 

@@ -11,7 +11,7 @@ from opx.errors import DocumentNotFoundError, EntryNotFoundError, OpxError, Patt
 
 if TYPE_CHECKING:
     from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, RAGPattern, StagingEntry
-    from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
+    from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport
     from opx.learning.asked import FailureQuestion, TaskQuestion
     from opx.learning.views import PatternView
 
@@ -95,7 +95,7 @@ class RemoteLearning:
     # -- outcomes
 
     def record_outcome(self, receipt_id: str, document_id: str, result: str, **more: str) -> OutcomeReport:
-        from opx.domain.outcomes import OutcomeReport
+        from opx.domain.told_outcomes import OutcomeReport
 
         body = {"receiptId": receipt_id, "documentId": document_id, "result": result, **_given(**more)}
         with _called(ReceiptNotFoundError):
@@ -103,7 +103,7 @@ class RemoteLearning:
         return self._read(OutcomeReport.from_json, found)
 
     def document_outcomes(self, document_id: str) -> DocumentOutcomes:
-        from opx.domain.outcomes import DocumentOutcomes
+        from opx.domain.told_outcomes import DocumentOutcomes
 
         return self._read(DocumentOutcomes.from_json, self._api.call("GET", "documents", document_id, "outcomes"))
 

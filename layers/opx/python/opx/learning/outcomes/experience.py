@@ -71,8 +71,8 @@ class LearnedExperience:
         return found[1]
 
     def _document_of(self, scope_key: str, source: str) -> str:
-        head = self._catalog.head(DocumentKey(scope_of_key(scope_key), source))
-        return str(head["documentId"]) if head and head.get("state") == DocumentState.CURRENT else ""
+        latest = next(self._catalog.versions(DocumentKey(scope_of_key(scope_key), source)), None)
+        return latest.document_id if latest and latest.state is DocumentState.CURRENT else ""
 
 
 class ReadersExperience:

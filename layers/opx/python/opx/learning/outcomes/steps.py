@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from opx.text.analyzer import analyze
 
-COVERED = 0.8
+COVERED = 0.85
 """The share of the terms of what was tried that a step must have to be taken for the same."""
 
 _BEGINS = re.compile(r"\s*(?:[-*+]\s|\d{1,3}[.)]\s|#|\||>|\$\s)")

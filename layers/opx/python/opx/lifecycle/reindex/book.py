@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from secrets import token_hex
@@ -126,7 +126,7 @@ class Journal:
         rows = ({"subject": place, "entry": key, "mark": token_hex(8)} for key in dict.fromkeys(key_ids))
         self._table.put_many(rows)
 
-    def read(self, edition: str, limit: int, *, skip: Sequence[str] = ()) -> list[tuple[str, str]]:
+    def read(self, edition: str, limit: int, *, skip: Collection[str] = ()) -> list[tuple[str, str]]:
         """The first keys and marks, but for those to skip."""
         found: list[tuple[str, str]] = []
         for row in self._table.query(self._place(edition)):

@@ -14,7 +14,16 @@ from opx.domain.ids import stable_hash
 from opx.errors import EditionChangedError, StoreUnavailableError
 from opx.ingestion.embedding_cache import CachedEmbedder
 from opx.lifecycle.reindex.book import Edition, EditionBook, EditionState, IndexState, Journal
-from opx.ports import DocumentChange, Embedder, SearchFilter, SearchIndex, SearchRequest, SearchResponse, Vector
+from opx.ports import (
+    DocumentChange,
+    Embedder,
+    HeldDocument,
+    SearchFilter,
+    SearchIndex,
+    SearchRequest,
+    SearchResponse,
+    Vector,
+)
 
 
 class EditionParts(Protocol):
@@ -28,7 +37,7 @@ class EditionParts(Protocol):
 
 
 class OpenEdition:
-    """An edition with its index and its model, each made when it is first asked for."""
+    """An edition with its index, which is opened when it is first asked for, and its model."""
 
     def __init__(self, edition: Edition, parts: EditionParts) -> None:
         self.edition = edition
@@ -42,7 +51,7 @@ class OpenEdition:
     def index(self) -> SearchIndex:
         return self._parts.edition_index(self.edition)
 
-    @cached_property
+    @property
     def embedder(self) -> Embedder:
         return self._parts.edition_embedder(self.edition)
 
@@ -262,6 +271,9 @@ class EditionedIndex:
 
     def references(self, key_id: str) -> list[str]:
         return self._editions.current().index.references(key_id)
+
+    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
+        return self._editions.current().index.held(after=after, limit=limit)
 
     @property
     def version(self) -> str:

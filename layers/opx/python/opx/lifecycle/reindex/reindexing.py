@@ -43,8 +43,6 @@ MOST_ROUNDS = 20
 """Of catching up with those who change documents faster than that, before it is switched all the same."""
 
 SETTLING_ROUNDS = 60
-PAUSE_SECONDS = 10.0
-"""While somebody is changing what there is to make up for."""
 
 
 class NewIndexParts(EditionParts, Protocol):
@@ -58,6 +56,10 @@ class NewIndexParts(EditionParts, Protocol):
 
     def check_edition(self, edition: Edition) -> None:
         """See that this program can use it. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+
+
+_SWITCHED = (Phase.SWITCHING, Phase.SETTLING)
+"""Of a job without a target: what is left to do after the switch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,13 @@ class Progress:
 @dataclass(frozen=True, slots=True)
 class Pace:
     """`start_seconds` after which nobody is at work any more who began before the new index was noted; `settling_seconds`
-    after which all that was written is found."""
+    after which all that was written is found, and `pause_seconds` is for others to finish what they are at. `alone`: nobody
+    is at work while it is switched, so that what seems to be under way was interrupted."""
 
     start_seconds: float = 0.0
     settling_seconds: float = 0.0
+    pause_seconds: float = 1.0
+    alone: bool = True
 
 
 class Reindexer:
@@ -116,11 +121,12 @@ class Reindexer:
         self._pace = pace
         self._exclusive = exclusive
         self._switched = switched
+        self._under_way: set[str] = set()
 
     # -- what people ask for
 
     def start(self, *, model: str = "", model_path: str = "", dimension: int = 0) -> Edition:
-        """Begin to make an index for this model, or for the one that the settings name; or go on with what was begun.
+        """Begin to make an index for this model, or again for the one that answers now; or go on with what was begun.
 
         Raises `InvalidInputError` for a model that isn't there, and while another index is in the way; `EmbeddingError`
         for one that can't be called.
@@ -145,12 +151,11 @@ class Reindexer:
             return self._begin(wanted)
 
     def _wanted(self, state: IndexState, model: str, model_path: str, dimension: int) -> Edition:
-        first = state.edition("")
         given = bool(model or model_path)
         wanted = Edition(
             name=f"{iso_time(self._clock())[:10].replace('-', '')}-{token_hex(3)}",
-            model=model if given or first is None else first.model,
-            model_path=model_path if given or first is None else first.model_path,
+            model=model if given else state.active.model,
+            model_path=model_path if given else state.active.model_path,
             dimension=dimension,
             state=EditionState.BUILDING,
             made_at=iso_time(self._clock()),
@@ -204,6 +209,11 @@ class Reindexer:
         """Remove every index that doesn't answer, one that is being made included. Raises `ReindexBusyError`."""
         state = self._editions.book.read()
         gone = [one for one in state.others if one.state is not EditionState.DISCARDED]
+        left = state.active.switched_at + self._pace.start_seconds - self._clock()
+        if gone and left > 0:
+            raise InvalidInputError(
+                f"the index that answered before may still be asked for {left:.0f} s: try again then"
+            )
         others = tuple(replace(one, state=EditionState.DISCARDED) for one in state.others)
         if gone:
             self._jobs.hold(state.target or "", lambda: Job(state.target or "", Phase.DONE))
@@ -217,6 +227,12 @@ class Reindexer:
 
     def status(self) -> tuple[IndexState, Job | None]:
         return self._editions.book.read(), self._jobs.read()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether there is anything to go on with."""
+        last = self._jobs.read()
+        return self._editions.book.read().target is not None or bool(last and last.phase in _SWITCHED)
 
     def force(self) -> None:
         """Switch although the checks said no."""
@@ -234,6 +250,7 @@ class Reindexer:
         `StoreUnavailableError`; then it can be gone on with.
         """
         job = self._held()
+        self._under_way.clear()
         if again and job.phase is Phase.REFUSED:
             job.phase = Phase.CATCHING_UP
         try:
@@ -250,7 +267,7 @@ class Reindexer:
         state = self._editions.book.read()
         last = self._jobs.read()
         name = state.target
-        if name is None and last and last.phase in (Phase.SWITCHING, Phase.SETTLING):
+        if name is None and last and last.phase in _SWITCHED:
             name = last.edition  # it is switched, and not yet done
         if name is None:
             raise InvalidInputError("no index is being made")
@@ -309,31 +326,34 @@ class Reindexer:
                 yield from self._keys.query(key, index="scope-index", where=where)
 
     def _catch_up(self, job: Job) -> None:
+        """Make up for some changes. When nothing is left but what is under way, and that is little, go on."""
+        if self._renew_some(job):
+            return
+        left = len(self._under_way)
+        self._under_way.clear()
         job.rounds += 1
-        left = self._renew_changed(job)
         if left > FEW_CHANGES and job.rounds < MOST_ROUNDS:
+            job.not_before = self._clock() + self._pace.pause_seconds
             return
         job.rounds = 0
         job.phase = Phase.SWITCHING if job.rollback else Phase.CHECKING
         job.not_before = 0 if job.rollback else self._clock() + self._pace.settling_seconds
 
-    def _renew_changed(self, job: Job) -> int:
-        """Make up for the changes that the journal has now, but for those that are under way; how many came meanwhile."""
+    def _renew_some(self, job: Job, most: int = CHANGES_A_STEP) -> int:
+        """Make up for so many of the changes in the journal, but for those that are under way; how many it looked at."""
         edition, journal = self._target(job), self._editions.journal
-        busy: set[str] = set()
-        while rows := journal.read(edition.name, CHANGES_A_STEP, skip=tuple(busy)):
-            for key_id, mark in rows:
-                head = self._keys.get({"documentKey": key_id})
-                if head and head.get("writing"):
-                    busy.add(key_id)
-                    continue
-                filled = self._filler.renew(edition, key_id, head, since=edition.edition.made_at)
-                job.renewed += 1
-                job.note_lacking(filled.lacking)
-                if not journal.drop(edition.name, key_id, mark):
-                    busy.add(key_id)
-            self._jobs.save(job)
-        return len(busy)
+        rows = journal.read(edition.name, most, skip=self._under_way)
+        for key_id, mark in rows:
+            head = self._keys.get({"documentKey": key_id})
+            if head and head.get("writing"):
+                self._under_way.add(key_id)
+                continue
+            filled = self._filler.renew(edition, key_id, head, since=edition.edition.made_at)
+            job.renewed += 1
+            job.note_lacking(filled.lacking)
+            if not journal.drop(edition.name, key_id, mark):
+                self._under_way.add(key_id)
+        return len(rows)
 
     def _check(self, job: Job) -> None:
         state = self._editions.book.read()
@@ -377,10 +397,14 @@ class Reindexer:
 
     def _switch(self, job: Job) -> None:
         """Where others can be kept out for a moment, nothing is left to make up for afterwards."""
+        if self._editions.book.read().active.name != job.edition and self._renew_some(job) > FEW_CHANGES:
+            return  # more came while the two were compared: those first, without keeping anybody out
+        self._under_way.clear()
         with self._exclusive():
             state = self._editions.book.read()
             if state.active.name != job.edition:
-                self._renew_changed(job)
+                while self._pace.alone and self._renew_some(job):
+                    pass
                 self._editions.book.write(self._exchanged(state, job))
         self._switched()
         job.phase = Phase.SETTLING
@@ -389,11 +413,10 @@ class Reindexer:
     def _exchanged(self, state: IndexState, job: Job) -> IndexState:
         new = state.edition(job.edition)
         assert new is not None
-        now = iso_time(self._clock())
         readable = self._is_readable(state.active)
         was = EditionState.PREVIOUS if readable else EditionState.UNREADABLE
         incarnation = self._editions.open(new).incarnation
-        new = replace(new, state=EditionState.ACTIVE, switched_at=now, incarnation=incarnation)
+        new = replace(new, state=EditionState.ACTIVE, switched_at=self._clock(), incarnation=incarnation)
         old = replace(state.active, state=was)
         others = tuple(one for one in state.others if one.name != new.name)
         return IndexState(state.revision, new, (*others, old))
@@ -411,12 +434,11 @@ class Reindexer:
         job.rounds += 1
         if not journal.count(edition.name, 1):
             job.phase = Phase.DONE
-        elif job.rounds >= SETTLING_ROUNDS or (busy and not self._pace.start_seconds):
-            job.phase = (
-                Phase.DONE
-            )  # what is left was interrupted: it is taken in again, into the index that answers now
+        elif job.rounds >= SETTLING_ROUNDS or (busy and self._pace.alone):
+            # What is left was interrupted: it is taken in again, into the index that answers now.
+            job.phase = Phase.DONE
         elif busy:
-            job.not_before = self._clock() + PAUSE_SECONDS
+            job.not_before = self._clock() + self._pace.pause_seconds
 
     def _renew_claimed(self, edition: OpenEdition, key_id: str) -> bool:
         head = self._keys.get({"documentKey": key_id})

@@ -1,0 +1,41 @@
+"""Makes a new index beside the one that answers, a turn at a time: a message begins it, and each turn sends the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from opx.bootstrap import bootstrap
+from opx.lifecycle.reindex.asked import take_turn
+from opx.operations.functions import function_settings, observed
+from opx.operations.metrics import Report
+from opx.services import Services
+
+RESERVE_MS = 240_000
+"""Left for the step in hand: a hundred documents, read, embedded and indexed."""
+
+
+def start() -> Services:
+    """The system that the environment describes."""
+    return bootstrap(function_settings())
+
+
+def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], None]:
+    """The function's handler; `start` is called at the first event, once a cold start."""
+    started = cache(start)
+
+    @observed
+    def handler(event: Any, context: Any, report: Report) -> None:  # noqa: ARG001
+        """The queue hands out one message at a time. One that fails comes again, and is set aside in the end."""
+
+        def stop() -> bool:
+            return bool(context.get_remaining_time_in_millis() < RESERVE_MS)
+
+        for record in event["Records"]:
+            take_turn(record["body"], started(), stop=stop)
+
+    return handler
+
+
+handler = make_handler()

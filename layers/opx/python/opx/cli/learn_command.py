@@ -1,0 +1,201 @@
+"""`opx learn`: what work taught, and what of it helps now."""
+
+from __future__ import annotations
+
+import click
+
+from opx.cli.exits import NO_ANSWER
+from opx.cli.learn_capture_command import capture_command
+from opx.cli.learn_output import entry_rows, found_lines, pattern_lines, pattern_rows, report_lines, verified_line
+from opx.cli.output import print_json, print_table, warn
+from opx.cli.session import Session, pass_session
+from opx.domain.learning import CheckpointType, Effect, EntryState
+from opx.learning.asked import DEFAULT_RESULTS, MAX_RESULTS, FailureQuestion, TaskQuestion
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+agent_option = click.option("--agent", default="", metavar="TYPE", help="Only what agents of this type learned.")
+MAX_LISTED = 500
+
+
+@click.group("learn", no_args_is_help=True)
+def learn_command() -> None:
+    """What work taught: kept as it happens, taken in at checkpoints, and told to those who plan what comes next.
+
+    \b
+    opx learn capture failure "deploy hangs" --step "raise the timeout"   keep what failed, and what was done
+    opx learn verify ENTRY_ID --worked                                    say that it worked
+    opx learn checkpoint checkout --type phase_completion                 take in what is verified
+    opx learn patterns "deploy the checkout service"                      what helps with a task
+    opx learn patterns --failure "deploy hangs" --error "exit 124"        what helped against a failure
+    opx learn context "deploy the checkout service"                       the same, for an agent's prompt
+    opx learn list --state waiting                                        what was kept, and how far it is
+    """
+
+
+learn_command.add_command(capture_command)
+
+
+@learn_command.command("verify")
+@click.argument("entry_id", metavar="ENTRY_ID")
+@click.option("--worked/--failed", default=None, help="Whether the solution was seen to work.")
+@click.option(
+    "--effect", type=click.Choice([effect.value for effect in Effect]), help="What came of it, if it didn't work."
+)
+@click.option("--incident", default="", metavar="ID", help="The incident's id.")
+@as_json_option
+@pass_session
+def verify_entry(
+    session: Session, /, entry_id: str, *, worked: bool | None, effect: str | None, incident: str, as_json: bool
+) -> None:
+    """Say whether what was captured worked. Until then it is told to nobody."""
+    if worked is None and effect is None:
+        raise click.UsageError("say --worked or --failed, or what came of it with --effect")
+    base = session.existing_base()
+    found = base.verify_entry(entry_id, worked=bool(worked), effect=effect or "", incident=incident)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        click.echo(verified_line(found))
+
+
+@learn_command.command("list")
+@click.option("--state", type=click.Choice([state.value for state in EntryState]), help="Only those in this state.")
+@click.option("--for", "project_id", default="", metavar="PROJECT", help="Only what was learned in this project.")
+@click.option("--limit", type=click.IntRange(1, MAX_LISTED), default=50, show_default=True, help="How many at most.")
+@click.option("--after", default="", metavar="ENTRY_ID", help="Those before this one, which was the last on the page.")
+@as_json_option
+@pass_session
+def list_entries(
+    session: Session, /, state: str | None, project_id: str, *, limit: int, after: str, as_json: bool
+) -> None:
+    """List what was captured in your scope, the newest first. Exit codes: 0 there is something, 1 there is nothing."""
+    base = session.existing_base()
+    found = base.learning_entries(state=state or "", project_id=project_id, limit=limit, after=after)
+    if as_json:
+        print_json([entry.to_json() for entry in found])
+    elif found:
+        print_table(("ID", "AT", "STATE", "PROJECT", "TYPE", "WHAT"), entry_rows(found))
+    else:
+        click.echo("nothing was captured")
+    if not found:
+        click.get_current_context().exit(NO_ANSWER)
+
+
+@learn_command.command("checkpoint")
+@click.argument("project_id", metavar="[PROJECT]", default="")
+@click.option(
+    "--type",
+    "checkpoint_type",
+    type=click.Choice([kind.value for kind in CheckpointType]),
+    default=CheckpointType.MANUAL.value,
+    show_default=True,
+    help="Why now.",
+)
+@as_json_option
+@pass_session
+def process_checkpoint(session: Session, /, project_id: str, checkpoint_type: str, *, as_json: bool) -> None:
+    """Take in what was captured for PROJECT and is verified. Done twice, it counts once.
+
+    Exit codes: 0 done or asked for, 1 some of it could not be taken in, 2 there is no such project, or any other error.
+    """
+    report = session.existing_base().checkpoint(project_id, CheckpointType(checkpoint_type))
+    if report is None:
+        if as_json:
+            print_json({"asked": True})
+        else:
+            click.echo("asked for: it begins in a few minutes, after what is still on its way")
+        return
+    if as_json:
+        print_json({"asked": False, "report": report.to_json()})
+    else:
+        for line in report_lines(report):
+            click.echo(line)
+    for one in report.refused:
+        warn(f"{one.entry_id}: {one.reason}")
+    if report.refused:
+        click.get_current_context().exit(NO_ANSWER)
+
+
+@learn_command.command("patterns")
+@click.argument("task", default="")
+@click.option("--failure", default="", metavar="TEXT", help="What went wrong, in place of a task.")
+@click.option("--error", default="", metavar="TEXT", help="The error of the failure, copied as it was.")
+@agent_option
+@click.option("--task-type", default="", metavar="TYPE", help="Only of tasks of this type.")
+@click.option("--technology", default="", metavar="NAME", help="Of a task: only about this technology.")
+@click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="How many at most; of a failure there are three.")
+@as_json_option
+@pass_session
+def find_patterns(
+    session: Session,
+    /,
+    task: str,
+    *,
+    failure: str,
+    error: str,
+    agent: str,
+    task_type: str,
+    technology: str,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Find what helps with TASK, or helped against a failure. With neither, list the patterns, the latest first.
+
+    Exit codes: 0 there is something, 1 there is nothing.
+    """
+    base = session.existing_base()
+    if task and (failure or error):
+        raise click.UsageError("give either a task, or --failure")
+    if not (task or failure or error):
+        _list_patterns(session, limit or 100, as_json=as_json)
+        return
+    if task:
+        most = min(limit or DEFAULT_RESULTS, MAX_RESULTS)
+        found = base.patterns_for_task(TaskQuestion(task, agent, task_type, technology, most))
+    else:
+        found = base.patterns_for_failure(FailureQuestion(failure or error, error, agent, task_type))
+    if as_json:
+        print_json([pattern.to_json() for pattern in found])
+    for line in () if as_json else found_lines(found):
+        click.echo(line)
+    if not found:
+        click.get_current_context().exit(NO_ANSWER)
+
+
+def _list_patterns(session: Session, limit: int, *, as_json: bool) -> None:
+    found = session.existing_base().patterns(limit=limit)
+    if as_json:
+        print_json([pattern.to_json() for pattern in found])
+    elif found:
+        print_table(("ID", "WORKED", "FAILED", "LAST", "SCOPE", "PROBLEM"), pattern_rows(found))
+    else:
+        click.echo("nothing was learned yet: `opx learn capture`, then `opx learn checkpoint`")
+    if not found:
+        click.get_current_context().exit(NO_ANSWER)
+
+
+@learn_command.command("pattern")
+@click.argument("pattern_id", metavar="PATTERN_ID")
+@as_json_option
+@pass_session
+def show_pattern(session: Session, /, pattern_id: str, *, as_json: bool) -> None:
+    """Show a pattern, and each entry that was counted for it."""
+    found = session.existing_base().pattern(pattern_id)
+    if as_json:
+        print_json(found.to_json())
+        return
+    for line in pattern_lines(found):
+        click.echo(line)
+
+
+@learn_command.command("context")
+@click.argument("task")
+@agent_option
+@pass_session
+def show_context(session: Session, /, task: str, *, agent: str) -> None:
+    """Print what was learned for TASK, as it goes into an agent's prompt. Exit codes: 0 there is something, 1 nothing."""
+    context = session.existing_base().task_context(task, agent)
+    if not context:
+        warn("nothing that was learned helps with this")
+        click.get_current_context().exit(NO_ANSWER)
+    click.echo(context)

@@ -1,0 +1,149 @@
+"""What is known of a task, as the text that an orchestrator gets with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from opx.domain.learning import RAGPattern
+from opx.errors import InvalidInputError
+from opx.learning.framing import framed_line
+from opx.learning.outcomes.steps import StepFinder, terms_of
+from opx.learning.query import RAGQueryService
+from opx.text.tokenizer import encode
+
+MAX_TOKENS = 2000
+"""cl100k tokens of a context, frame included."""
+
+MOST_PATTERNS = 5
+
+BEGIN = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
+INTRODUCTION = "Similar situations have been resolved these ways:"
+RECOMMENDATION = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data."
+END = "[END CONTEXT]"
+
+_LABELS = ((5, "Most Common"), (3, "Moderate"), (0, "Less Common"))
+_SHARES = (("Problem", 0.3), ("Solution", 0.55), ("When to try", 0.15))
+"""How much of a pattern's room each line may have, where the pattern doesn't fit."""
+
+_NUMBER = re.compile(r"\s*\d+\.\s")
+
+_LEAST_TOKENS = 80
+"""With less room a pattern is left out: what remained of it would mislead."""
+
+
+class OrchestratorContextBuilder:
+    """Renders patterns for tasks. Raises what `RAGQueryService` raises."""
+
+    def __init__(self, patterns: RAGQueryService, *, max_tokens: int = MAX_TOKENS) -> None:
+        if max_tokens < 2 * _LEAST_TOKENS:
+            raise InvalidInputError(f"max_tokens must be at least {2 * _LEAST_TOKENS}, not {max_tokens}")
+        self._patterns = patterns
+        self._max_tokens = max_tokens
+
+    def build_context_for_task(self, task: str | Mapping[str, Any], agent_type: str = "") -> str:
+        """The patterns that may help with a task, best first, in the frame that orchestrators know; "" if there is none.
+
+        Of a task that is a mapping, `description`, `task_type` and `technology` are read. Patterns that find no room
+        within `max_tokens` (cl100k) are shortened, and the last ones left out. No text of a pattern can end the frame or
+        pass for a line of it.
+        """
+        facts = _facts(task)
+        found = self._patterns.query_for_task(
+            facts["description"], agent_type, facts["task_type"], facts["technology"], MOST_PATTERNS
+        )
+        return render(found, max_tokens=self._max_tokens)
+
+
+def render(patterns: Sequence[RAGPattern], *, max_tokens: int = MAX_TOKENS) -> str:
+    """Patterns in the frame, in the order given; "" if there is none. While others follow, one has half of the room."""
+    if not patterns:
+        return ""
+    room = max_tokens - len(encode(_in_frame([])))
+    blocks: list[str] = []
+    for number, pattern in enumerate(patterns, start=1):
+        block = _block(number, pattern, room if number == len(patterns) else room // 2)
+        if not block:
+            break
+        blocks.append(block)
+        room -= len(encode(block)) + 2
+    return _in_frame(blocks)
+
+
+def label(successes: int) -> str:
+    """How common a solution is that worked so often."""
+    return next(name for least, name in _LABELS if successes >= least)
+
+
+def _in_frame(blocks: Sequence[str]) -> str:
+    return "\n\n".join((BEGIN, INTRODUCTION, *blocks, RECOMMENDATION, END))
+
+
+def _block(number: int, pattern: RAGPattern, room: int) -> str:
+    """One pattern within so many tokens; "" if it doesn't fit in a way that is worth reading."""
+    # "successes" also after 1: readers know the line by this form.
+    head = f"Pattern {number} ({label(pattern.success_count)} - {pattern.success_count} successes):"
+    texts = {
+        "Problem": framed_line(pattern.problem),
+        "Solution": framed_line("\n".join(_warned(pattern))),
+        "When to try": framed_line(pattern.when_to_try),
+    }
+    block = _lines(head, texts)
+    if len(encode(block)) <= room:
+        return block
+    if room < _LEAST_TOKENS:
+        return ""
+    spare = room - len(encode(_lines(head, dict.fromkeys(texts, "")))) - len(texts)
+    return _lines(head, {name: _cut(texts[name], int(spare * share)) for name, share in _SHARES})
+
+
+def _lines(head: str, texts: Mapping[str, str]) -> str:
+    return "\n".join((head, *(f"- {name}: {text}" for name, text in texts.items())))
+
+
+def _warned(pattern: RAGPattern) -> Iterator[str]:
+    """The steps of a solution, each after what warns of it; what warns of none of them in particular comes first."""
+    steps = pattern.solution.splitlines() or [""]
+    before: dict[int, list[str]] = {0: _said_of_all(pattern)}
+    for warning in pattern.warnings:
+        before.setdefault(_step_of(warning, steps), []).append(f"(WARNING, {warning})")
+    for at, step in enumerate(steps):
+        yield from before.get(at, ())
+        yield step
+
+
+def _said_of_all(pattern: RAGPattern) -> list[str]:
+    """The frame counts successes alone: what fails as often as it works has to say so."""
+    tried = pattern.success_count + pattern.failure_count
+    failed = pattern.failure_count >= max(pattern.success_count, 1)
+    return [f"(WARNING, failed {pattern.failure_count} of {tried} times)"] if failed else []
+
+
+def _step_of(warning: str, steps: Sequence[str]) -> int:
+    """Which step a warning quotes; the first if it quotes none."""
+    terms = [terms_of(_NUMBER.sub("", step)) for step in steps]
+    finder = StepFinder([one or frozenset({step}) for one, step in zip(terms, steps, strict=True)])
+    quoted = finder.found(terms_of(warning))
+    return max(quoted, key=lambda at: len(terms[at])) if quoted else 0
+
+
+def _cut(text: str, most: int) -> str:
+    """So many tokens of it, with a mark where something is missing."""
+    tokens = encode(text)
+    if len(tokens) <= most:
+        return text
+    kept = text
+    while kept and len(encode(f"{kept}…")) > most:
+        kept = kept[: max(0, min(len(kept) - 1, int(len(kept) * most / max(len(encode(kept)), 1))))]
+    return f"{kept.rstrip()}…" if kept else ""
+
+
+def _facts(task: str | Mapping[str, Any]) -> dict[str, str]:
+    if isinstance(task, str):
+        return {"description": task, "task_type": "", "technology": ""}
+    facts = {name: task.get(name, "") for name in ("description", "task_type", "technology")}
+    wrong = [name for name, value in facts.items() if not isinstance(value, str)]
+    if wrong:
+        raise InvalidInputError(f"{', '.join(wrong)} of a task must be a text")
+    return facts

@@ -1,0 +1,308 @@
+"""One file with entries whose checksums are in it: how an archive is written and read. What is in them is for others.
+
+A ZIP file (APPNOTE.TXT of PKWARE), so that any tool can look into it. Its last two entries say what there is:
+`entries.jsonl` lists the others with size and SHA-256, and `manifest.json` has the SHA-256 of that list and of itself.
+Names of entries are ours and never become paths: nothing is ever unpacked into a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from opx.errors import ArchiveError
+
+FORMAT = 1
+MANIFEST, ENTRIES = "manifest.json", "entries.jsonl"
+BLOCK = 1024 * 1024
+MAX_ENTRIES = 100_000
+MAX_MANIFEST_BYTES = 1024 * 1024
+MAX_LINE_BYTES = 2 * 1024 * 1024
+"""An item of a table has at most 400 KB, of which JSON makes no more than that."""
+
+MAX_GROWTH = 200
+"""How many times larger than the file its entries may be together; texts and rows grow tenfold, seldom thirtyfold."""
+
+SMALL_BYTES = 100 * 1024 * 1024
+"""Entries of so much together are always read."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}(/[a-z0-9][a-z0-9.-]{0,99})?\Z")
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError)
+"""What the library raises for a file that is none, or was damaged."""
+
+_ENCRYPTED = 0x1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry, as the list of entries has it."""
+
+    name: str
+    size: int
+    sha256: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "size": self.size, "sha256": self.sha256}
+
+
+class EntryWriter:
+    """Takes the bytes of one entry."""
+
+    def __init__(self, target: IO[bytes]) -> None:
+        self._target = target
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        self._target.write(data)
+        self._digest.update(data)
+        self.size += len(data)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+class ArchiveWriter:
+    """Writes an archive. One entry at a time; `finish` makes it whole, and without it nobody can read it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=True, compresslevel=6)
+        self._entries: list[Entry] = []
+
+    def __enter__(self) -> ArchiveWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whatever isn't finished by now has no manifest."""
+        self._zip.close()
+
+    @contextmanager
+    def entry(self, name: str) -> Iterator[EntryWriter]:
+        info = zipfile.ZipInfo(name)  # of 1980: equal contents, equal files
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.external_attr = (stat.S_IFREG | 0o600) << 16
+        with self._zip.open(info, "w", force_zip64=True) as target:
+            writer = EntryWriter(target)
+            yield writer
+        self._entries.append(Entry(name, writer.size, writer.sha256))
+
+    def add_lines(self, name: str, lines: Iterator[str]) -> int:
+        """An entry of lines; how many there were."""
+        count = 0
+        with self.entry(name) as target:
+            for line in lines:
+                target.write(line.encode("utf-8", "surrogatepass") + b"\n")
+                count += 1
+        return count
+
+    def finish(self, facts: Mapping[str, Any]) -> None:
+        """Write the list of entries and the manifest, which also has these facts."""
+        entries = list(self._entries)
+        self.add_lines(ENTRIES, (json.dumps(entry.to_json(), separators=(",", ":")) for entry in entries))
+        listing = self._entries[-1]
+        manifest = {"format": FORMAT, **facts, "entries": {"count": len(entries), "sha256": listing.sha256}}
+        with self.entry(MANIFEST) as target:
+            target.write(json.dumps({**manifest, "sha256": _digest_of(manifest)}, indent=2).encode())
+
+
+class ArchiveReader:
+    """Reads an archive that `ArchiveWriter` wrote, or somebody else. A context manager.
+
+    Raises `ArchiveError` for whatever is wrong, before any of it is given out: in `open` for what the file and its
+    manifest say, in `verify` for checksums. Memory is bounded by what a line may have.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._readable():
+            try:
+                self._zip = zipfile.ZipFile(path)
+            except OSError as exc:
+                raise ArchiveError(f"{path} can't be read: {exc.strerror or exc}") from exc
+        try:
+            self._infos = self._checked_infos()
+            self.manifest = self._manifest()
+            self._entries = self._listed()
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def __enter__(self) -> ArchiveReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+    @property
+    def sha256(self) -> str:
+        """The manifest's, which depends on all that is in the archive."""
+        return str(self.manifest["sha256"])
+
+    @property
+    def names(self) -> list[str]:
+        return [entry.name for entry in self._entries]
+
+    def verify(self, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Read every entry and compare its checksum."""
+        for entry in self._entries:
+            progress(entry.name)
+            digest = hashlib.sha256()
+            with self.open(entry.name) as source:
+                while block := source.read(BLOCK):
+                    digest.update(block)
+            if digest.hexdigest() != entry.sha256:
+                raise self._damaged(entry.name)
+
+    def lines(self, name: str) -> Iterator[dict[str, Any]]:
+        """The lines of an entry, each a JSON object; none of an entry that isn't there."""
+        if name not in self._infos:
+            return
+        with self.open(name) as source:
+            while line := self._line(source, name):
+                yield _object(line, f"{self._path}: {name}")
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """The bytes of an entry."""
+        if name not in self._infos:
+            raise ArchiveError(f"{self._path}: entry {name[:100]} is missing")
+        with self._readable(name), self._zip.open(self._infos[name]) as source:
+            yield _Guarded(source, lambda: self._readable(name))  # type: ignore[misc]
+
+    # -- what the file says
+
+    def _checked_infos(self) -> dict[str, zipfile.ZipInfo]:
+        infos = self._zip.infolist()
+        if len(infos) > MAX_ENTRIES:
+            raise ArchiveError(f"{self._path} has {len(infos):,} entries; an archive has at most {MAX_ENTRIES:,}")
+        for info in infos:
+            self._check_info(info)
+        found = {info.filename: info for info in infos}
+        if len(found) < len(infos):
+            raise ArchiveError(f"{self._path} has two entries of one name")
+        total, allowed = sum(info.file_size for info in infos), self._allowed()
+        if total > allowed:
+            raise ArchiveError(
+                f"{self._path} would grow to {total:,} bytes, which is more than {MAX_GROWTH} times its size: no archive "
+                "of knowledge does"
+            )
+        return found
+
+    def _allowed(self) -> int:
+        return max(SMALL_BYTES, MAX_GROWTH * self._path.stat().st_size)
+
+    def _check_info(self, info: zipfile.ZipInfo) -> None:
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        plain = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) and not info.flag_bits & _ENCRYPTED
+        if not _NAME.match(info.filename) or kind not in (0, stat.S_IFREG) or not plain:
+            raise ArchiveError(f"{self._path}: entry {info.filename[:100]!r} is none that `opx export` writes")
+
+    def _manifest(self) -> dict[str, Any]:
+        if MANIFEST not in self._infos or self._infos[MANIFEST].file_size > MAX_MANIFEST_BYTES:
+            raise ArchiveError(f"{self._path} has no manifest: it is no archive of `opx export`, or was never finished")
+        with self.open(MANIFEST) as source:
+            manifest = _object(source.read(MAX_MANIFEST_BYTES), f"{self._path}: {MANIFEST}")
+        version = manifest.get("format")
+        if isinstance(version, int) and version > FORMAT:
+            raise ArchiveError(
+                f"{self._path} is of format {version}, this program reads up to {FORMAT}: take it in with a program at "
+                f"least as new as the one that wrote it ({manifest.get('version', 'unknown')})"
+            )
+        if version != FORMAT:
+            raise ArchiveError(f"{self._path} has no format that this program knows")
+        if manifest.get("sha256") != _digest_of({name: value for name, value in manifest.items() if name != "sha256"}):
+            raise self._damaged(MANIFEST)
+        return manifest
+
+    def _listed(self) -> list[Entry]:
+        """The list of entries, compared with the entries there are."""
+        self._check_listing()
+        entries = [_entry(line, f"{self._path}: {ENTRIES}") for line in self.lines(ENTRIES)]
+        sizes = {name: info.file_size for name, info in self._infos.items() if name not in (MANIFEST, ENTRIES)}
+        for entry in entries:
+            if sizes.pop(entry.name, None) != entry.size:
+                raise ArchiveError(f"{self._path}: entry {entry.name[:100]} is missing, or has another size")
+        if sizes:
+            raise ArchiveError(f"{self._path}: entry {next(iter(sizes))} is not among those listed")
+        return entries
+
+    def _check_listing(self) -> None:
+        with self.open(ENTRIES) as source:
+            digest = hashlib.sha256()
+            while block := source.read(BLOCK):
+                digest.update(block)
+        listing = self.manifest.get("entries")
+        if not isinstance(listing, dict) or listing.get("sha256") != digest.hexdigest():
+            raise self._damaged(ENTRIES)
+
+    def _line(self, source: BinaryIO, name: str) -> bytes:
+        line = source.readline(MAX_LINE_BYTES + 1)
+        if len(line) > MAX_LINE_BYTES:
+            raise ArchiveError(f"{self._path}: {name} has a line of more than {MAX_LINE_BYTES:,} bytes")
+        return line
+
+    def _damaged(self, name: str) -> ArchiveError:
+        return ArchiveError(
+            f"{self._path}: the checksum of {name} is wrong: the archive was damaged or changed; take another copy of it"
+        )
+
+    @contextmanager
+    def _readable(self, name: str = "") -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGED as exc:
+            where = f"entry {name} is damaged" if name else "it is no archive, or was cut"
+            raise ArchiveError(f"{self._path}: {where}: {exc}") from exc
+
+
+class _Guarded:
+    """A stream whose errors say which entry they are of."""
+
+    def __init__(self, source: IO[bytes], readable: Callable[[], Any]) -> None:
+        self._source = source
+        self._readable = readable
+
+    def read(self, size: int = -1) -> bytes:
+        with self._readable():
+            return self._source.read(size)
+
+    def readline(self, size: int = -1) -> bytes:
+        with self._readable():
+            return self._source.readline(size)
+
+
+def spooled() -> tempfile.SpooledTemporaryFile[bytes]:
+    """A temporary file that is in memory while it is small."""
+    return tempfile.SpooledTemporaryFile(BLOCK)
+
+
+def _digest_of(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _object(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as exc:
+        raise ArchiveError(f"{where} is not JSON: {str(exc)[:100]}") from exc
+    if not isinstance(found, dict):
+        raise ArchiveError(f"{where} is not a JSON object")
+    return found
+
+
+def _entry(line: Mapping[str, Any], where: str) -> Entry:
+    name, size, sha256 = line.get("name"), line.get("size"), line.get("sha256")
+    if not (isinstance(name, str) and isinstance(size, int) and isinstance(sha256, str)):
+        raise ArchiveError(f"{where} names an entry without name, size or checksum")
+    return Entry(name, size, sha256)

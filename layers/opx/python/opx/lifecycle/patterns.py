@@ -1,0 +1,42 @@
+"""Patterns are kept for as long after they last worked or failed as their category says, whenever their document is from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from opx.domain.documents import DocumentKey, DocumentState
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.learning import CATEGORY
+from opx.ingestion.calendar import expiry_of
+from opx.lifecycle.retention import Found, Verdict
+
+if TYPE_CHECKING:
+    from opx.learning.patterns import PatternStore
+
+
+class PatternKeeper:
+    """Knows when patterns expire, and has them forgotten with their documents."""
+
+    def __init__(self, patterns: Callable[[], PatternStore], knowledge: KnowledgeModel) -> None:
+        self._patterns = patterns
+        self._knowledge = knowledge
+
+    def day_of(self, found: Found, until: str) -> str:
+        """The day on which a pattern expires whose document is due; "" if that is up to `until`, and for any other."""
+        document = found.document
+        if found.verdict is not Verdict.DUE or document is None or document.state is not DocumentState.CURRENT:
+            return ""
+        pattern_id = self._pattern_id(document.key, document.category)
+        head = self._patterns().head(document.key.scope.key, pattern_id) if pattern_id else None
+        expires = expiry_of(CATEGORY, head.embedded_at, self._knowledge) if head else ""
+        return expires if expires > until else ""
+
+    def forget(self, key: DocumentKey, category: str) -> None:
+        """Remove the counts of a pattern of whose document nothing is left."""
+        pattern_id = self._pattern_id(key, category)
+        if pattern_id:
+            self._patterns().forget(key.scope.key, pattern_id)
+
+    def _pattern_id(self, key: DocumentKey, category: str) -> str:
+        return self._patterns().pattern_id_of_source(key.source) if category == CATEGORY else ""

@@ -1,0 +1,84 @@
+"""A function's turn at a new index: as much as it has time for, and then a message for the next."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from opx.errors import InvalidInputError, ReindexBusyError
+from opx.lifecycle.reindex.reindexing import Progress, Reindexer
+from opx.ports import Queue
+
+log = logging.getLogger(__name__)
+
+GO_ON = json.dumps({"do": "go on"})
+LONGEST_DELAY = 900
+"""Seconds that a message of SQS can be delayed."""
+
+_DONE = ("reindex", "go on", "force", "rollback", "discard")
+
+
+class Rebuilding(Protocol):
+    """What of a system is needed."""
+
+    @property
+    def reindexer(self) -> Reindexer: ...
+
+    rebuilds: Queue | None
+
+
+def take_turn(body: str, services: Rebuilding, *, stop: Callable[[], bool]) -> Progress | None:
+    """Do what a message asks for: `{"do": "reindex", "model": ..., "dimension": ...}`, `go on`, `force`, `rollback` or
+    `discard`. Until it is finished, another message goes on with it; None if there is nothing to go on with.
+
+    Raises `InvalidInputError` for a message that isn't understood or can't be done.
+    """
+    asked = _read(body)
+    reindexer, wanted = services.reindexer, asked["do"]
+    if wanted == "go on":
+        return _gone_on(services, reindexer, stop)
+    if wanted == "discard":
+        reindexer.discard()
+        return None
+    if wanted == "reindex":
+        reindexer.start(model=str(asked.get("model", "")), dimension=int(asked.get("dimension", 0)))
+    elif wanted == "rollback":
+        reindexer.roll_back()
+    elif wanted == "force":
+        reindexer.force()
+    return _worked(services, reindexer, stop, again=wanted == "reindex")
+
+
+def _gone_on(services: Rebuilding, reindexer: Reindexer, stop: Callable[[], bool]) -> Progress | None:
+    """A message may come twice: then another has the work in hand, and goes on with it, or it is done."""
+    if not reindexer.is_under_way:
+        return None
+    try:
+        return _worked(services, reindexer, stop, again=False)
+    except ReindexBusyError as exc:
+        log.info("%s", exc)
+        return None
+
+
+def _worked(services: Rebuilding, reindexer: Reindexer, stop: Callable[[], bool], *, again: bool) -> Progress:
+    progress = reindexer.advance(stop, again=again)
+    if progress.finished:
+        log.info("the new index is %s: %s", progress.job.phase, progress.job.report)
+    elif services.rebuilds:
+        services.rebuilds.send(GO_ON, delay_seconds=min(int(progress.wait_seconds) + 1, LONGEST_DELAY))
+    return progress
+
+
+def _read(body: str) -> dict[str, Any]:
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidInputError(f"the message is not JSON: {exc}") from exc
+    if not isinstance(asked, dict) or asked.get("do") not in _DONE:
+        raise InvalidInputError(f'the message must be {{"do": ...}} with one of {", ".join(_DONE)}')
+    dimension = asked.get("dimension", 0)
+    if not isinstance(dimension, int) or isinstance(dimension, bool) or dimension < 0:
+        raise InvalidInputError(f"dimension must be a whole number, not {dimension!r}")
+    return asked

@@ -1,0 +1,298 @@
+"""From an event on the bus to a pattern in the bucket, through the functions as Lambda calls them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import boto3
+import pytest
+
+from lambdas.learn_from_events.handler import make_handler as make_learn_handler
+from lambdas.learn_from_work.handler import make_handler as make_tools_handler
+from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_handler
+from opx.adapters.aws.queue import SqsQueue
+from opx.domain.learning import CheckpointType, StagingEntry
+from opx.domain.scopes import Identity
+from opx.errors import StoreUnavailableError
+from opx.learning.asked import TaskQuestion
+from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.services import Services
+from opx.tools.grants import ToolGrants
+from opx.tools.learning_group import LEARNING_GROUP
+from tests.agent_calls import a_function_event, text_of
+from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.fakes import FakeContext, function_logs
+
+BUS = "opx-knowledge-learning"
+SHOP = Identity("acme", "shop")
+PATTERNS = "clients/acme/documents/learning/patterns/"
+FAILURE = {
+    "client_id": "acme",
+    "project_id": "shop",
+    "agent_type": "database",
+    "task_type": "operations",
+    "failure_description": "The nightly export of invoices stops with a lock timeout",
+    "error_message": "canceling statement due to lock timeout",
+    "solution_steps": ["Run the export on the read replica"],
+    "technology": "postgresql",
+    "success_verified": True,
+}
+
+
+@dataclass
+class Learning:
+    """A bus whose rules fill two queues, as they are deployed, and the functions behind them."""
+
+    cloud: Cloud
+    events: Any
+    queues: dict[str, str]
+
+    def __post_init__(self) -> None:
+        services = self.services
+        services.learning_failed = SqsQueue(self.cloud.sqs, self.queues["failed"], wait_seconds=0)
+        self.functions = {
+            "learning": make_learn_handler(lambda: services),
+            "checkpoints": make_checkpoint_handler(lambda: services),
+        }
+
+    @property
+    def services(self) -> Services:
+        return self.cloud.services
+
+    def put(self, kind: str, source: str = "opx.learning", **detail: Any) -> None:
+        """What an agent or a pipeline does."""
+        entry = {"Source": source, "DetailType": kind, "Detail": json.dumps(detail), "EventBusName": BUS}
+        assert self.events.put_events(Entries=[entry])["FailedEntryCount"] == 0
+
+    def deliver(self, queue: str) -> list[str]:
+        """What Lambda does: messages that are not reported are gone, those that are come again. Returns the latter."""
+        url = self.queues[queue]
+        found = self.cloud.sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+        ).get("Messages", [])
+        if not found:
+            return []
+        records = [
+            {"messageId": m["MessageId"], "body": m["Body"], "attributes": m["Attributes"], "eventSource": "aws:sqs"}
+            for m in found
+        ]
+        answer: Any = self.functions[queue]({"Records": records}, FakeContext())
+        again = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for message in found:
+            if message["MessageId"] not in again:
+                self.cloud.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            else:
+                self.cloud.sqs.change_message_visibility(
+                    QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+                )
+        return sorted(again)
+
+    @property
+    def refused(self) -> list[dict[str, Any]]:
+        found = self.cloud.sqs.receive_message(QueueUrl=self.queues["failed"], MaxNumberOfMessages=10)
+        return [json.loads(message["Body"]) for message in found.get("Messages", [])]
+
+    def entries(self, identity: Identity = SHOP) -> list[StagingEntry]:
+        return self.services.capture(identity).entries()
+
+    def objects(self, prefix: str = PATTERNS) -> list[str]:
+        found = self.cloud.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        return [one["Key"] for one in found]
+
+
+@pytest.fixture
+def learning(aws: boto3.Session) -> Iterator[Learning]:
+    with function_logs(), a_cloud(aws) as cloud:
+        events = aws.client("events")
+        events.create_event_bus(Name=BUS)
+        queues = {
+            name: cloud.sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("learning", "checkpoints", "failed")
+        }
+        kinds = {"learning": [{"anything-but": ["Checkpoint"]}], "checkpoints": ["Checkpoint"]}
+        for name, kind in kinds.items():
+            pattern = json.dumps({"source": ["opx.learning"], "detail-type": kind})
+            events.put_rule(Name=name, EventBusName=BUS, EventPattern=pattern)
+            arn = cloud.sqs.get_queue_attributes(QueueUrl=queues[name], AttributeNames=["QueueArn"])["Attributes"][
+                "QueueArn"
+            ]
+            events.put_targets(Rule=name, EventBusName=BUS, Targets=[{"Id": "queue", "Arn": arn}])
+        yield Learning(cloud, events, queues)
+
+
+def test_what_an_event_tells_becomes_a_pattern_that_another_project_finds(learning: Learning) -> None:
+    learning.put("FailureSolved", **FAILURE)
+    learning.put("Checkpoint", client_id="acme", project_id="shop", checkpoint_type="phase_completion")
+    assert learning.deliver("learning") == []
+    (entry,) = learning.entries()
+    assert (entry.project_id, entry.agent_type, entry.embedded) == ("shop", "database", False)
+    assert learning.objects() == []  # nothing is taken in while work goes on
+    assert learning.deliver("checkpoints") == []
+    (key,) = learning.objects()
+    assert learning.entries()[0].embedded
+    learning.cloud.send(learning.cloud.event(key))
+    assert learning.cloud.deliver() == []
+    asks = LocalKnowledgeBase(learning.services, Identity("acme", "search", "orchestrator"))
+    (found, *_) = asks.patterns_for_task(TaskQuestion(str(FAILURE["failure_description"])))
+    assert (found.success_count, "read replica" in found.solution) == (1, True)
+    stranger = LocalKnowledgeBase(learning.services, Identity("umbrella", "shop", "orchestrator"))
+    assert list(stranger.patterns_for_task(TaskQuestion(str(FAILURE["failure_description"])))) == []
+
+
+def test_an_event_that_comes_twice_counts_once(learning: Learning) -> None:
+    for _ in range(2):
+        learning.put("FailureSolved", **FAILURE)
+        learning.put("Checkpoint", client_id="acme", project_id="shop", checkpoint_type="project_completion")
+        learning.deliver("learning")
+        learning.deliver("checkpoints")
+    (pattern,) = LocalKnowledgeBase(learning.services, SHOP, whole_system=True).patterns()
+    assert (pattern.success_count, len(learning.objects()), learning.refused) == (1, 1, [])
+
+
+def test_every_kind_of_event_is_kept_as_its_type(learning: Learning) -> None:
+    told: dict[str, dict[str, str]] = {
+        "GateRejected": {"gate_type": "security", "human_feedback": "no", "revision_approach": "another way"},
+        "GateApproved": {"gate_type": "security", "approved_approach": "a queue a client"},
+        "WarningNoted": {"tried": "restart the broker", "effect": "made_worse"},
+    }
+    for kind, detail in told.items():
+        learning.put(kind, client_id="acme", project_id="shop", **detail)
+    assert learning.deliver("learning") == []
+    assert {entry.entry_type for entry in learning.entries()} == {"gate_rejection", "gate_approval", "warning"}
+
+
+def test_a_verification_that_overtakes_its_entry_waits_for_it(learning: Learning) -> None:
+    waiting = {**FAILURE, "success_verified": False}
+    entry_id = LocalKnowledgeBase(learning.services, SHOP).capture_entry(
+        {name: value for name, value in waiting.items() if name != "client_id"} | {"entry_type": "failure_solution"}
+    )
+    learning.services.staging._table.delete({"id": entry_id})
+    learning.put("Verified", client_id="acme", project_id="shop", entry_id=entry_id, worked=True)
+    assert len(learning.deliver("learning")) == 1
+    learning.put("FailureSolved", **waiting)
+    learning.deliver("learning")
+    learning.deliver("learning")
+    assert [entry.success_verified for entry in learning.entries()] == [True]
+    assert learning.refused == []
+
+
+def test_a_verification_of_what_never_comes_is_refused_in_the_end(learning: Learning) -> None:
+    learning.put("Verified", client_id="acme", project_id="shop", entry_id="0" * 32, worked=True)
+    assert [len(learning.deliver("learning")) for _ in range(3)] == [1, 1, 0]
+    assert len(learning.refused) == 1
+
+
+REFUSED: dict[str, tuple[str, dict[str, str]]] = {
+    "failure_description": ("FailureSolved", {"client_id": "acme", "failure_description": "", "solution_steps": "x"}),
+    "client id": ("FailureSolved", {"client_id": "a/../b", "failure_description": "x"}),
+    "password": ("FailureSolved", {"failure_description": "x", "password": "y"}),
+    "'scope'": ("FailureSolved", {"failure_description": "x", "scope": "client:umbrella"}),
+    "detail-type 'Forgotten'": ("Forgotten", {}),
+    "worked": ("Verified", {"entry_id": "0", "worked": "yes"}),
+    "good": ("Outcome", {"client_id": "acme", "receipt_id": "0", "document_id": "0", "result": "good"}),
+}
+"""What the reason names, and the event."""
+
+
+def test_what_can_not_be_learned_from_is_set_aside_with_the_reason(learning: Learning) -> None:
+    for kind, detail in REFUSED.values():
+        learning.put(kind, **detail)
+    assert learning.deliver("learning") == []
+    found = {json.dumps(one["event"]["detail"], sort_keys=True): one["reason"] for one in learning.refused}
+    assert len(found) == len(REFUSED)
+    for named, (_, detail) in REFUSED.items():
+        assert named in found[json.dumps(detail, sort_keys=True)]
+
+
+def test_a_checkpoint_of_an_unknown_project_is_set_aside_and_names_those_there_are(learning: Learning) -> None:
+    learning.put("FailureSolved", **FAILURE)
+    learning.deliver("learning")
+    learning.put("Checkpoint", client_id="acme", project_id="shopp", checkpoint_type="cancellation")
+    learning.put("Checkpoint", client_id="acme", project_id="shop", checkpoint_type="lunch")
+    assert learning.deliver("checkpoints") == []
+    reasons = sorted(one["reason"] for one in learning.refused)
+    assert "shopp" in " ".join(reasons)
+    assert any("lunch" in reason and "phase_completion" in reason for reason in reasons)
+    assert learning.objects() == []
+
+
+def test_what_was_set_aside_can_be_sent_again_as_it_is(learning: Learning) -> None:
+    learning.put("Forgotten", **FAILURE)
+    learning.deliver("learning")
+    (refused,) = learning.refused
+    refused["event"]["detail-type"] = "FailureSolved"
+    learning.cloud.sqs.send_message(QueueUrl=learning.queues["learning"], MessageBody=json.dumps(refused))
+    assert learning.deliver("learning") == []
+    assert len(learning.entries()) == 1
+
+
+def test_while_the_tables_are_away_events_come_again_and_the_others_go_on(
+    learning: Learning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = learning.services.capture
+    calls: list[Identity | None] = []
+
+    def away_at_first(identity: Identity | None = None) -> Any:
+        calls.append(identity)
+        if len(calls) == 1:
+            raise StoreUnavailableError("can't be reached")
+        return capture(identity)
+
+    monkeypatch.setattr(learning.services, "capture", away_at_first)
+    learning.put("FailureSolved", **FAILURE)
+    learning.put("FailureSolved", **{**FAILURE, "failure_description": "Another one"})
+    assert len(learning.deliver("learning")) == 1
+    assert learning.deliver("learning") == []
+    monkeypatch.undo()
+    assert (len(learning.entries()), learning.refused) == (2, [])
+
+
+def test_an_installation_for_one_client_learns_of_no_other(learning: Learning) -> None:
+    learning.services.settings = replace(learning.services.settings, client_id="umbrella")
+    learning.put("FailureSolved", **FAILURE)
+    assert learning.deliver("learning") == []
+    (refused,) = learning.refused
+    assert "acme" in refused["reason"]
+    assert learning.entries() == []
+
+
+def test_a_checkpoint_takes_in_what_the_client_captured_for_the_project_too(learning: Learning) -> None:
+    of_client = LocalKnowledgeBase(learning.services, Identity("acme"))
+    given = {name: value for name, value in FAILURE.items() if name != "client_id"}
+    of_client.capture_entry({"entry_type": "failure_solution", **given})
+    learning.put("Checkpoint", client_id="acme", project_id="shop", checkpoint_type="manual")
+    assert learning.deliver("checkpoints") == []
+    assert (len(learning.objects()), learning.refused) == (1, [])
+
+
+def test_a_checkpoint_that_the_api_asked_for_is_of_the_callers_scope_alone(learning: Learning) -> None:
+    learning.put("FailureSolved", **FAILURE)
+    learning.deliver("learning")
+    learning.services.checkpoint_requests = SqsQueue(learning.cloud.sqs, learning.queues["checkpoints"])
+    assert LocalKnowledgeBase(learning.services, Identity("umbrella")).checkpoint("shop", CheckpointType.MANUAL) is None
+    learning.deliver("checkpoints")
+    assert learning.objects() == []
+    assert LocalKnowledgeBase(learning.services, SHOP).checkpoint("", CheckpointType.MANUAL) is None
+    learning.deliver("checkpoints")
+    assert len(learning.objects()) == 1
+
+
+def test_agents_tell_what_they_learned_within_the_sessions_scope(learning: Learning) -> None:
+    learning.services.__dict__["tool_grants"] = ToolGrants(frozenset(LEARNING_GROUP.names))
+    handler = make_tools_handler(lambda: learning.services)
+
+    def told(tool: str, **arguments: str) -> str:
+        event = a_function_event(tool, {"opxClientId": "acme", "opxProjectId": "shop"}, **arguments)
+        return text_of(handler({**event, "actionGroup": LEARNING_GROUP.name}, FakeContext()))
+
+    steps = "Rotate the logs\nRestart the service"
+    answer = told("capture_failure_solution", failure_description="The disk fills up", solution_steps=steps)
+    (entry,) = learning.entries()
+    assert entry.id in answer
+    assert entry.solution_steps == tuple(steps.splitlines())
+    assert (entry.project_id, entry.agent_type) == ("shop", "operations")
+    told("verify_solution", entry_id=entry.id, result="worked")
+    assert learning.entries()[0].worked
+    assert "is no orchestrator" in told("query_for_task", task_description="Keep the disk from filling up")

@@ -1,0 +1,59 @@
+"""What happens when others capture the same again, and when they solve a known problem in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from opx.domain.scopes import Identity
+from opx.services import Services
+from tests.quality.learning.cases import HELD_OUT, TUNED, Case, Repeat
+from tests.quality.learning.figures import share
+from tests.quality.learning.world import ASKING, CLIENT, capture
+
+THIRD = Identity(CLIENT, "third-shop")
+
+
+def teach_again(services: Services, repeats: Sequence[Repeat]) -> dict[str, str]:
+    """Have a third project capture them; the id of the pattern of each."""
+    entries = {repeat.taught.id: capture(services, THIRD, repeat.taught) for repeat in repeats}
+    services.checkpoints(THIRD).process_checkpoint(THIRD.project_id, "project_completion")
+    list(services.manager.work())
+    return {name: services.capture(THIRD).entry(entry).pattern_id for name, entry in entries.items()}
+
+
+def lines(
+    services: Services,
+    names: Mapping[str, str],
+    cases: Sequence[Case],
+    repeats: Sequence[Repeat],
+    found: Mapping[str, str],
+) -> Iterator[str]:
+    """How many repetitions were counted for their pattern, how many others were taken for one, and of the problems with
+    two ways out how many are told with both."""
+    for half in (TUNED, HELD_OUT):
+        some = [repeat for repeat in repeats if repeat.half == half]
+        same = [names.get(found[one.taught.id]) == one.about for one in some if one.same]
+        wrong = [found[one.taught.id] in names for one in some if not one.same]
+        yield (
+            f"{half:8} recognised {sum(same)} of {len(same)} repetitions, took {sum(wrong)} of {len(wrong)} other ways for a "
+            f"known one; both ways told to {share(_both(services, names, cases, some, found)):.2f} of those told any"
+        )
+
+
+def _both(
+    services: Services,
+    names: Mapping[str, str],
+    cases: Sequence[Case],
+    repeats: Sequence[Repeat],
+    found: Mapping[str, str],
+) -> Iterator[float]:
+    query = services.pattern_query(ASKING, operator=True)
+    for repeat in repeats:
+        case = next(case for case in cases if case.expects == repeat.about and case.asks == "failure")
+        if repeat.same:
+            continue
+        told = query.query_for_failure(case.text, case.error_message, case.agent_type, case.task_type)
+        ids = [pattern.pattern_id for pattern in told]
+        ways = [found[repeat.taught.id] in ids, repeat.about in [names.get(one) for one in ids]]
+        if any(ways):
+            yield float(all(ways))

@@ -1,0 +1,100 @@
+"""The labelled cases.
+
+`patterns.jsonl` is what projects captured, `questions.jsonl` what others ask: in other words, about the same (`expects` names
+the pattern) or about something else of the same kind that no pattern helps with. `repeats.jsonl` is captured anew by others:
+the same solution in other words (`same`), or another one for the same problem. All were written before anything was
+measured. Every other pattern is held out, with whatever is about it: thresholds and coefficients have not seen it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+TUNED, HELD_OUT = "tuned", "held out"
+FAILURE, TASK = "failure", "task"
+
+
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """Something that a project captured, and the name of its pattern here."""
+
+    id: str
+    facts: dict[str, Any]
+
+    @property
+    def entry_type(self) -> str:
+        return str(self.facts.get("entry_type", "failure_solution"))
+
+    def text(self, name: str) -> str:
+        return str(self.facts.get(name, ""))
+
+    @property
+    def steps(self) -> list[str]:
+        return list(self.facts.get("solution_steps", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question. `about` is the pattern that it is about, or which it is like; `expects` is "" if none helps."""
+
+    id: str
+    asks: str
+    text: str
+    about: str
+    expects: str
+    error_message: str = ""
+    agent_type: str = ""
+    task_type: str = ""
+    technology: str = ""
+
+    @property
+    def half(self) -> str:
+        return half_of(self.about)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """What was captured again. `same`: it is the pattern that it is about; else another way to deal with its problem."""
+
+    about: str
+    same: bool
+    taught: Taught
+
+    @property
+    def half(self) -> str:
+        return half_of(self.about)
+
+
+def patterns() -> list[Taught]:
+    return [Taught(str(row["id"]), row) for row in _rows("patterns")]
+
+
+def cases() -> list[Case]:
+    return [
+        Case(expects=next(iter(row["expects"]), ""), **{name: row[name] for name in row if name != "expects"})
+        for row in _rows("questions")
+    ]
+
+
+def repeats() -> list[Repeat]:
+    return [Repeat(row["about"], row["same"], Taught(row["id"], row)) for row in _rows("repeats")]
+
+
+def half_of(pattern: str) -> str:
+    """Neighbours, which are often of one technology, are in different halves."""
+    return (TUNED, HELD_OUT)[_places()[pattern] % 2]
+
+
+@cache
+def _places() -> dict[str, int]:
+    return {pattern.id: at for at, pattern in enumerate(patterns())}
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    lines = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]

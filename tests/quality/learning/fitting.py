@@ -1,0 +1,53 @@
+"""Fits the models of similarity on the half that is for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from opx.domain.scopes import Scope
+from opx.learning.query import SEARCHED, hits_of
+from opx.learning.similarity import FAILURE_MODEL, TASK_MODEL, PatternQuestion, similarity_parts
+from opx.services import Services
+from tests.quality.learning.cases import FAILURE, TASK, TUNED, Case
+from tests.quality.learning.world import ASKING, CLIENT
+from tests.quality.logistic import fit_logistic
+
+RIDGE = 1.0
+Row = tuple[dict[str, float], bool]
+
+
+def fits(services: Services, names: Mapping[str, str], cases: Sequence[Case]) -> Iterator[str]:
+    """The coefficients, in the form in which `opx.learning.similarity` has them."""
+    for kind, model in ((TASK, TASK_MODEL), (FAILURE, FAILURE_MODEL)):
+        inputs = [name for name in model if name != "intercept"]
+        rows = [
+            row for case in cases if case.half == TUNED and case.asks == kind for row in _rows(services, names, case)
+        ]
+        values = np.array([[parts[name] for name in inputs] for parts, _ in rows])
+        labels = np.array([float(label) for _, label in rows])
+        free = np.zeros(len(inputs), dtype=bool)
+        fit = fit_logistic(values, labels, np.ones(len(rows)), positive=free, ridge=RIDGE)
+        weights = fit.coefficients / fit.scale
+        found = {"intercept": fit.intercept - float(weights @ fit.mean)}
+        found |= dict(zip(inputs, map(float, weights), strict=True))
+        yield f"{kind}: { ({name: round(value, 2) for name, value in found.items()}) } from {len(rows)} pairs"
+
+
+def _rows(services: Services, names: Mapping[str, str], case: Case) -> Iterator[Row]:
+    """The inputs for every pattern that the question admits, and whether it is the right one. Tasks are asked with and
+    without their technology."""
+    question = PatternQuestion(
+        case.text, case.error_message, case.agent_type, case.task_type, case.technology, of_failure=case.asks == FAILURE
+    )
+    without = replace(question, technology="")
+    query = services.query_service(ASKING, recorded=False)
+    hits = hits_of(query.answer(question.searched, SEARCHED))
+    heads = services.patterns.heads([Scope(CLIENT).key], list(hits))
+    for asked in (question, without) if case.asks == TASK and case.technology else (without,):
+        for pattern in heads:
+            if asked.admits(pattern):
+                parts = similarity_parts(asked, pattern, hits[pattern.pattern_id].cosine)
+                yield parts, names[pattern.pattern_id] == case.expects

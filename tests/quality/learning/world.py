@@ -1,0 +1,56 @@
+"""A client whose projects taught all patterns, and one that asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from opx.domain.learning import RAGPattern
+from opx.domain.scopes import Identity
+from opx.services import Services
+from tests.quality.learning.cases import FAILURE, Case, Taught
+
+CLIENT = "acme"
+TEACHERS = ("orders", "billing", "warehouse")
+ASKING = Identity(CLIENT, "second-shop", "planner")
+OTHER_CLIENT = Identity("globex", "shop", "planner")
+
+
+def teach(services: Services, patterns: Iterable[Taught]) -> dict[str, str]:
+    """Capture, verify and take in; the name of each pattern by the id that it has in the system."""
+    entries: dict[str, tuple[Identity, str]] = {}
+    for at, taught in enumerate(patterns):
+        identity = Identity(CLIENT, TEACHERS[at % len(TEACHERS)])
+        entries[taught.id] = (identity, capture(services, identity, taught))
+    for project in TEACHERS:
+        services.checkpoints(Identity(CLIENT, project)).process_checkpoint(project, "project_completion")
+    list(services.manager.work())
+    return {services.capture(identity).entry(entry).pattern_id: name for name, (identity, entry) in entries.items()}
+
+
+def capture(services: Services, identity: Identity, taught: Taught) -> str:
+    """The id of the entry."""
+    project, service = identity.project_id, services.capture(identity)
+    if taught.entry_type == "gate_rejection":
+        feedback, revision = taught.text("human_feedback"), taught.text("revision_approach")
+        return service.capture_gate_rejection(project, taught.text("gate_type"), feedback, revision)
+    if taught.entry_type == "gate_approval":
+        return service.capture_gate_approval(project, taught.text("gate_type"), taught.text("approved_approach"))
+    return service.capture_failure_solution(
+        project,
+        taught.text("agent_type"),
+        taught.text("task_type"),
+        taught.text("failure_description"),
+        taught.text("error_message"),
+        taught.steps,
+        taught.text("technology"),
+        success_verified=True,
+    )
+
+
+def ask(services: Services, case: Case, identity: Identity = ASKING, *, technology: bool = True) -> list[RAGPattern]:
+    """What the asking project is told; without `technology`, it doesn't say which one its task is about."""
+    query = services.pattern_query(identity, operator=True)
+    if case.asks == FAILURE:
+        return query.query_for_failure(case.text, case.error_message, case.agent_type, case.task_type)
+    named = case.technology if technology else ""
+    return query.query_for_task(case.text, case.agent_type, case.task_type, named)

@@ -1,0 +1,136 @@
+"""How far outcomes move a score, and what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opx.domain.outcomes import HIGHEST, LOWEST, Counts, OutcomeResult, Tally
+from opx.domain.told_outcomes import Counted, DocumentOutcomes, OutcomeReport, ToldOutcome
+from opx.learning.outcomes.counting import MAX_SECTIONS, counted
+
+RESOLVED, NO_EFFECT, MADE_WORSE = OutcomeResult
+NEW = DocumentOutcomes("d1", 1, "Disk full")
+
+numbers = st.integers(0, 10**7)
+some_counts = st.builds(Counts, numbers, numbers, numbers)
+tallies = st.builds(Tally, some_counts, some_counts)
+
+
+def told(result: OutcomeResult = RESOLVED, document: str = "d1", version: int = 1, section: str = "") -> ToldOutcome:
+    return ToldOutcome("o1", result, document, version, "r1", "2026-11-22T10:00:00Z", section)
+
+
+def known(*results: OutcomeResult, section: str = "") -> DocumentOutcomes:
+    """What is known of a document of which these were told."""
+    found = NEW
+    for result in results:
+        found = counted(found, told(result, section=section), None, "Disk full")
+    return found
+
+
+class TestFactor:
+    @pytest.mark.parametrize("count", range(5))
+    def test_fewer_than_five_outcomes_move_nothing(self, count: int) -> None:
+        assert known(*[RESOLVED] * count).factor == known(*[MADE_WORSE] * count).factor == 1.0
+
+    def test_five_that_resolved_it_raise_a_score(self) -> None:
+        assert known(*[RESOLVED] * 5).factor == pytest.approx(1 + 0.1 * (2 * 7 / 9 - 1))
+
+    def test_five_without_effect_lower_it(self) -> None:
+        assert known(*[NO_EFFECT] * 5).factor == pytest.approx(1 - 0.15 * (1 - 2 * 2 / 9))
+
+    def test_harm_counts_more_than_no_effect(self) -> None:
+        assert known(*[MADE_WORSE] * 5).factor < known(*[NO_EFFECT] * 5).factor
+
+    def test_as_many_of_both_move_nothing(self) -> None:
+        assert known(*[RESOLVED, NO_EFFECT] * 3).factor == pytest.approx(1.0)
+
+    def test_more_evidence_of_the_same_moves_more(self) -> None:
+        assert known(*[RESOLVED] * 20).factor > known(*[RESOLVED] * 5).factor
+
+    @given(tallies)
+    def test_it_stays_within_its_bounds(self, tally: Tally) -> None:
+        assert LOWEST <= tally.factor <= HIGHEST
+
+    @given(tallies, st.booleans())
+    def test_one_more_success_never_lowers_it_once_there_is_enough(self, tally: Tally, now: bool) -> None:
+        if tally.enough:
+            assert tally.moved(RESOLVED, 1, now=now).factor >= tally.factor
+
+    @given(tallies, st.sampled_from([NO_EFFECT, MADE_WORSE]))
+    def test_one_more_failure_never_raises_it_once_there_is_enough(self, tally: Tally, result: OutcomeResult) -> None:
+        if tally.enough:
+            assert tally.moved(result, 1, now=True).factor <= tally.factor
+
+
+class TestVersions:
+    def test_outcomes_of_a_replaced_version_count_half(self) -> None:
+        before = Tally(Counts(), Counts(resolved=10))
+        assert before.factor == Tally(Counts(resolved=5)).factor
+        assert not Tally(Counts(), Counts(resolved=9)).enough
+
+    def test_the_first_outcome_of_a_later_version_makes_the_others_earlier_ones(self) -> None:
+        found = counted(known(RESOLVED, RESOLVED), told(MADE_WORSE, "d2", 2), None, "Disk is full")
+        assert found.tally == Tally(Counts(made_worse=1), Counts(resolved=2))
+        assert (found.document_id, found.version, found.title) == ("d2", 2, "Disk is full")
+
+    def test_a_late_outcome_of_an_earlier_version_is_one_of_that(self) -> None:
+        current = counted(NEW, told(document="d2", version=2), None, "")
+        assert counted(current, told(NO_EFFECT), None, "").tally == Tally(Counts(resolved=1), Counts(no_effect=1))
+
+    def test_readers_of_a_version_without_outcomes_see_those_of_before(self) -> None:
+        found = known(RESOLVED, section="Repair").seen_from("d2")
+        assert found.tally == found.sections["Repair"] == Tally(Counts(), Counts(resolved=1))
+
+
+class TestCorrections:
+    def test_another_result_takes_the_place_of_the_first(self) -> None:
+        before = told(RESOLVED, section="Repair")
+        found = counted(known(RESOLVED, RESOLVED, section="Repair"), told(MADE_WORSE), before, "")
+        assert found.tally.now == Counts(resolved=1, made_worse=1)
+        assert found.sections["Repair"].now == Counts(resolved=1)
+
+    def test_one_that_is_of_an_earlier_version_by_now_is_taken_from_there(self) -> None:
+        replaced = counted(known(RESOLVED), told(NO_EFFECT, "d2", 2), None, "")
+        found = counted(replaced, told(MADE_WORSE, "d2", 2), told(RESOLVED), "")
+        assert found.tally == Tally(Counts(no_effect=1, made_worse=1))
+
+
+class TestSections:
+    def test_the_innermost_section_with_enough_evidence_decides(self) -> None:
+        found = known(*[MADE_WORSE] * 5, section="Repair")
+        inner = replace(found, sections={**found.sections, "Repair > Grow": Tally(Counts(resolved=1))})
+        assert inner.score_of(("Repair", "Grow")).section == "Repair"
+        assert inner.score_of(("Causes",)).section == ""
+
+    def test_sections_are_bounded_and_the_document_counts_all(self) -> None:
+        found = NEW
+        for number in range(MAX_SECTIONS + 3):
+            found = counted(found, told(section=f"S{number}"), None, "")
+        assert (len(found.sections), found.tally.now.resolved) == (MAX_SECTIONS, MAX_SECTIONS + 3)
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("tally", "said"),
+        [
+            (Tally(), "0 of 0 resolved, too few to count"),
+            (Tally(Counts(4, 0, 1)), "4 of 5 resolved, 1 made it worse"),
+            (Tally(Counts(2), Counts(6)), "8 of 8 resolved, 6 of earlier versions, which count half"),
+            (Tally(Counts(2_000_000)), "2,000,000 of 2,000,000 resolved"),
+        ],
+    )
+    def test_explanation(self, tally: Tally, said: str) -> None:
+        assert tally.explained() == said
+
+    def test_a_report_can_be_read_back(self) -> None:
+        report = OutcomeReport("o1", "d1", "Disk", "A > B", MADE_WORSE, Counted.NEW, known(RESOLVED, section="A"), "w1")
+        assert OutcomeReport.from_json(report.to_json()) == report
+
+    def test_an_outcome_can_be_read_back(self) -> None:
+        outcome = replace(told(MADE_WORSE), step="du", incident="INC-7", note="n", occurrence="2", principal="me")
+        assert ToldOutcome.from_json(outcome.to_json()) == outcome
