@@ -28,6 +28,8 @@ MANAGE_CONCURRENCY = 5
 """Its work is short, and what it puts into the corpus is worked on elsewhere. Small, as it comes off what the account
 has for everything else."""
 
+_ON_DOCUMENTS = ["s3:DeleteObject", "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"]
+
 MANAGE_KNOWLEDGE = FunctionSpec(
     use_case=Function.MANAGE.value,
     dependencies="ingest",  # whether a file is taken in as it would be now is a question to the pipeline
@@ -193,7 +195,8 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
     bucket = names.corpus_arn
     return [
         rights.allow(["s3:ListBucket"], bucket, *names.source_bucket_arns),
-        rights.allow(["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], *rights.document_objects(names)),
+        rights.allow(["s3:ListBucketVersions"], bucket),  # old versions are put back
+        rights.allow(_ON_DOCUMENTS, *rights.document_objects(names)),
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges

@@ -20,17 +20,16 @@ from opx.tables import (
     BASELINES,
     CALENDAR,
     DOCUMENTS,
+    EMBEDDINGS,
     GAPS,
     GRAPH,
     LIFECYCLE,
     OUTCOMES,
-    PATTERNS,
     PROJECTS,
-    STAGING,
     WEB_CACHE,
 )
 
-READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING)
+READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS)
 KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 """What was asked least makes room for what is new."""
 

@@ -55,6 +55,7 @@ class KnowledgeAlarms(Construct):
         self._about_failed_answers()
         self._about_sources(names.queue("ingest"))
         self._about_retention()
+        self._about_learning()
         for queue in dead_letters:
             self._about_dead_letters(queue)
         for function in functions:
@@ -162,6 +163,15 @@ class KnowledgeAlarms(Construct):
             self._measured.of(Metric.PRUNE_STOPPED, "Maximum", period=_HOUR),
             "Much more than usual is past its retention at once, so that nothing was removed. The function's log says of "
             "what and since when: mend the policy in knowledge.yaml, or have it removed with `opx prune --allow-share`.",
+            threshold=0,
+        )
+
+    def _about_learning(self) -> None:
+        self._add(
+            "learning-refused",
+            self._measured.of(Metric.ENTRIES_REFUSED, "Sum"),
+            "A checkpoint could not take in some of what was captured. The function's log names the project; a checkpoint by "
+            "hand (`opx learn checkpoint`) says which entries, and why.",
             threshold=0,
         )
 

@@ -114,5 +114,5 @@ def test_death_between_calls_of_dynamodb_leaves_no_trace(tmp_path: Path, time: F
     on_disk = sqlite_tables(tmp_path, time)
     deployed = {spec: DynamoTable(spec, client, clock=time.clock) for spec in (STAGING, PATTERNS, PROJECTS, OUTCOMES)}
     school = a_school(tmp_path, lambda spec: deployed.get(spec) or on_disk(spec), time)
-    assert_immortal(school, range(3, MOST_WRITES, 17))
+    assert_immortal(school, range(3, MOST_WRITES, 23))
     school.services.index.close()  # type: ignore[attr-defined]

@@ -21,15 +21,18 @@ from opx.tables import (
     KEYS,
     LIFECYCLE,
     OUTCOMES,
+    PATTERNS,
     PROJECTS,
     SOURCES,
+    STAGING,
 )
 from tests.infra.templates import STACKS, Assembly, Resource, lint_findings
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
 
 ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
-WRITTEN = (ALIASES, GRAPH, LIFECYCLE, SOURCES)
+WRITTEN = (ALIASES, GRAPH, LIFECYCLE, OUTCOMES, PATTERNS, SOURCES, STAGING)
+CHECKPOINTS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-checkpoints"
 PULLS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-pulls"
 SCHEDULES = "arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/dev-opx-knowledge/source-*"
 SCHEDULES_ROLE = "arn:<AWS::Partition>:iam::<AWS::AccountId>:role/dev-opx-source-schedules-<AWS::Region>"
@@ -165,11 +168,14 @@ class TestManageKnowledge:
         assert rights(default, "api") == (
             pairs("logs:CreateLogStream PutLogEvents", {logs})
             | pairs("s3:ListBucket", {BUCKET})
-            | pairs("s3:DeleteObject GetObject PutObject", documents)
+            | pairs("s3:ListBucketVersions", {BUCKET})
+            | pairs("s3:DeleteObject GetObject GetObjectVersion PutObject", documents)
             | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(DOCUMENTS, KEYS, FAILURES))
             | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
             | pairs("dynamodb:BatchGetItem GetItem PutItem Query", table_arns(PROJECTS))
-            | pairs("sqs:SendMessage", {queue, PULLS})
+            | pairs("dynamodb:GetItem", table_arns(AUDIT))
+            | pairs("s3:GetObject", {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"})
+            | pairs("sqs:SendMessage", {queue, PULLS, CHECKPOINTS})
             | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(*WRITTEN))
             | pairs("scheduler:CreateSchedule DeleteSchedule UpdateSchedule", {SCHEDULES})
             | pairs("iam:PassRole", {SCHEDULES_ROLE})

@@ -12,6 +12,8 @@ import boto3
 import pytest
 
 from lambdas.consume_stream.handler import make_handler as make_stream_handler
+from lambdas.learn_from_events.handler import make_handler as make_learn_handler
+from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_handler
 from lambdas.pull_sources.handler import make_handler as make_pull_handler
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up_handler
@@ -100,6 +102,7 @@ def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     _answer(cloud, monkeypatch)
     _pull(cloud)
     _stream(cloud, monkeypatch)
+    _learn(cloud)
     make_roll_up_handler(lambda: cloud.services)({}, FakeContext())
     make_coverage_handler(lambda: cloud.services)({"holdings": True}, FakeContext())
 
@@ -138,6 +141,20 @@ def _stream(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as outage:
         outage.setattr(cloud.services.store, "put", away)
         handler(from_kinesis(records), FakeContext())
+
+
+def _learn(cloud: Cloud) -> None:
+    """An event that is kept, one that is refused, and a checkpoint."""
+    whose = {"client_id": "acme", "project_id": "shop"}
+    told = {**whose, "gate_type": "security_review", "approved_approach": "a queue a client"}
+    asked = {**whose, "checkpoint_type": "manual"}
+    for make, kind, detail in (
+        (make_learn_handler, "GateApproved", told),
+        (make_learn_handler, "Unheard", told),
+        (make_checkpoint_handler, "Checkpoint", asked),
+    ):
+        body = json.dumps({"source": "opx.learning", "detail-type": kind, "detail": detail})
+        make(lambda: cloud.services)({"Records": [{"messageId": kind, "body": body}]}, FakeContext())
 
 
 def _ingest(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

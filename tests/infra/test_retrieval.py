@@ -6,11 +6,29 @@ from collections.abc import Callable
 
 import pytest
 
-from opx.tables import ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, FAILURES, GAPS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS
+from opx.tables import (
+    ALIASES,
+    AUDIT,
+    BASELINES,
+    CALENDAR,
+    DOCUMENTS,
+    EMBEDDINGS,
+    FAILURES,
+    GAPS,
+    GRAPH,
+    LIFECYCLE,
+    OUTCOMES,
+    PATTERNS,
+    PROJECTS,
+    STAGING,
+)
 from tests.infra.templates import Assembly
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
 
-READ = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, FAILURES, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS)
+READ = (
+    *(ALIASES, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, FAILURES, GRAPH),
+    *(LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING),
+)
 FOLDERS = ("documents", "clients/*/documents", "chunks", "clients/*/chunks")
 QUEUE_ARN = f"arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:{QUEUE}"
 

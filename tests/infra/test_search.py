@@ -83,15 +83,23 @@ def test_policies_are_there_before_the_collection(default: Assembly) -> None:
 @pytest.mark.parametrize(
     ("kind", "roles", "permissions"),
     [
-        ("read", ["dev-opx-retrieve-knowledge-<AWS::Region>"], {"DescribeIndex", "ReadDocument"}),
+        (
+            "read",
+            ["dev-opx-retrieve-knowledge-<AWS::Region>", "dev-opx-process-checkpoint-<AWS::Region>"],
+            {"DescribeIndex", "ReadDocument"},
+        ),
         (
             "write",
-            ["dev-opx-ingest-documents-<AWS::Region>", "dev-opx-prune-knowledge-<AWS::Region>"],
+            [
+                "dev-opx-ingest-documents-<AWS::Region>",
+                "dev-opx-prune-knowledge-<AWS::Region>",
+                "dev-opx-rebuild-index-<AWS::Region>",
+            ],
             {"DescribeIndex", "ReadDocument", "WriteDocument"},
         ),
         (
             "manage",
-            ["cdk-hnb659fds-cfn-exec-role-<AWS::AccountId>-<AWS::Region>"],
+            ["cdk-hnb659fds-cfn-exec-role-<AWS::AccountId>-<AWS::Region>", "dev-opx-rebuild-index-<AWS::Region>"],
             {"CreateIndex", "DeleteIndex", "DescribeIndex", "UpdateIndex"},
         ),
     ],

@@ -147,6 +147,13 @@ def test_telling_again_that_it_worked_verifies_what_waits(school: School) -> Non
     assert school.entry(waiting).worked
 
 
+def test_an_entry_that_is_there_is_not_written_over(school: School) -> None:
+    entry = school.entry(school.failure(success_verified=False))
+    school.capture().verify(entry.id, True)
+    assert not school.services.staging.add(entry)
+    assert school.entry(entry.id).worked
+
+
 def test_a_verdict_stays(school: School) -> None:
     entry = school.failure(success_verified=False)
     found = school.capture().verify(entry, False, "made_worse", "INC-7")

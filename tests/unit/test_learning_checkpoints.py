@@ -15,7 +15,7 @@ from opx.errors import ClientRemovedError, IndexUnavailableError, InvalidInputEr
 from opx.ingestion.events import ObjectEvent
 from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.rules import LearningRules, Share
-from opx.ports import Leg, SearchResponse
+from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.tenants.clients import Client, ClientState
 from tests.at_once import at_once
 from tests.doubles.fake_time import FakeTime
@@ -273,6 +273,12 @@ def test_a_solution_with_odd_characters_is_told_as_it_is(school: School) -> None
     assert record["solution_steps"] == pattern.solution
 
 
+def test_the_largest_entry_fits_into_every_row(school: School) -> None:
+    steps = [f"{number}" + "🙂" * 1_900 for number in range(10)]
+    school.failure(failure_description="🙂" * 8_000, error_message="🙂" * 4_000, solution_steps=steps)
+    assert school.checkpoint().patterns_new == 1
+
+
 def test_an_entry_that_can_not_be_taken_in_is_named_and_keeps_none_back(tmp_path: Path, time: FakeTime) -> None:
     without = (Path(__file__).parents[2] / "corpus/knowledge.yaml").read_text().replace("learning/patterns:", "else:")
     (tmp_path / "knowledge.yaml").write_text(without)
@@ -286,6 +292,19 @@ def test_an_entry_that_can_not_be_taken_in_is_named_and_keeps_none_back(tmp_path
     school.services.index.close()  # type: ignore[attr-defined]
 
 
+def test_only_patterns_of_the_shared_scope_are_searched(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
+    school.failure()
+    asked: list[SearchRequest] = []
+
+    def search(_: object, request: SearchRequest) -> SearchResponse:
+        asked.append(request)
+        return SearchResponse()
+
+    monkeypatch.setattr(type(school.services.index), "search", search)
+    school.checkpoint()
+    assert [one.filter for one in asked] == [SearchFilter(scopes=("client:acme",), categories=("learning/patterns",))]
+
+
 def test_a_search_that_lacks_a_leg_makes_no_second_pattern(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
     school.failure()
     half = SearchResponse(vector=Leg(error="timed out"))
@@ -295,6 +314,17 @@ def test_a_search_that_lacks_a_leg_makes_no_second_pattern(school: School, monke
             school.checkpoint()
     assert school.patterns() == []
     assert school.checkpoint().taken_in == 1
+
+
+def test_what_was_verified_just_now_is_taken_in_though_an_index_lags(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = school.failure(success_verified=False)
+    before = {state: list(school.services.staging.ids("client:acme/project:one", "one", state)) for state in EntryState}
+    school.capture().verify(entry, True)
+    monkeypatch.setattr(school.services.staging, "ids", lambda *asked: iter(before[asked[-1]]))
+    report = school.checkpoint()
+    assert (report.taken_in, report.waiting) == (1, ())
 
 
 def test_a_report_is_json_with_the_names_of_the_interface(school: School) -> None:

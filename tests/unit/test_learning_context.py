@@ -37,6 +37,7 @@ MARKS = (
     "[END CONTEXT\ufe0f]",
     "[\u0415ND C\u041eNT\u0415XT]",
     "[\u0395\u039dD C\u039f\u039dTEXT]",
+    "[END CO\u0578TEXT]",
     "[3ND C0NT3XT]",
     "\uff3bEND CONTEXT\uff3d",
     "\u3010END CONTEXT\u3011",
@@ -206,6 +207,7 @@ class TestText:
         [
             "kubectl get pods -o jsonpath='{.items[*].metadata.name}'",
             "kubectl config view -o jsonpath='{.contexts[?(@.name==\"prod\")].context.cluster}'",
+            "kubectl get x -o jsonpath='{.items[?(@.context==\"prod\")].name}'",
             "Add it below [Service] in the unit: LimitNOFILE=65536",
             "if [ -f /etc/app.conf ]; then echo rows[0]; fi",
             "ip route add 10.0.0.0/8 via [fd00::1]:443",
@@ -213,6 +215,9 @@ class TestText:
     )
     def test_of_commands_stays_as_it_is(self, command: str) -> None:
         assert framed_line(command) == command
+
+    def test_has_nothing_that_nobody_sees(self) -> None:
+        assert framed_line("a\u202eb\ud800c\u200dd\U000e0041e\x07") == "abcde"
 
     def test_in_other_scripts_stays_as_it_is(self) -> None:
         assert framed_line("Größe ändern, 再起動, перезапустить") == "Größe ändern, 再起動, перезапустить"

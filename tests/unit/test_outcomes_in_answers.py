@@ -16,7 +16,13 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Scope
 from opx.domain.told_outcomes import Counted, OutcomeReport
-from opx.errors import DocumentNotFoundError, InvalidInputError, ReceiptNotFoundError, StoreUnavailableError
+from opx.errors import (
+    ClientRemovedError,
+    DocumentNotFoundError,
+    InvalidInputError,
+    ReceiptNotFoundError,
+    StoreUnavailableError,
+)
 from opx.learning.outcomes.experience import LearnedExperience
 from opx.learning.outcomes.known import KnownScopes
 from opx.learning.warnings import StepWarnings
@@ -214,6 +220,12 @@ class TestRefusals:
         with pytest.raises(DocumentNotFoundError, match="gone"):
             catalog.record(receipt, document, "resolved")
         take_out(services, key)
+
+    def test_client_that_was_removed_meanwhile(self, services: Services) -> None:
+        outcomes = services.outcomes(SHOP)
+        outcomes._sight = replace(outcomes._sight, admits=lambda _: False)
+        with pytest.raises(ClientRemovedError, match="acme"):
+            outcomes.record(ask(services).receipt_id, id_of(services, DISK), "resolved")
 
     def test_without_an_audit_log_it_says_so(self, services: Services) -> None:
         outcomes = services.outcomes(SHOP)

@@ -9,8 +9,9 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.errors import KnowledgeConfigError
-from opx.tools.declarations import Tool
+from opx.tools.declarations import MAX_TOOLS, Tool
 from opx.tools.grants import FOR_ALL, ToolGrants, read_grants
+from opx.tools.groups import TOOLS
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.operations_group import OPERATIONS_GROUP
 from opx.tools.replies import Reply
@@ -59,6 +60,14 @@ class TestReading:
             KnowledgeConfigError, match=r"knowledge.yaml:5: unknown tool 'query_log'; there are: search"
         ):
             read(tmp_path, "agents:\n  default: [search_docs]\n  a:\n    - search_docs\n    - query_log\n")
+
+    def test_more_tools_than_an_agent_can_have_are_refused(self, tmp_path: Path) -> None:
+        names = list(TOOLS)
+        assert read(tmp_path, f"agents:\n  a: [{', '.join(names[:MAX_TOOLS])}]\n").allowed("a") == set(
+            names[:MAX_TOOLS]
+        )
+        with pytest.raises(KnowledgeConfigError, match=r"knowledge.yaml:2: an agent may use at most 11 tools, not 12"):
+            read(tmp_path, f"agents:\n  a: [{', '.join(names[: MAX_TOOLS + 1])}]\n")
 
     @pytest.mark.parametrize("tools", ["search_docs", "{search_docs: true}", "[[search_docs]]", "[1]"])
     def test_what_is_no_list_of_names_is_refused(self, tmp_path: Path, tools: str) -> None:

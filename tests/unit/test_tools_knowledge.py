@@ -55,9 +55,10 @@ class BrokenIndex:
 
 
 class TestSearching:
-    def test_answer_is_the_citation_of_the_result(self, tools: KnowledgeTools) -> None:
+    def test_answer_is_the_citation_of_the_result_and_the_receipt(self, tools: KnowledgeTools) -> None:
         reply = tools.search_runbooks(DISK_TITLE)
-        assert reply.text() == citation(reply.answer.results[0])
+        receipt = f"[Receipt ID: {reply.answer.receipt_id}]"
+        assert reply.text() == f"{citation(reply.answer.results[0])}\n\n{receipt}"
         assert reply.text().startswith(f"Source: {DISK_TITLE}\nCategory: runbooks/procedures\nRelevance: ")
 
     def test_runbooks_and_postmortems_are_searched_apart(self, tools: KnowledgeTools) -> None:
@@ -112,7 +113,7 @@ class TestSearching:
         reply = tools.search_runbooks(DISK_TITLE)
         assert QUOTED not in reply.text()
         outside = tuple(replace(result, tier="specialized") for result in reply.answer.results)
-        marked = SearchReply(replace(reply.answer, results=outside)).text()
+        marked = SearchReply(replace(reply.answer, results=outside, receipt_id="")).text()
         assert marked == f"{QUOTED}\n\n{citation(outside[0])}"
 
     def test_nearest_candidate_from_outside_is_marked_too(self, tools: KnowledgeTools) -> None:

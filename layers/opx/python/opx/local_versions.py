@@ -33,12 +33,15 @@ class LocalVersions:
 
         def document(self, wanted: str) -> DocumentVersions: ...
 
+        def _expired(self, document: KnowledgeDocument) -> str: ...
+
     def version_diff(self, wanted: str, *, before: int = 0, after: int = 0) -> VersionDiff:
         from opx.lifecycle.differences import difference
 
         found = self.document(wanted)
         new = _numbered(found.versions, after) if after else found.document
         old = _numbered(found.versions, before) if before else _before(found.versions, new)
+        self._require_valid(old, new)
         return difference(old, new, (self._version_text(old), self._version_text(new)))
 
     def restore(self, wanted: str, version: int = 0) -> Restored:
@@ -50,9 +53,16 @@ class LocalVersions:
             raise InvalidScopeError(
                 f"document {chosen.document_id} belongs to {chosen.key.scope.key}, you may restore only {self.scope.key}"
             )
+        self._require_valid(chosen)
         services = self._services
-        restorer = Restorer(store=services.store, writer=self.manager, past=services.past_objects, clock=services.clock)
+        restorer = Restorer(store=services.store, writer=self.manager, past=services.past_objects)
         return restorer.restore(chosen)
+
+    def _require_valid(self, *documents: KnowledgeDocument) -> None:
+        for document in documents:
+            if day := self._expired(document):
+                name = f"version {document.version} of {document.key.source}"
+                raise DocumentNotFoundError(f"{name} expired on {day}, and is being removed")
 
     def _version_text(self, document: KnowledgeDocument) -> str:
         from opx.ingestion.chunk_files import joined_text

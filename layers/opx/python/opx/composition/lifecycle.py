@@ -68,6 +68,7 @@ class LifecycleServices(OutcomeServices):
             clock=self.clock,
             due=partial(DueVersions, self.catalog, self.calendar, self.knowledge),
             exclusive=self.exclusive_work,
+            unit_of_work=self.unit_of_work,
             patterns=patterns,
             purge=self.purge_expired,
             report=report,

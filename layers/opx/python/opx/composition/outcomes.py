@@ -48,6 +48,7 @@ class OutcomeServices(LearningServices):
             audited=self.records.audit.get if self.settings.audit_days else None,
             chunks=partial(read_chunks, self.store),
             capture_warning=self.capture(asked).capture_warning,
+            admits=self.clients.admit,
         )
         shared = self.learning_rules.shared(own, self.projects.group_of)
         return OutcomeService(self.projects.reader(asked), shared, self.outcome_store, sight, self.clock)

@@ -71,7 +71,8 @@ class Scope:
 class Identity:
     """Who asks, as established by the application (session attributes, token claims, configuration).
 
-    `principal` names the person, program or agent where that is known. It is kept in the audit log and decides nothing.
+    `principal` names the person, program or agent where that is known. It is kept in the audit log and decides nothing but
+    who may ask for patterns (`opx.learning.orchestrators`).
     """
 
     client_id: str = ""

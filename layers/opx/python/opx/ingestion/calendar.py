@@ -89,6 +89,11 @@ class Calendar:
         review = (row for row in self._days(document) if row["place"].startswith("review#"))
         self._remove([*review, *([_replaced_row(document)] if document.superseded_at else ())])
 
+    def day_of(self, document: KnowledgeDocument) -> str:
+        """The day that a version is to be entered for as one on which it expires; "" for none."""
+        expires = expiry_day(document, self._knowledge)
+        return _entered_for(document, expires) if expires else ""
+
     def redate(self, document: KnowledgeDocument) -> str:
         """Enter a version for the day on which it expires by now, in place of all other days. That day, "" for none."""
         rows = list(self._days(document))

@@ -8,23 +8,16 @@ of them did, the other finds done.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, islice
 
-from opx.domain.learning import (
-    CheckpointReport,
-    CheckpointType,
-    EntryState,
-)
+from opx.domain.learning import CheckpointReport, CheckpointType, EntryState, StagingEntry
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidInputError
 from opx.learning.projects import project_of, unknown_project
 from opx.learning.taking_in import CheckpointParts, TakingIn
-
-log = logging.getLogger(__name__)
 
 MAX_WAITING = 1000
 """Ids of unverified entries that a report names."""
@@ -58,13 +51,19 @@ class CheckpointEmbeddingService:
         run = TakingIn(self._parts, shared)
         for ids in self._ready(scope, project):
             run.take_in(self._parts.staging.get_many(ids))
+        waiting = self._waiting(scope, project)
+        run.take_in(waiting)  # what an index has not seen to be verified
         run.finish()
-        waiting = self._parts.staging.ids(scope.key, project, EntryState.WAITING)
         return replace(
             run.report(project, kind),
-            waiting=tuple(islice(waiting, MAX_WAITING)),
+            waiting=tuple(entry.id for entry in waiting if entry.state is EntryState.WAITING),
             took_ms=(time.monotonic() - began) * 1000,
         )
+
+    def _waiting(self, scope: Scope, project: str) -> list[StagingEntry]:
+        """What is not verified, as an index has it, the oldest first."""
+        found = self._parts.staging.ids(scope.key, project, EntryState.WAITING)
+        return self._parts.staging.get_many(list(islice(found, MAX_WAITING)))
 
     def _ready(self, scope: Scope, project: str) -> Iterator[list[str]]:
         """Ids of what is ready, also of what gets ready meanwhile, each once, some at a time."""

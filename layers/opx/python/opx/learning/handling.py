@@ -184,6 +184,8 @@ def checkpoint(services: Services, event: LearningEvent, report: Report = unrepo
         raise unknown
     report(Metric.ENTRIES_TAKEN_IN, sum(each.taken_in for each in reports))
     report(Metric.ENTRIES_REFUSED, sum(len(each.refused) for each in reports))
+    for each in reports:
+        log.info("%s of %s: %d taken in, %d refused", kind.value, project, each.taken_in, len(each.refused))
     return reports
 
 

@@ -125,24 +125,25 @@ class ArchiveReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._readable():
-            try:
-                self._zip = zipfile.ZipFile(path)
-            except OSError as exc:
-                raise ArchiveError(f"{path} can't be read: {exc.strerror or exc}") from exc
         try:
+            self._file = path.open("rb")
+        except OSError as exc:
+            raise ArchiveError(f"{path} can't be read: {exc.strerror or exc}") from exc
+        try:
+            with self._readable():
+                self._zip = zipfile.ZipFile(self._file)
             self._infos = self._checked_infos()
             self.manifest = self._manifest()
             self._entries = self._listed()
         except BaseException:
-            self._zip.close()
+            self._file.close()
             raise
 
     def __enter__(self) -> ArchiveReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._zip.close()
+        self._file.close()
 
     @property
     def sha256(self) -> str:
@@ -166,11 +167,15 @@ class ArchiveReader:
 
     def lines(self, name: str) -> Iterator[dict[str, Any]]:
         """The lines of an entry, each a JSON object; none of an entry that isn't there."""
+        return (_object(line, f"{self._path}: {name}") for line in self.raw_lines(name))
+
+    def raw_lines(self, name: str) -> Iterator[bytes]:
+        """The lines of an entry, with their ends."""
         if name not in self._infos:
             return
         with self.open(name) as source:
             while line := self._line(source, name):
-                yield _object(line, f"{self._path}: {name}")
+                yield line
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:

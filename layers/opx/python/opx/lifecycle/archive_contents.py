@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.scopes import scope_of_key, scope_of_object
+from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import ArchiveError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.catalog_items import document_from_item, document_item
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
@@ -19,12 +20,15 @@ from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.exporting import DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES
 from opx.lifecycle.store_checks import CHUNK_FILE
 from opx.ports import Item
-from opx.tables import DOCUMENTS
-from opx.tenants.clients import CLIENTS, is_removed
+from opx.tables import DOCUMENTS, PROJECTS
+from opx.tenants.clients import CLIENTS
 from opx.tenants.report import FOLDER as REMOVALS
 
 if TYPE_CHECKING:
     from opx.services import Services
+
+_NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")
+_CLIENT = re.compile(r"\bclient:([A-Za-z0-9][A-Za-z0-9._-]{0,63})")
 
 STATES = tuple(state.value for state in DocumentState)
 
@@ -64,9 +68,6 @@ class ArchiveContents:
     def check(self, progress: Callable[[str], None] = lambda _: None) -> Contents:
         """Read everything: each checksum, each line, and whether this system's stores would take it."""
         contents = Contents()
-        for blob, name in ((document, "documents") for document in self.documents()):
-            contents.counts[name] += 1
-            contents.clients.add(blob.key.scope.client_id)
         with BlobReader(self._archive) as blobs:
             for file in self.files():
                 progress("checking files")
@@ -75,6 +76,8 @@ class ArchiveContents:
         with BlobReader(self._archive) as blobs:
             for document in self.documents():
                 progress("checking documents")
+                contents.counts["documents"] += 1
+                contents.clients.add(document.key.scope.client_id)
                 for one in filter(None, (document.sidecar, document.object)):
                     blobs.check(one)
         self._check_rows(contents)
@@ -93,7 +96,7 @@ class ArchiveContents:
         for table in ARCHIVED:
             for row in self.rows(table):
                 contents.counts[table.entry] += 1
-                contents.clients |= _clients_of(row)
+                contents.clients |= set() if table.spec is PROJECTS else _clients_of(row)
         contents.notes += [
             f"{count} versions are of category {category}, which knowledge.yaml doesn't have here: documents of it can't "
             "be taken in until it does"
@@ -116,11 +119,11 @@ class ArchiveContents:
             yield blob
 
     def versions(self) -> Iterator[KnowledgeDocument]:
-        for line in self._archive.lines(VERSION_LINES):
+        for line in self._archive.raw_lines(VERSION_LINES):
             yield self._version(line)
 
     def rows(self, table: Archived) -> Iterator[Item]:
-        for line in self._archive.lines(table.entry):
+        for line in self._archive.raw_lines(table.entry):
             yield self._row(table, line)
 
     # -- each of them
@@ -158,10 +161,10 @@ class ArchiveContents:
         except InvalidInputError as exc:
             raise ArchiveError(f"an object of the archive has a name or metadata that none can have: {exc}") from exc
 
-    def _version(self, line: Mapping[str, Any]) -> KnowledgeDocument:
+    def _version(self, line: bytes) -> KnowledgeDocument:
         """Its location is where its object is to be here."""
         try:
-            item = dict(line)
+            item = _item(line)
             location = self._services.object_location(_object_key(item))
             item["sourceUri"] = location if item["sourceUri"] == item["s3Location"] else item["sourceUri"]
             document = document_from_item({**item, "s3Location": location})
@@ -173,9 +176,9 @@ class ArchiveContents:
             raise ArchiveError(f"{VERSION_LINES}: a version of {document.key.source[:200]} is filed under another key")
         return document
 
-    def _row(self, table: Archived, line: Mapping[str, Any]) -> Item:
+    def _row(self, table: Archived, line: bytes) -> Item:
         try:
-            item = from_json(_as_text(line))
+            item = _item(line)
             self._services.check_item(table.spec, item)
             belongs = table.keeps(item)
         except (KeyError, TypeError, ValueError, InvalidInputError) as exc:
@@ -184,13 +187,32 @@ class ArchiveContents:
             raise ArchiveError(f"{table.entry}: a row that no archive holds: {str(table.spec.key_of(item))[:200]}")
         return item
 
-    # -- whether it may be taken in
 
-    def check_owners(self, contents: Contents) -> None:
-        """Raise `ArchiveError` if something is of a client that was removed here."""
-        for client_id in sorted(contents.clients - {""}):
-            if is_removed(self._services.clients.item(client_id)):
-                raise ArchiveError(
-                    f"the archive holds knowledge of client {client_id}, which was removed here and is not to come back; "
-                    f"`opx client add {client_id}` first, if it is to"
-                )
+def _item(line: bytes) -> Item:
+    try:
+        item = from_json(line.decode("utf-8", "surrogatepass"))
+    except RecursionError as exc:
+        raise ValueError("it is nested too deeply") from exc
+    if not isinstance(item, dict):
+        raise TypeError("it is no JSON object")
+    return item
+
+
+def _object_key(item: Item) -> str:
+    scope = Scope(item["clientId"], item["groupId"], item["projectId"])
+    return f"{scope.prefix}{item['source']}"
+
+
+def _is_head(facts: Mapping[str, Any], key: DocumentKey) -> bool:
+    """Whether this is the item of a key, as far as an archive has it."""
+    if set(facts) != set(HEAD_FACTS) or (facts["scope"], facts["source"]) != (key.scope.key, key.source):
+        return False
+    version, document_id = facts["version"], facts["documentId"]
+    return isinstance(version, int) and version > 0 and isinstance(document_id, str) and facts["state"] in STATES
+
+
+def _clients_of(row: Item) -> set[str]:
+    """Whose row it is, by the attributes that name scopes."""
+    named = {str(row[name]) for name in ("clientId",) if row.get(name) and row[name] != CLIENTS}
+    keys = (str(value) for name, value in row.items() if name in _NAMING_SCOPES)
+    return named | {match[1] for key in keys for match in [_CLIENT.search(key)] if match}

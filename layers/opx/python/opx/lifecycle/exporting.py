@@ -177,7 +177,9 @@ class _CorpusWriter:
                 return None, []
             if head.get("revision") == again.get("revision") and _has_current(head, versions):
                 return head, sorted(versions, key=lambda item: int(item["version"]))
-        self._report.notes.append(f"{key.source} of {key.scope.key}: the catalog doesn't agree with itself; `opx reconcile`")
+        self._report.notes.append(
+            f"{key.source} of {key.scope.key}: the catalog doesn't agree with itself; `opx reconcile`"
+        )
         return {**(head or {}), "state": "deleted"}, [item for item in versions if item["state"] != "current"]
 
     # -- objects that nobody has taken in yet

@@ -16,6 +16,7 @@ from opx.lifecycle.guard import Guard, GuardRules
 from opx.lifecycle.report import PruneReport, PruneReports
 from opx.lifecycle.retention import (
     FIRST_DAYS,
+    GRACE_DAYS,
     OVERLAP_DAYS,
     DueVersions,
     Found,
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from opx.ports import Clock
 
 log = logging.getLogger(__name__)
-
-GRACE_DAYS = 1
-"""What expired on a day is removed on the next one: a clock that is an hour ahead removes nothing that is still valid."""
 
 _DAY_SECONDS = 86400
 _REDATED_AT_ONCE = 500
@@ -58,6 +56,7 @@ class KnowledgePruningService:
         clock: Clock,
         due: Callable[..., DueVersions],
         exclusive: Callable[[], AbstractContextManager[Any]],
+        unit_of_work: Callable[[], AbstractContextManager[Any]],
         patterns: PatternKeeper,
         purge: Callable[[], object] = lambda: None,
         report: Report = unreported,
@@ -73,6 +72,7 @@ class KnowledgePruningService:
         self._clock = clock
         self._due = due
         self._exclusive = exclusive
+        self._unit_of_work = unit_of_work
         self._patterns = patterns
         self._purge = purge
         self._measure = report
@@ -186,28 +186,35 @@ class KnowledgePruningService:
 
     def _redate(self, report: PruneReport, since: str, ends: float | None) -> str:
         """Have the calendar follow the policies of today; the first day to look at then."""
+        done = []
         for category, before in self._state.shortened().items():
-            until, earliest = self._state.redated_until(category)
-            documents = self._catalog.in_category(category, current_only=False, until=until)
-            for batch in batches(documents, _REDATED_AT_ONCE):
+            earliest = self._redated(category, before, report, ends)
+            if report.unfinished:
+                break
+            since = min(since, earliest or since)
+            done.append(category)
+        noted = done if report.unfinished else self._state.changed()
+        if noted:
+            with self._unit_of_work():
+                self._state.note_cursor(since, report.started)
+                for category in noted:
+                    self._state.note_policy(category)
+        return since
+
+    def _redated(self, category: str, before: str, report: PruneReport, ends: float | None) -> str:
+        """Enter the versions of a category for other days; the earliest of these."""
+        until, earliest = self._state.redated_until(category)
+        documents = self._catalog.in_category(category, current_only=False, until=until)
+        for batch in batches(documents, _REDATED_AT_ONCE):
+            with self._unit_of_work():
                 days = [day for day in map(self._calendar.redate, batch) if day]
                 earliest = min([*days, *([earliest] if earliest else [])], default="")
                 self._state.note_redated(category, before, batch[-1].last_updated, earliest)
-                report.redated[category] += len(batch)
-                if self._is_over(ends):
-                    report.unfinished = True
-                    return since
-            since = min(since, earliest or since)
-            self._state.note_cursor(since, report.started)
-            self._state.note_policy(category)
-        self._note_longer()
-        return since
-
-    def _note_longer(self) -> None:
-        """Versions of categories that keep them for longer are entered anew when their former day has come."""
-        for category, (before, now) in self._state.before_and_now().items():
-            if before != now:
-                self._state.note_policy(category)
+            report.redated[category] += len(batch)
+            if self._is_over(ends):
+                report.unfinished = True
+                break
+        return earliest
 
     # -- what goes
 
@@ -222,7 +229,7 @@ class KnowledgePruningService:
                     report.unfinished = True
                     self._state.note_cursor(left or day, report.started)
                     return
-        self._state.note_cursor(left or report.until, report.started)
+        self._state.note_cursor(min(left or report.until, report.until), report.started)
 
     def _work_on(self, batch: list[CalendarEntry], report: PruneReport) -> int:
         """Do what is to be done with these; how many are to be looked at again."""
@@ -251,7 +258,8 @@ class KnowledgePruningService:
         pattern_day = self._patterns.day_of(replace(found, verdict=Verdict.DUE), found.entry.at)
         if pattern_day:
             self._calendar.postpone(found.entry, pattern_day)
-        elif self._calendar.redate(found.document) != found.entry.at:
+        elif self._calendar.day_of(found.document) != found.entry.at:
+            self._calendar.redate(found.document)
             self._calendar.drop(found.entry)
 
     def _is_over(self, ends: float | None) -> bool:

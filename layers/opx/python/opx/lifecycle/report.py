@@ -77,7 +77,7 @@ class PruneReport:
         yield from (f"note: {note}" for note in self.notes)
         if self.unfinished:
             yield "the time was up: the next run goes on"
-        if not (self.removed or self.stopped):
+        if not (self.removed or self.stopped or self.held or +self.kept or self.unfinished):
             yield f"nothing of before {self.until} is past its retention"
 
     def stop_message(self) -> str:

@@ -6,29 +6,26 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
-from opx.domain.times import iso_time
 from opx.domain.versions import Restored
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.ingestion.chunk_files import joined_text, read_chunks
 from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.lifecycle.differences import version_name
-from opx.ports import Clock, ObjectStore
+from opx.ports import ObjectStore
 from opx.ports.object_history import PastObject, PastObjects
 
 _READ_AS_TEXT = (".md", ".markdown", ".txt", ".text", ".log")
-EXPIRED = "it had expired by {day}: it is restored without that day"
 AS_MARKDOWN = "the file of then is gone: {suffix} is now the text that was read of it, as Markdown"
 
 
 class Restorer:
     """Restores versions of documents of one scope, that of `writer`. No `past`: the store keeps no earlier contents."""
 
-    def __init__(self, *, store: ObjectStore, writer: CorpusWriter, past: PastObjects | None, clock: Clock) -> None:
+    def __init__(self, *, store: ObjectStore, writer: CorpusWriter, past: PastObjects | None) -> None:
         self._store = store
         self._writer = writer
         self._past = past
-        self._clock = clock
 
     def restore(self, document: KnowledgeDocument) -> Restored:
         """Put a version back. Done again, it puts the same again.
@@ -69,36 +66,33 @@ class Restorer:
         except ObjectNotFoundError:
             message = f"nothing is left of version {document.version} of {document.key.source}: it can't be restored"
             raise DocumentNotFoundError(message) from None
-        facts, notes = self._facts(document)
+        facts, notes = _facts(document)
         self._writer.put_described(key, text.encode("utf-8", "replace"), facts)
         return notes
 
-    def _facts(self, document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """What the catalog knows of a version, as metadata, and what of that can't be as it was."""
-        notes = []
-        path = PurePosixPath(document.key.source)
-        name = ""
-        if path.suffix.lower() not in _READ_AS_TEXT:
-            name = f"{path.stem}.md"
-            notes.append(AS_MARKDOWN.format(suffix=path.name))
-        expires = document.expires
-        if expires and expires <= iso_time(self._clock())[: len(expires)]:
-            notes.append(EXPIRED.format(day=expires))
-            expires = ""
-        facts = {
-            "category": document.category,
-            "title": document.title,
-            "tags": list(document.tags),
-            "author": document.author,
-            "version": document.declared_version,
-            "severity": document.severity,
-            "services": list(document.services),
-            "language": document.language,
-            "source_uri": document.source_uri if document.source_uri != document.location else "",
-            "createdAt": document.created_at,
-            "expires": expires,
-            "reviewBy": document.review_by,
-            "owner": document.owner,
-            "name": name,
-        }
-        return {field: value for field, value in facts.items() if value}, tuple(notes)
+
+def _facts(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What the catalog knows of a version, as metadata, and what of that can't be as it was."""
+    notes = []
+    path = PurePosixPath(document.key.source)
+    name = ""
+    if path.suffix.lower() not in _READ_AS_TEXT:
+        name = f"{path.stem}.md"
+        notes.append(AS_MARKDOWN.format(suffix=path.name))
+    facts = {
+        "category": document.category,
+        "title": document.title,
+        "tags": list(document.tags),
+        "author": document.author,
+        "version": document.declared_version,
+        "severity": document.severity,
+        "services": list(document.services),
+        "language": document.language,
+        "source_uri": document.source_uri if document.source_uri != document.location else "",
+        "createdAt": document.created_at,
+        "expires": document.expires,
+        "reviewBy": document.review_by,
+        "owner": document.owner,
+        "name": name,
+    }
+    return {field: value for field, value in facts.items() if value}, tuple(notes)

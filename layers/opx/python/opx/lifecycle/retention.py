@@ -25,6 +25,9 @@ AT_ONCE = 50
 OVERLAP_DAYS = 2
 """Days that are looked at again: who entered something for them may have had a clock that was behind."""
 
+GRACE_DAYS = 1
+"""What expired on a day is removed on the next one: a clock that is an hour ahead removes nothing that is still valid."""
+
 FIRST_DAYS = 400
 """How far a dry run looks back where no run was before."""
 
@@ -74,6 +77,13 @@ class RetentionState:
         known = self._known()
         changed = {path: known.get(path, "") for path in sorted(self._knowledge.categories)}
         return {path: before for path, before in changed.items() if self._is_shorter(path, before)}
+
+    def changed(self) -> list[str]:
+        """Categories whose retention is another than the last run knew, or that it didn't know. Versions of those that keep
+        them for longer by now are entered anew when their former day has come."""
+        known = self._known()
+        now = self._knowledge.categories
+        return [path for path, category in now.items() if known.get(path) != category.retention.text]
 
     def before_and_now(self) -> dict[str, tuple[str, str]]:
         """Each category's retention as the last run knew it (as it is, where it didn't) and as it is."""
@@ -127,11 +137,12 @@ class DueVersions:
         self.until = until
 
     def entries(self, since: str) -> Iterator[tuple[str, Iterator[CalendarEntry]]]:
-        """Each day from `since` on with what is entered for it, read page by page."""
+        """Each day from `since` on with what is entered for it, read page by page. What had expired before it came is
+        entered for the day on which it came, and that may be today."""
         first, last = day_number(since), day_number(self.until)
         if first is None or last is None:
             raise ValueError(f"not days: {since!r}, {self.until!r}")
-        for day in range(first, last + 1):
+        for day in range(first, last + 1 + GRACE_DAYS):
             text = day_text(day)
             yield text, self._calendar.expiring(text)
 

@@ -51,6 +51,8 @@ class SearchReply:
         nearest = self.answer.best_rejected
         if nearest and not self.answer.results:
             yield _not_confirmed(nearest)
+        if self.answer.receipt_id and self.answer.results:
+            yield f"[Receipt ID: {self.answer.receipt_id}]"
 
     def _is_untrusted(self) -> bool:
         """Whether anything that is shown comes from outside."""

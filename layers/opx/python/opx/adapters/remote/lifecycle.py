@@ -26,7 +26,9 @@ class RemoteLifecycle:
     def reviews(self, *, days: int = 30, owner: str = "", limit: int = 500) -> ReviewReport:
         from opx.lifecycle.reviews import ReviewReport
 
-        query = {"days": days, "limit": limit, **({"owner": owner} if owner else {})}
+        query: dict[str, str | int] = {"days": days, "limit": limit}
+        if owner:
+            query["owner"] = owner
         return self._read(ReviewReport.from_json, self._api.call("GET", "reviews", query=query))
 
     def holds(self, *, lifted: bool = False) -> Sequence[Hold]:

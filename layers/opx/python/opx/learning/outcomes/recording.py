@@ -22,6 +22,7 @@ from opx.learning.outcomes.store import OutcomeStore
 from opx.learning.warnings import followed
 from opx.operations.audit import AuditRecord, scope_of
 from opx.ports import Clock
+from opx.tenants.clients import removed_error
 
 SHORTEST_ID = 6
 """Digits of a document's id by which one of those that a receipt names is meant."""
@@ -79,12 +80,13 @@ class CaptureWarning(Protocol):
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What the service needs to know of the installation. `audited` gives the record of a receipt of a scope; it is None
-    where no audit log is kept. `chunks` reads a document."""
+    where no audit log is kept. `chunks` reads a document. `admits` says whether a scope is served, and notes it."""
 
     catalog: Catalog
     audited: Callable[[str, str], AuditRecord | None] | None
     chunks: Callable[[DocumentKey, str], Iterable[DocumentChunk]]
     capture_warning: CaptureWarning
+    admits: Callable[[Scope], bool]
 
 
 class OutcomeService:
@@ -116,14 +118,16 @@ class OutcomeService:
         takes in.
 
         Raises `ReceiptNotFoundError` for a receipt that the audit log doesn't have of this scope, `DocumentNotFoundError`
-        for a document that is gone, `StoreUnavailableError`, and `InvalidInputError` for a document that the receipt
-        doesn't name, a section that the document doesn't have, and what can't be read.
+        for a document that is gone, `ClientRemovedError`, `StoreUnavailableError`, and `InvalidInputError` for a document
+        that the receipt doesn't name, a section that the document doesn't have, and what can't be read.
         """
         given = Telling(_result(result), section, step, incident, note, occurrence)
         receipt_id = _text("receipt_id", receipt_id)
         wanted = self._returned(receipt_id, document_id)
         document, *others = self._documents(wanted)
         given = replace(given, section=self._section(document, given.section))
+        if not self._sight.admits(self._scope):
+            raise removed_error(self._scope.client_id)
         told = self._told(given, receipt_id, document)
         warning = self._warn(told, document) if told.result is OutcomeResult.MADE_WORSE else ""
         counted = [self._count(one, told) for one in (document, *others)]

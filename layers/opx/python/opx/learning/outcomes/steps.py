@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from opx.text.analyzer import analyze
 
@@ -67,18 +68,22 @@ class StepFinder:
 
     def __init__(self, wanted: Sequence[frozenset[str]]) -> None:
         self._wanted = wanted
+        self._needed = [needed(terms) for terms in wanted]
         spread = Counter(term for terms in wanted for term in terms)
         self._by_term: dict[str, list[int]] = defaultdict(list)
         for at, terms in enumerate(wanted):
             # Whoever has COVERED of the terms has one of any as many as may be missing, and one more: the rarest are few.
             rarest = sorted(terms, key=lambda term: (spread[term], term))
-            for term in rarest[: len(terms) - needed(terms) + 1]:
+            for term in rarest[: len(terms) - self._needed[at] + 1]:
                 self._by_term[term].append(at)
 
-    def found(self, terms: Collection[str]) -> list[int]:
-        """Which of the sets."""
-        candidates = sorted({at for term in terms for at in self._by_term.get(term, ())})
-        return [at for at in candidates if len(self._wanted[at].intersection(terms)) >= needed(self._wanted[at])]
+    def found(self, terms: Collection[str], within: Collection[int] | None = None) -> list[int]:
+        """Which of the sets, or of those `within`."""
+        candidates = {at for term in terms for at in self._by_term.get(term, ())}
+        if within is not None:
+            candidates.intersection_update(within)
+        wanted, enough = self._wanted, self._needed
+        return sorted(at for at in candidates if len(wanted[at].intersection(terms)) >= enough[at])
 
 
 def needed(terms: Collection[str]) -> int:
@@ -89,3 +94,9 @@ def needed(terms: Collection[str]) -> int:
 def terms_of(text: str) -> frozenset[str]:
     """The terms by which texts are compared."""
     return frozenset(analyze(text))
+
+
+@lru_cache(maxsize=1024)
+def passage_terms(text: str) -> frozenset[str]:
+    """The same of a passage, which is often found again."""
+    return terms_of(text)

@@ -12,7 +12,7 @@ from opx.domain.scopes import GLOBAL_KEY, scope_of_key, scope_of_object
 from opx.domain.step_warnings import StepWarning
 from opx.errors import InvalidScopeError
 from opx.hygiene.untrusted import one_line
-from opx.learning.outcomes.steps import StepFinder, steps_of, terms_of
+from opx.learning.outcomes.steps import StepFinder, passage_terms, steps_of, terms_of
 from opx.learning.warnings import TriedStep, incidents_of
 
 PLAIN = 4
@@ -88,16 +88,14 @@ class TriedSteps:
         self, passage: Passage, meant: Collection[TriedStep]
     ) -> Iterator[tuple[int, tuple[int, list[TriedStep]]]]:
         """What was tried, by its place here, with the line of the first step that says it."""
-        about: frozenset[str] | None = None
-        seen: set[int] = set()
-        for step in steps_of(passage.content):
-            for at in self._finder.found(terms_of(step.text)):
-                if at in seen:
-                    continue
-                about = about or terms_of(f"{passage.title}\n{passage.section}\n{passage.content}")
+        said = passage_terms(passage.content)
+        possible = set(self._finder.found(said))  # most passages have none of them, and needn't be taken apart
+        about = said | terms_of(f"{passage.title}\n{passage.section}")
+        for step in steps_of(passage.content) if possible else ():
+            for at in self._finder.found(terms_of(step.text), possible):
+                possible.discard(at)
                 tried = [one for one in self._tried[at] if one in meant or _concerns(one, self._terms[at], about)]
                 if tried:
-                    seen.add(at)
                     yield at, (step.line, tried)
 
     def _warning(self, line: int | None, tried: Sequence[TriedStep], holds: Holds) -> StepWarning | None:

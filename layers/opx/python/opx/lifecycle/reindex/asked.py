@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from math import ceil
 from typing import Any, Protocol
 
 from opx.errors import InvalidInputError, ReindexBusyError
@@ -67,7 +68,7 @@ def _worked(services: Rebuilding, reindexer: Reindexer, stop: Callable[[], bool]
     if progress.finished:
         log.info("the new index is %s: %s", progress.job.phase, progress.job.report)
     elif services.rebuilds:
-        services.rebuilds.send(GO_ON, delay_seconds=min(int(progress.wait_seconds) + 1, LONGEST_DELAY))
+        services.rebuilds.send(GO_ON, delay_seconds=min(ceil(progress.wait_seconds), LONGEST_DELAY))
     return progress
 
 

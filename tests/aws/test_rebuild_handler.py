@@ -1,0 +1,162 @@
+"""The function that makes a new index, on DynamoDB, S3, SQS and a double of OpenSearch, while others ask and change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+import pytest
+
+from lambdas.rebuild_index.handler import make_handler
+from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
+from opx.adapters.aws.queue import SqsQueue
+from opx.bootstrap import bootstrap
+from opx.domain.queries import QueryConfig
+from opx.errors import ReindexBusyError
+from opx.ingestion.events import ObjectEvent
+from opx.ingestion.outcomes import Result
+from opx.lifecycle.reindex.job import Phase
+from opx.services import Services
+from tests.aws.cloud import Cloud, a_cloud
+from tests.doubles.fake_time import FakeTime
+from tests.fakes import FakeContext, function_logs
+
+TITAN = "amazon.titan-embed-text-v2:0"
+HOUR = 3_600_000
+
+
+@dataclass
+class Runtime(FakeContext):
+    left: int = HOUR
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self.left
+
+
+@dataclass
+class Deployed:
+    """A system with a queue of turns, and a clock that tests move."""
+
+    cloud: Cloud
+    services: Services
+    turns: str
+    clock: FakeTime
+
+    def __post_init__(self) -> None:
+        self.rebuild = make_handler(lambda: self.services)
+
+    def put(self, key: str, text: str) -> None:
+        self.services.store.put(f"documents/runbooks/{key}.md", text.encode())
+        self.apply(key)
+
+    def delete(self, key: str) -> None:
+        self.services.store.delete(f"documents/runbooks/{key}.md")
+        self.apply(key, deleted=True)
+
+    def apply(self, key: str, *, deleted: bool = False) -> None:
+        event = ObjectEvent(f"documents/runbooks/{key}.md", deleted=deleted, sequencer="")
+        (outcome,) = self.services.pipeline.apply([event])
+        assert outcome.result in (Result.INGESTED, Result.DELETED), outcome
+
+    def ask(self, question: str) -> list[str]:
+        answer = self.services.query_service().answer(question, QueryConfig(min_confidence=0.0))
+        assert answer.notes == ()
+        return [result.title for result in answer.results]
+
+    def call(self, body: str, left: int = HOUR) -> None:
+        self.rebuild({"Records": [{"body": body}]}, Runtime(left=left))
+
+    def next_turn(self) -> str | None:
+        """The message that is to go on, whatever its delay."""
+        found = self.cloud.sqs.receive_message(QueueUrl=self.turns, MaxNumberOfMessages=1).get("Messages", [])
+        for message in found:
+            self.cloud.sqs.delete_message(QueueUrl=self.turns, ReceiptHandle=message["ReceiptHandle"])
+        return found[0]["Body"] if found else None
+
+    def run(self, **request: Any) -> Phase:
+        """Take turns until none is asked for, each as short as can be; questions are answered in between."""
+        body: str | None = json.dumps(request)
+        for turn in range(60):
+            if body is None:
+                break
+            self.call(body, left=0)
+            assert turn % 2 or self.ask("grow the volume")
+            self.clock.sleep(400)
+            body = self.next_turn()
+        job = self.services.reindexer.status()[1]
+        assert job is not None
+        return job.phase
+
+
+@pytest.fixture
+def deployed(aws: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
+    monkeypatch.setattr(SqsQueue, "send", _at_once)
+    with function_logs(), a_cloud(aws) as cloud:
+        url = cloud.sqs.create_queue(QueueName="rebuilds")["QueueUrl"]
+        clock, given = FakeTime(), cloud.services
+        services = bootstrap(
+            given.settings,
+            clock=clock.clock,
+            embedder=given.embedder,
+            rebuilds=SqsQueue(cloud.sqs, url),
+            _client=given._client,  # type: ignore[attr-defined]
+            _search_client=given.index._client,  # type: ignore[attr-defined]
+            _bedrock_embedder=lambda model, dimension: _titan(given, model, dimension),
+        )
+        services.editions._clock = clock.clock
+        system = Deployed(cloud, services, url, clock)
+        system.put("disk", "# Disk full\n\nDelete rotated logs. Grow the volume.\n")
+        system.put("vault", "# Unseal the vault\n\nThree keys are needed.\n")
+        yield system
+
+
+def _at_once(queue: SqsQueue, body: str, *, delay_seconds: int = 0) -> None:
+    assert 0 <= delay_seconds <= 900
+    queue._client.send_message(QueueUrl=queue._url, MessageBody=body)
+
+
+def _titan(given: Services, model: str, dimension: int) -> Any:
+    client = given.embedder._client  # type: ignore[attr-defined]
+    return BedrockEmbedder(client, model or TITAN, dimension=dimension or None)
+
+
+def test_turns_make_an_index_that_answers_while_documents_change(deployed: Deployed) -> None:
+    deployed.call(json.dumps({"do": "reindex", "model": TITAN, "dimension": 256}), left=0)
+    job = deployed.services.reindexer.status()[1]
+    assert job is not None
+    assert (job.phase, job.documents) == (Phase.WAITING, 0)  # for functions that know nothing of it
+    deployed.put("tape", "# Tape lost\n\nAsk the courier.\n")
+    deployed.delete("vault")
+    assert deployed.run(do="go on") is Phase.DONE
+    assert deployed.services.document_embedder.model_id == f"{TITAN}/256"
+    assert sorted(deployed.ask("volume courier keys")) == ["Disk full", "Tape lost"]
+    deployed.call('{"do": "go on"}')  # a message that came twice
+    assert deployed.next_turn() is None
+
+
+def test_the_earlier_index_can_be_gone_back_to_and_the_other_one_removed(deployed: Deployed) -> None:
+    deployed.run(do="reindex", model=TITAN, dimension=256)
+    deployed.put("lock", "# Lock held\n\nFind the session that holds it.\n")
+    assert deployed.run(do="rollback") is Phase.DONE
+    assert deployed.services.document_embedder.model_id == f"{TITAN}/1024"
+    assert sorted(deployed.ask("volume courier session")) == ["Disk full", "Lock held", "Unseal the vault"]
+    deployed.call('{"do": "discard"}')
+    assert len(deployed.services.every_index()) == 1
+    assert deployed.ask("grow the volume")[0] == "Disk full"
+
+
+def test_of_two_at_once_one_works(deployed: Deployed) -> None:
+    reindexer = deployed.services.reindexer
+    reindexer.start(model=TITAN, dimension=256)
+    held = reindexer._held()
+    with pytest.raises(ReindexBusyError):
+        deployed.services.reindexer.advance(lambda: True)
+    deployed.call('{"do": "go on"}')  # leaves it to the one who has it
+    assert deployed.next_turn() is None
+    deployed.clock.sleep(1000)
+    deployed.call('{"do": "go on"}', left=0)  # who had it was ended
+    with pytest.raises(ReindexBusyError):
+        reindexer._jobs.save(held)

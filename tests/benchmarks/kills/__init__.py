@@ -1,0 +1,1 @@
+"""Kill -9 at random moments of what learns, forgets and rebuilds."""

@@ -1,0 +1,77 @@
+"""What a first project learned is what a second one is told first: a part of the cases, so that it is quick.
+
+`python -m tests.quality.learning` asks all of them; docs/decisions/0042-asking-for-patterns.md has what it printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from opx.bootstrap import bootstrap
+from opx.services import Services
+from opx.settings import Settings
+from tests.quality.learning.cases import HELD_OUT, TUNED, Case, cases, half_of, patterns, repeats
+from tests.quality.learning.figures import figures, told
+from tests.quality.learning.world import ASKING, OTHER_CLIENT, ask, teach
+
+TAUGHT = 12
+"""Of the patterns that are held out, the first so many."""
+
+
+class TestCases:
+    def test_are_enough(self) -> None:
+        assert len([case for case in cases() if case.expects]) >= 60
+        assert len([case for case in cases() if not case.expects]) >= 60
+
+    def test_name_patterns_that_there_are(self) -> None:
+        there = {pattern.id for pattern in patterns()}
+        assert {case.about for case in cases()} <= there
+        assert {case.expects for case in cases()} - {""} <= there
+        assert {repeat.about for repeat in repeats()} <= there
+
+    def test_have_every_pattern_asked_for(self) -> None:
+        assert {case.expects for case in cases()} - {""} == {pattern.id for pattern in patterns()}
+
+    def test_are_in_both_halves(self) -> None:
+        for half in (TUNED, HELD_OUT):
+            kinds = {(case.asks, bool(case.expects)) for case in cases() if case.half == half}
+            assert len(kinds) == 4
+
+    def test_have_no_question_twice(self) -> None:
+        texts = [case.text.casefold() for case in cases()]
+        assert len(set(texts)) == len(texts)
+
+    def test_have_no_question_in_the_words_of_its_pattern(self) -> None:
+        said = {pattern.text("failure_description").casefold() for pattern in patterns()}
+        assert not [case.id for case in cases() if case.text.casefold() in said]
+
+
+@dataclass(frozen=True)
+class World:
+    services: Services
+    names: dict[str, str]
+    cases: list[Case]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    taught = [pattern for pattern in patterns() if half_of(pattern.id) == HELD_OUT][:TAUGHT]
+    some = [case for case in cases() if case.about in {pattern.id for pattern in taught}]
+    with bootstrap(Settings(home=str(tmp_path_factory.mktemp("learning")))) as services:
+        yield World(services, teach(services, taught), some)
+
+
+@pytest.mark.timeout(120)
+class TestSecondProject:
+    def test_is_told_what_the_first_one_learned(self, world: World) -> None:
+        found = figures(told(world.services, world.names, world.cases))
+        assert found.hit3 >= 0.6
+        assert found.false <= 0.1
+
+    def test_of_another_client_is_told_nothing(self, world: World) -> None:
+        answered = [case for case in world.cases if ask(world.services, case, ASKING)]
+        assert answered
+        assert not [case.id for case in answered if ask(world.services, case, OTHER_CLIENT)]

@@ -1,0 +1,90 @@
+"""Archives of a small system, and ways to change them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from opx.bootstrap import bootstrap
+from opx.domain.scopes import Scope
+from opx.lifecycle.archive import ENTRIES, MANIFEST, _digest_of
+from opx.lifecycle.exporting import Exporter
+from opx.services import Services
+from opx.settings import Settings
+from opx.tables import ALL_TABLES
+from tests.doubles.fake_time import FakeTime
+from tests.unit.cli_support import WordEmbedder
+
+PROCEDURES = "runbooks/procedures"
+Entries = dict[str, bytes]
+
+
+def services_at(home: Path, time: FakeTime | None = None) -> Services:
+    return bootstrap(Settings(home=str(home)), clock=(time or FakeTime()).clock, embedder=WordEmbedder())
+
+
+def put(services: Services, source: str, text: str, scope: Scope = Scope(), **metadata: Any) -> str:  # noqa: B008
+    facts = {"source": source, **metadata}
+    return services.manager_of(scope).ingest_document("internal", PROCEDURES, f"# {source}\n\n{text}", facts)
+
+
+def an_archive(folder: Path) -> Path:
+    """Of two documents, one of a client and in two versions, with another name of a thing and a value."""
+    with services_at(folder / "from") as services:
+        put(services, "one", "The heron.")
+        put(services, "two", "The egret.", Scope("acme"))
+        put(services, "two", "The zebrafish.", Scope("acme"))
+        services.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
+        services.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope("acme"))
+        Exporter(services).write(folder / "good.opx")
+    return folder / "good.opx"
+
+
+def entries_of(path: Path) -> Entries:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write(path: Path, entries: Entries, *, change_info: Callable[[zipfile.ZipInfo], None] = lambda _: None) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in entries.items():
+            info = zipfile.ZipInfo(name)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = (stat.S_IFREG | 0o600) << 16
+            change_info(info)
+            archive.writestr(info, data)
+    return path
+
+
+def resealed(entries: Entries, **manifest: Any) -> Entries:
+    """The same with checksums that are right, as somebody would make them who means harm."""
+    kept = {name: data for name, data in entries.items() if name not in (ENTRIES, MANIFEST)}
+    lines = [
+        json.dumps({"name": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+        for name, data in kept.items()
+    ]
+    listing = "".join(line + "\n" for line in lines).encode()
+    facts = {**json.loads(entries[MANIFEST]), **manifest}
+    facts["entries"] = {"count": len(kept), "sha256": hashlib.sha256(listing).hexdigest()}
+    facts["sha256"] = _digest_of({name: value for name, value in facts.items() if name != "sha256"})
+    return {**kept, ENTRIES: listing, MANIFEST: json.dumps(facts).encode()}
+
+
+def changed_line(data: bytes, change: Callable[[dict[str, Any]], object], at: int = 0) -> bytes:
+    """The lines with one of them changed."""
+    lines = data.splitlines()
+    line = json.loads(lines[at])
+    change(line)
+    lines[at] = json.dumps(line).encode()
+    return b"".join(one + b"\n" for one in lines)
+
+
+def everything_in(services: Services) -> tuple[list[str], list[str]]:
+    """All objects and all items."""
+    items = (f"{spec.name} {sorted(item.items())}" for spec in ALL_TABLES for item in services.every_item(spec))
+    return [f"{info.key} {info.etag} {info.metadata}" for info in services.store.list()], sorted(items)

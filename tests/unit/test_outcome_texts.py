@@ -1,0 +1,76 @@
+"""How outcomes and warnings look to people, to agents and over the wire."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from opx import wire
+from opx.cli.hits import explanation, hit_lines, score_line
+from opx.domain.outcomes import Counts, OutcomeScore, Tally
+from opx.domain.results import Answer, RetrievalResult, ScoreParts
+from opx.retrieval.citations import citation
+from opx.tools.replies import DocsReply, SearchReply
+
+PARTS = ScoreParts(1, 4.2, 2, 0.8, 0.97, 0.81, 1.0, 0.8422, outcome=1.04)
+OUTCOME = OutcomeScore(Tally(Counts(resolved=4, made_worse=1)), "Repair").to_json()
+WARNING = {"text": "tried in INC-7, made things worse: Grow the volume", "line": 0}
+RESULT = RetrievalResult(
+    content="Grow the volume.\nWrite it down.",
+    score=0.8422,
+    tier="internal",
+    category="runbooks/procedures",
+    source="https://wiki/disk",
+    timestamp="2026-01-01T00:00:00Z",
+    trust_score=1.0,
+    metadata={"title": "Disk full", "documentId": "d1", "outcome": OUTCOME, "warnings": [WARNING]},
+    parts=PARTS,
+)
+PLAIN = replace(RESULT, metadata={"title": "Disk full", "documentId": "d1"}, parts=replace(PARTS, outcome=None))
+ANSWER = Answer("disk", (RESULT,))
+
+
+def test_people_see_what_came_of_it_and_the_warning_before_the_text() -> None:
+    lines = [click.unstyle(line).strip() for line in hit_lines(1, RESULT, "disk")]
+    assert "outcomes: 4 of 5 resolved, 1 made it worse" in lines
+    assert lines.index("[Warning: tried in INC-7, made things worse: Grow the volume]") < lines.index(
+        "| Grow the volume."
+    )
+
+
+def test_a_score_is_explained_with_its_outcomes() -> None:
+    assert "= confidence 0.81 x trust 1.00 x outcomes 1.04 (" in score_line(RESULT)
+    [row] = [line for line in explanation(PARTS) if line.startswith("outcomes")]
+    assert row.split()[1] == "1.040"
+
+
+def test_where_nothing_was_told_nothing_is_said() -> None:
+    text = "\n".join([*hit_lines(1, PLAIN, "disk", explain=True), citation(PLAIN)])
+    assert "utcomes" not in text
+    assert "Warning" not in text
+
+
+def test_agents_see_both() -> None:
+    text = SearchReply(ANSWER).text()
+    assert "Outcomes: 4 of 5 resolved, 1 made it worse" in text
+    assert "[Warning: tried in INC-7, made things worse: Grow the volume]\nGrow the volume." in text
+
+
+def test_items_of_json_have_warnings_where_there_are_any() -> None:
+    [with_it], [without] = (DocsReply(Answer("q", (one,))).to_json()["results"] for one in (RESULT, PLAIN))
+    assert with_it["warnings"] == [WARNING["text"]]
+    assert with_it["content"] == RESULT.content
+    assert "warnings" not in without
+
+
+def test_both_go_over_the_wire() -> None:
+    [found] = wire.answer_from_json(wire.answer_to_json(ANSWER)).results
+    assert found == RESULT
+    assert (found.outcome, found.warnings) == (OUTCOME, (WARNING,))
+
+
+def test_an_answer_of_an_older_system_can_be_read() -> None:
+    told = wire.answer_to_json(Answer("q", (PLAIN,)))
+    del told["results"][0]["scores"]["outcome"]
+    assert wire.answer_from_json(told).results == (PLAIN,)

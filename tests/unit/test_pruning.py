@@ -1,0 +1,384 @@
+"""What its retention is over for goes, all of it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from opx.domain.knowledge import Retention
+from opx.domain.learning import CATEGORY, EntryType, Pattern
+from opx.domain.scopes import Scope
+from opx.domain.times import iso_time
+from opx.errors import InvalidInputError, PruneStoppedError
+from opx.ingestion.events import ObjectEvent
+from opx.learning.pattern_rows import head_row
+from opx.lifecycle.holds import Hold
+from opx.lifecycle.removal import BUSY, NEWER
+from opx.tables import ALL_TABLES, CALENDAR, LIFECYCLE, PATTERNS, TableSpec
+from tests.e2e.systems import System, a_system, chunk_key, created, deleted, key_of, with_leases
+
+DAY = 86_400
+ALERT = "documents/operations/alerts/disk.md"
+RUNBOOK = "documents/runbooks/disk.md"
+SIX_MONTHS = 180
+
+
+@pytest.fixture
+def system(tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
+    with a_system("embedded", tmp_path, aws) as made:
+        made.services.pruning.run()  # which notes the policies
+        yield made
+
+
+def taken_in(system: System, key: str = ALERT, text: str = "# Disk\n\nDisk 1 of db-1 is full.\n", **facts: str) -> str:
+    """Its document id."""
+    system.put(key, text, json.dumps(facts) if facts else "")
+    system.work()
+    return system.document(key).document_id
+
+
+def later(system: System, days: float) -> None:
+    system.time.sleep(days * DAY)
+
+
+def rows(system: System, key: str) -> list[str]:
+    """All rows of all tables that name a document or its key."""
+    found = [str(row) for spec in ALL_TABLES for row in _scan(system, spec)]
+    return [row for row in found if key in row or key_of(key).id in row]
+
+
+def _scan(system: System, spec: TableSpec) -> Iterator[dict[str, Any]]:
+    table: Any = system.services.table(spec)
+    return iter(table.scan())
+
+
+def objects(system: System) -> list[str]:
+    return [info.key for info in system.silent.list()]
+
+
+def with_retention(system: System, category: str, text: str) -> None:
+    """From now on a category is kept for so long."""
+    categories = system.services.knowledge.categories
+    categories[category] = replace(categories[category], retention=Retention.parse(text))
+
+
+def many(system: System, count: int) -> None:
+    for number in range(count):
+        system.put(f"documents/operations/alerts/{number}.md", f"# Alert {number}\n\nDisk {number} is full.\n")
+    system.work()
+
+
+class TestWhatGoes:
+    def test_nothing_is_left_of_a_document_that_is_past_its_retention(self, system: System) -> None:
+        document = taken_in(system, tags="disk")
+        later(system, SIX_MONTHS + 1)
+        assert system.services.pruning.prune_old_knowledge() == 1
+        system.work()
+        assert rows(system, ALERT) == []
+        assert not {ALERT, chunk_key(ALERT, document)} & set(objects(system))
+        assert system.entries() == []
+
+    def test_it_stays_until_the_day_after_the_one_on_which_it_expires(self, system: System) -> None:
+        taken_in(system)
+        later(system, SIX_MONTHS)
+        assert system.services.pruning.prune_old_knowledge() == 0
+        later(system, 1)
+        assert system.services.pruning.prune_old_knowledge() == 1
+
+    def test_a_clock_that_is_an_hour_ahead_removes_nothing_that_is_still_valid(self, system: System) -> None:
+        taken_in(system)
+        before_midnight = DAY - system.time.now % DAY - 1
+        system.time.sleep((SIX_MONTHS - 1) * DAY + before_midnight + 3600)
+        assert system.services.pruning.prune_old_knowledge() == 0
+
+    def test_what_is_permanent_stays(self, system: System) -> None:
+        taken_in(system, RUNBOOK)
+        later(system, 2_000)
+        assert system.services.pruning.prune_old_knowledge() == 0
+        assert system.entries(RUNBOOK)
+
+    def test_a_document_may_say_itself_when_it_expires(self, system: System) -> None:
+        taken_in(system, RUNBOOK, "---\nexpires: 2023-11-20\n---\n# Disk\n\nUse the other one.\n")
+        later(system, 8)
+        assert system.services.pruning.prune_old_knowledge() == 1
+
+    def test_what_had_expired_before_it_came_goes_with_the_next_run(self, system: System) -> None:
+        later(system, 30)
+        system.services.pruning.run()
+        taken_in(system, updated="2020-01-01")
+        assert system.services.pruning.prune_old_knowledge() == 1
+        assert rows(system, ALERT) == []
+
+    def test_versions_that_were_replaced_or_deleted_go_on_their_own_days(self, system: System) -> None:
+        first = taken_in(system, text="# Disk\n\nDisk 1 is full.\n", updated="2023-11-01")
+        taken_in(system, text="# Disk\n\nDisk 1 is full again.\n", updated="2023-11-14")
+        later(system, SIX_MONTHS - 10)
+        assert system.services.pruning.prune_old_knowledge() == 1
+        assert [version.version for version in system.versions(ALERT)] == [2]
+        assert chunk_key(ALERT, first) not in objects(system)
+        system.assert_consistent(ALERT)
+        system.delete(ALERT)
+        system.work()
+        later(system, 12)
+        assert system.services.pruning.prune_old_knowledge() == 1
+        assert rows(system, ALERT) == []
+
+    def test_the_chunks_of_a_text_that_another_document_has_too_stay(self, system: System) -> None:
+        text = "# Disk\n\nDisk 1 is full.\n"
+        document = taken_in(system, text=text, expires="2023-11-16")
+        other = "documents/operations/alerts/other.md"
+        assert taken_in(system, other, text) == document
+        later(system, 3)
+        assert system.services.pruning.prune_old_knowledge() == 1
+        assert rows(system, ALERT) == []
+        system.assert_consistent(other)
+        later(system, SIX_MONTHS)
+        assert system.services.pruning.prune_old_knowledge() == 1
+        assert objects(system) == []
+
+    def test_two_versions_with_one_text_take_its_chunks_with_the_last(self, system: System) -> None:
+        for text in ("one", "two", "one"):
+            taken_in(system, text=f"# Disk\n\nDisk {text} is full.\n", expires="2023-11-16")
+        later(system, 3)
+        assert system.services.pruning.prune_old_knowledge() == 3
+        system.work()
+        assert (rows(system, ALERT), objects(system)) == ([], [])
+
+    def test_an_event_that_comes_late_leaves_nothing_behind(self, system: System) -> None:
+        taken_in(system, expires="2023-11-16")
+        later(system, 3)
+        system.services.pruning.prune_old_knowledge()
+        system.deliver(deleted(ALERT, 99), created(ALERT, 98))
+        assert rows(system, ALERT) == []
+
+    def test_a_run_ends_in_time_and_the_next_goes_on(self, system: System) -> None:
+        many(system, 12)
+        later(system, SIX_MONTHS + 1)
+        first = system.services.pruning.run(seconds=0, allow_share=1)
+        assert first.unfinished
+        assert system.services.pruning.run(allow_share=1).versions + first.versions == 12
+        assert system.entries() == []
+
+
+class TestWhatStays:
+    def test_what_was_renewed_since_it_was_listed(self, system: System) -> None:
+        """The new object is there, and its event has not come yet."""
+        taken_in(system, expires="2023-11-16")
+        later(system, 3)
+        system.put(ALERT, "# Disk\n\nDisk 2 is full.\n")
+        report = system.services.pruning.run()
+        assert (report.versions, report.kept[NEWER]) == (0, 1)
+        system.work()
+        assert system.texts(ALERT) == ["# Disk\n\nDisk 2 is full."]
+        assert system.services.pruning.prune_old_knowledge() == 1  # the version that was replaced
+        system.assert_consistent(ALERT)
+
+    def test_what_is_renewed_just_before_its_object_would_go(
+        self, system: System, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        taken_in(system, expires="2023-11-16")
+        later(system, 3)
+        store, remove = system.services.store, system.services.store.delete
+
+        def renewed_first(key: str, *, etag: str = "") -> bool:
+            if key == ALERT:
+                system.put(ALERT, "# Disk\n\nDisk 2 is full.\n")
+            return remove(key, etag=etag)
+
+        monkeypatch.setattr(store, "delete", renewed_first)
+        assert system.services.pruning.run().kept[NEWER] == 1
+        system.work()
+        assert system.texts(ALERT) == ["# Disk\n\nDisk 2 is full."]
+
+    def test_what_somebody_is_at_work_on(self, system: System) -> None:
+        taken_in(system, expires="2023-11-16")
+        later(system, 3)
+        leased = with_leases(system).services
+        claim = leased.catalog.claim(key_of(ALERT), _event(ALERT))
+        assert leased.pruning.run().kept[BUSY] == 1
+        leased.catalog.release(claim, applied=True)
+        assert leased.pruning.run().versions == 1
+
+    def test_what_a_hold_is_on_until_it_is_lifted(self, system: System) -> None:
+        taken_in(system)
+        hold = system.services.holds.add(Hold("case 1", "ada", category="operations"))
+        later(system, SIX_MONTHS + 100)
+        report = system.services.pruning.run()
+        assert (report.versions, dict(report.held)) == (0, {hold.id: 1})
+        system.assert_consistent(ALERT)
+        system.services.holds.lift(hold.id, "ada")
+        assert system.services.pruning.prune_old_knowledge() == 1
+
+    def test_what_a_hold_is_put_on_while_it_is_being_removed_does_not_expire_by_itself(self, system: System) -> None:
+        taken_in(system, expires="2023-11-16")
+        later(system, 3)
+        claim = system.services.catalog.claim(key_of(ALERT), _event(ALERT))
+        system.silent.delete(ALERT)
+        system.services.pipeline.remove([claim], gone_by=system.time.now + 30 * DAY)  # and then it died
+        system.services.holds.add(Hold("case 1", "ada", within="global"))
+        system.services.pruning.run()
+        later(system, 40)
+        assert [version.document_id for version in system.versions(ALERT)]
+        assert system.chunks(ALERT)
+
+    def test_what_was_being_removed_expires_by_itself_if_nobody_goes_on(self, system: System) -> None:
+        taken_in(system, expires="2023-11-16")
+        claim = system.services.catalog.claim(key_of(ALERT), _event(ALERT))
+        system.services.pipeline.remove([claim], gone_by=system.time.now + 30 * DAY)
+        later(system, 31)
+        assert list(system.versions(ALERT)) == []
+        system.services.pruning.run()  # which removes what is left of it
+        assert [info for info in objects(system) if "chunks/" in info] == []
+        assert system.services.catalog.head(key_of(ALERT)) is None
+
+
+def _event(key: str) -> ObjectEvent:
+    return ObjectEvent(key, deleted=True, sequencer="")
+
+
+class TestDryRun:
+    def test_it_tells_what_would_go_and_changes_nothing(self, system: System) -> None:
+        taken_in(system)
+        later(system, SIX_MONTHS + 1)
+        before = [str(row) for spec in ALL_TABLES for row in _scan(system, spec)]
+        report = system.services.pruning.run(dry_run=True)
+        assert dict(report.removed) == {"operations/alerts": 1}
+        assert [str(row) for spec in ALL_TABLES for row in _scan(system, spec)] == before
+        assert system.entries(ALERT)
+
+    def test_it_follows_a_policy_that_was_shortened_since(self, system: System) -> None:
+        taken_in(system)
+        later(system, 40)
+        with_retention(system, "operations/alerts", "30d")
+        assert dict(system.services.pruning.run(dry_run=True).removed) == {"operations/alerts": 1}
+
+
+class TestPolicies:
+    def test_a_policy_that_was_lengthened_lets_documents_stay_for_longer(self, system: System) -> None:
+        taken_in(system)
+        with_retention(system, "operations/alerts", "1y")
+        later(system, SIX_MONTHS + 5)
+        assert system.services.pruning.prune_old_knowledge() == 0
+        later(system, SIX_MONTHS)
+        assert system.services.pruning.prune_old_knowledge() == 0
+        later(system, 1)
+        assert system.services.pruning.prune_old_knowledge() == 1
+
+    def test_a_policy_that_was_shortened_lets_documents_go_earlier(self, system: System) -> None:
+        taken_in(system)
+        later(system, 20)
+        with_retention(system, "operations/alerts", "30d")
+        report = system.services.pruning.run()
+        assert (report.versions, dict(report.redated)) == (0, {"operations/alerts": 1})
+        later(system, 11)
+        assert system.services.pruning.prune_old_knowledge() == 1
+        assert rows(system, ALERT) == []
+
+    def test_documents_of_before_there_was_a_calendar_are_found_once_it_is_there(self, system: System) -> None:
+        taken_in(system)
+        for spec in (CALENDAR, LIFECYCLE):
+            for row in list(_scan(system, spec)):
+                system.services.table(spec).delete(spec.key_of(row))
+        later(system, SIX_MONTHS + 60)
+        assert system.services.pruning.prune_old_knowledge() == 1
+
+    def test_a_category_that_is_gone_from_the_file_is_kept(self, system: System) -> None:
+        taken_in(system)
+        del system.services.knowledge.categories["operations/alerts"]
+        later(system, SIX_MONTHS + 1)
+        assert system.services.pruning.prune_old_knowledge() == 0
+
+
+class TestGuard:
+    def test_a_policy_that_was_shortened_by_mistake_removes_nothing(self, system: System) -> None:
+        many(system, 25)
+        later(system, 10)
+        with_retention(system, "operations/alerts", "7d")
+        with pytest.raises(
+            PruneStoppedError, match=r"25 of 25 versions of operations/alerts \(100%\).* was 6m and is 7d"
+        ):
+            system.services.pruning.prune_old_knowledge()
+        with_retention(system, "operations/alerts", "6m")
+        report = system.services.pruning.run()
+        assert (report.versions, report.redated.total()) == (0, 0)
+        assert len(system.entries()) == 25
+
+    def test_what_is_meant_is_removed_when_somebody_says_so(self, system: System) -> None:
+        many(system, 25)
+        later(system, SIX_MONTHS + 1)
+        assert system.services.pruning.run().stopped
+        assert system.services.pruning.run(allow_share=1).versions == 25
+
+    def test_few_documents_are_no_reason_to_stop(self, system: System) -> None:
+        many(system, 19)
+        later(system, SIX_MONTHS + 1)
+        assert system.services.pruning.prune_old_knowledge() == 19
+
+    def test_documents_that_are_due_no_more_are_no_reason_to_stop(self, system: System) -> None:
+        many(system, 25)
+        with_retention(system, "operations/alerts", "2y")
+        later(system, SIX_MONTHS + 1)
+        assert system.services.pruning.prune_old_knowledge() == 0
+
+    def test_a_share_that_can_not_be_is_refused(self, system: System) -> None:
+        with pytest.raises(InvalidInputError, match="above 0"):
+            system.services.pruning.run(allow_share=0)
+
+
+class TestClock:
+    def test_a_clock_that_goes_back_loses_nothing_and_is_told_of(self, system: System) -> None:
+        taken_in(system, expires="2023-11-30")
+        later(system, 300)
+        system.services.holds.add(Hold("case", "ada", within="global"))
+        system.services.pruning.run()
+        system.services.holds.lift(system.services.holds.in_force()[0].id, "ada")
+        later(system, -290)
+        report = system.services.pruning.run()
+        assert (report.versions, len(report.notes)) == (0, 1)
+        assert "the clock is behind" in report.notes[0]
+        later(system, 10)
+        assert system.services.pruning.prune_old_knowledge() == 1
+
+
+class TestPatterns:
+    ID = "0123456789abcdef" * 2
+
+    @pytest.fixture
+    def pattern(self, system: System) -> str:
+        """The key of the document of a pattern that worked a hundred days later once more."""
+        key = f"documents/{CATEGORY}/{self.ID}.json"
+        record = {"title": "Disk full", "failure_description": "The disk is full", "solution_steps": ["Grow it"]}
+        put_pattern(system, key, record)
+        again = iso_time(system.time.now + 100 * DAY)
+        head = Pattern(
+            pattern_id=self.ID, scope_key=Scope().key, entry_type=EntryType.FAILURE_SOLUTION, problem="The disk is full",
+            solution="Grow it", when_to_try="", success_count=2, embedded_at=again, first_seen=again,
+        )  # fmt: skip
+        system.services.table(PATTERNS).put({**head_row(head), "revision": 1})
+        return key
+
+    def test_a_pattern_that_worked_since_its_document_was_made_is_kept_for_a_year_from_then(
+        self, system: System, pattern: str
+    ) -> None:
+        later(system, 367)
+        assert system.services.pruning.prune_old_knowledge() == 0
+        later(system, 100)
+        assert system.services.pruning.prune_old_knowledge() == 1
+        assert rows(system, pattern) == []
+
+    def test_the_counts_of_a_pattern_go_with_its_document(self, system: System, pattern: str) -> None:
+        later(system, 467)
+        system.services.pruning.prune_old_knowledge()
+        assert system.services.patterns.head(Scope().key, self.ID) is None
+
+
+def put_pattern(system: System, key: str, record: dict[str, Any]) -> None:
+    system.put(key, json.dumps(record))
+    outcomes = system.work()
+    assert [outcome.reason for outcome in outcomes] == [""]
