@@ -63,11 +63,11 @@ SEARCH_WORKERS, INDEXING_WORKERS = 2, 1
 
 SEARCH_SECONDS, INGEST_SECONDS_A_DOCUMENT = 0.4, 3.0
 LOG_BYTES_A_CALL = 4_000
-QUEUES_POLLED = 2
+QUEUES_POLLED = 5
 POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
 """Lambda asks a queue five times in parallel, for 20 seconds each, whether there is anything or not."""
 
-ALARM_METRICS, DASHBOARDS = 36, 3
+ALARM_METRICS, DASHBOARDS = 44, 3
 METRICS_OF_QUERIES = 41
 """Metrics that are paid for in an hour with questions or documents, and only then."""
 

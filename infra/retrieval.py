@@ -20,7 +20,6 @@ from opx.tables import (
     BASELINES,
     CALENDAR,
     DOCUMENTS,
-    EMBEDDINGS,
     GAPS,
     GRAPH,
     LIFECYCLE,
@@ -29,7 +28,7 @@ from opx.tables import (
     WEB_CACHE,
 )
 
-READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS)
+READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS)
 KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 """What was asked least makes room for what is new."""
 

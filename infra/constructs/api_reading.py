@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
-from opx.tables import FAILURES, PATTERNS, STAGING
+from opx.tables import EMBEDDINGS, FAILURES, PATTERNS, STAGING
 
 _CHUNKS = ("chunks/*", "clients/*/chunks/*")
 _DOCUMENTS = ("documents/*", "clients/*/documents/*")
@@ -22,8 +22,8 @@ def settings(names: Names) -> dict[str, str]:
 
 
 def reading_rights(names: Names) -> list[iam.PolicyStatement]:
-    """To read chunks, and for the API all of the corpus, what failed of it, what was learned, and how much work waits; still
-    nothing to change. Listing is for telling a missing object (404) from a forbidden one (403)."""
+    """To read chunks, and for the API all of the corpus, vectors of old versions, what failed, what was learned, and how much
+    work waits; still nothing to change. Listing is for telling a missing object (404) from a forbidden one (403)."""
     bucket = names.corpus_arn
     corpus = [
         rights.allow(["s3:ListBucket"], bucket),
@@ -33,7 +33,7 @@ def reading_rights(names: Names) -> list[iam.PolicyStatement]:
         return corpus
     return [
         *corpus,
-        rights.on_tables(names, (FAILURES, PATTERNS, STAGING), rights.READ_ITEMS),
+        rights.on_tables(names, (EMBEDDINGS, FAILURES, PATTERNS, STAGING), rights.READ_ITEMS),
         rights.allow(["sqs:GetQueueAttributes"], names.queue_arn("ingest")),
     ]
 

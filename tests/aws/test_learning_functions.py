@@ -29,7 +29,7 @@ from tests.fakes import FakeContext, function_logs
 BUS = "opx-knowledge-learning"
 SHOP = Identity("acme", "shop")
 PATTERNS = "clients/acme/documents/learning/patterns/"
-FAILURE = {
+FAILURE: dict[str, Any] = {
     "client_id": "acme",
     "project_id": "shop",
     "agent_type": "database",
@@ -62,9 +62,9 @@ class Learning:
     def services(self) -> Services:
         return self.cloud.services
 
-    def put(self, kind: str, source: str = "opx.learning", **detail: Any) -> None:
+    def put(self, kind: str, **detail: Any) -> None:
         """What an agent or a pipeline does."""
-        entry = {"Source": source, "DetailType": kind, "Detail": json.dumps(detail), "EventBusName": BUS}
+        entry = {"Source": "opx.learning", "DetailType": kind, "Detail": json.dumps(detail), "EventBusName": BUS}
         assert self.events.put_events(Entries=[entry])["FailedEntryCount"] == 0
 
     def deliver(self, queue: str) -> list[str]:
@@ -135,10 +135,10 @@ def test_what_an_event_tells_becomes_a_pattern_that_another_project_finds(learni
     learning.cloud.send(learning.cloud.event(key))
     assert learning.cloud.deliver() == []
     asks = LocalKnowledgeBase(learning.services, Identity("acme", "search", "orchestrator"))
-    (found, *_) = asks.patterns_for_task(TaskQuestion(str(FAILURE["failure_description"])))
+    (found, *_) = asks.patterns_for_task(TaskQuestion(FAILURE["failure_description"]))
     assert (found.success_count, "read replica" in found.solution) == (1, True)
     stranger = LocalKnowledgeBase(learning.services, Identity("umbrella", "shop", "orchestrator"))
-    assert list(stranger.patterns_for_task(TaskQuestion(str(FAILURE["failure_description"])))) == []
+    assert list(stranger.patterns_for_task(TaskQuestion(FAILURE["failure_description"]))) == []
 
 
 def test_an_event_that_comes_twice_counts_once(learning: Learning) -> None:

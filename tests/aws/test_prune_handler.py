@@ -31,6 +31,7 @@ class Context(FakeContext):
 def cloud(aws: boto3.Session) -> Iterator[Cloud]:
     with function_logs(), a_cloud(aws) as deployed:
         deployed.services.clock = lambda: time.time() + TWO_HOURS  # files of chunks are not new any more
+        make_handler(lambda: deployed.services)({}, Context())
         yield deployed
 
 

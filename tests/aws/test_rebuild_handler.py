@@ -159,4 +159,4 @@ def test_of_two_at_once_one_works(deployed: Deployed) -> None:
     deployed.clock.sleep(1000)
     deployed.call('{"do": "go on"}', left=0)  # who had it was ended
     with pytest.raises(ReindexBusyError):
-        reindexer._jobs.save(held)
+        reindexer._making.jobs.save(held)

@@ -130,7 +130,7 @@ class LearnedKnowledgeContract:
         for found in (base.patterns_for_task(task)[0], base.patterns_for_failure(failure)[0]):
             assert "read replica" in found.solution
             assert (found.success_count, found.failure_count) == (1, 0)
-        assert "read replica" in base.task_context(FAILURE["failure_description"])
+        assert "read replica" in base.task_context(task)
         (pattern,) = base.patterns()
         view = base.pattern(pattern.pattern_id)
         assert [(one.project_id, one.worked) for one in view.occurrences] == [("search", True)]
@@ -138,7 +138,7 @@ class LearnedKnowledgeContract:
     def test_without_patterns_nothing_is_found(self, base: KnowledgeBase) -> None:
         assert list(base.patterns()) == []
         assert list(base.patterns_for_task(TaskQuestion("deploy"))) == []
-        assert base.task_context("deploy") == ""
+        assert base.task_context(TaskQuestion("deploy")) == ""
         with pytest.raises(PatternNotFoundError):
             base.pattern("0" * 32)
 

@@ -10,6 +10,7 @@ from opx.errors import ConditionFailedError, InvalidInputError
 from opx.ports import Absent, AllOf, Equals, Item, LessThan, Table
 from tests.contract.table_conditions_contract import ConditionContract
 from tests.contract.table_query_contract import QueryContract
+from tests.contract.table_scan_contract import ScanContract
 from tests.contract.things import ANYTHING, a_key, a_thing, names, nested_lists, typed
 from tests.doubles.fake_time import FakeTime
 
@@ -188,5 +189,5 @@ class ExpiryContract:
         assert table.get(a_key()) == a_thing()
 
 
-class TableContract(ItemContract, ConditionContract, BatchContract, QueryContract, ExpiryContract):
+class TableContract(ItemContract, ConditionContract, BatchContract, QueryContract, ExpiryContract, ScanContract):
     pass

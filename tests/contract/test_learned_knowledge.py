@@ -38,7 +38,7 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
                 base.patterns,
                 lambda: base.pattern("0" * 32),
                 lambda: base.patterns_for_task(TaskQuestion("t")),
-                lambda: base.task_context("t"),
+                lambda: base.task_context(TaskQuestion("t")),
             ):
                 with pytest.raises(NotOrchestratorError):
                     ask()
@@ -47,7 +47,7 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
         with services:
             base = LocalKnowledgeBase(services, ORCHESTRATOR.__class__("acme", "shop", "somebody"), whole_system=True)
             assert list(base.patterns()) == []
-            assert base.task_context("deploy") == ""
+            assert base.task_context(TaskQuestion("deploy")) == ""
 
     def test_where_checkpoints_are_done_elsewhere_one_is_asked_for(self, services: Services) -> None:
         with services:

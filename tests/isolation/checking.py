@@ -21,7 +21,7 @@ from tests.isolation.worlds import found_in
 SAME_SCORE = 1e-4
 """Scores are computed in single precision from numbers that differ."""
 
-IDS = ("documentId", "receiptId", "failureId", "gapId", "place")
+IDS = ("documentId", "receiptId", "failureId", "gapId", "place", "id")
 """Keys that nobody can guess: they are hashes or random, of 128 bits. Places have one only where they are of a document."""
 
 _OF_DOCUMENTS = "refs#"

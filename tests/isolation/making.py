@@ -8,9 +8,10 @@ from dataclasses import replace
 from itertools import islice
 
 from opx.domain.scopes import Identity, Scope
-from tests.isolation.worlds import CATEGORIES, COMMON, ELSEWHERE, Measurement, Name, Piece, Question, World
+from tests.isolation.worlds import CATEGORIES, COMMON, ELSEWHERE, Lesson, Measurement, Name, Piece, Question, World
 
 WORDS_OF_A_TEXT = 14
+WORDS_OF_A_PROBLEM, WORDS_OF_A_SOLUTION = 2, 3
 _CONSONANTS, _VOWELS = "bdfgklmnprtvz", "aiou"
 
 
@@ -42,6 +43,7 @@ class _Maker:
             names=tuple(self._name(scope, made) for scope in self._chance.choices(scopes, k=6)),
             hubs=self._hubs,
             scopes=scopes,
+            lessons=tuple(self._lesson(one) for one in self._chance.choices(identities[:-3], k=8)),
         )
 
     def mark(self) -> str:
@@ -148,6 +150,13 @@ class _Maker:
     def _question(self, identity: Identity) -> Question:
         mark = self.mark()
         return Question(identity, f"why {mark} {self._chance.choice(COMMON)}", mark)
+
+    def _lesson(self, identity: Identity) -> Lesson:
+        """As a document of a pattern, each has as many terms in title and text as a piece has."""
+        mark, step = self.mark(), self.mark()
+        problem = " ".join(self._shuffled((mark, *self._chance.sample(COMMON, k=WORDS_OF_A_PROBLEM - 1))))
+        solution = " ".join(self._shuffled((step, *self._chance.sample(COMMON, k=WORDS_OF_A_SOLUTION - 1))))
+        return Lesson(identity, problem, solution, self._chance.random() < 0.7, frozenset((mark, step)))
 
     def _shuffled(self, words: Sequence[str]) -> list[str]:
         return self._chance.sample(words, k=len(words))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -11,7 +11,8 @@ from opx.domain.scopes import Identity
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.retrieval.query import KnowledgeQuery
-from tests.isolation.systems import Observed
+from opx.tables import STAGING
+from tests.isolation.systems import ORCHESTRATOR, Observed
 from tests.isolation.worlds import World
 
 VOLATILE = frozenset(
@@ -37,6 +38,11 @@ class Seat:
     @property
     def base(self) -> LocalKnowledgeBase:
         return base_of(self.observed, self.identity)
+
+    @property
+    def orchestrator(self) -> LocalKnowledgeBase:
+        """The same reader in the part of the one who may ask for patterns."""
+        return base_of(self.observed, replace(self.identity, principal=ORCHESTRATOR))
 
     @property
     def graph(self) -> KnowledgeGraph:
@@ -74,6 +80,8 @@ class Known:
     gaps: tuple[str, ...]
     failures: tuple[str, ...]
     tokens: tuple[str, ...]
+    entries: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
 
 
 def known_of(observed: Observed, world: World) -> Known:
@@ -89,6 +97,7 @@ def known_of(observed: Observed, world: World) -> Known:
         (one.key.id, chunk) for one in everything for chunk in services.pipeline.read_chunks(one.key, one.document_id)
     ]
     gaps = services.records.gaps
+    scopes = sorted({lesson.known_in.key for lesson in world.lessons})
     return Known(
         documents=tuple(sorted({one.document_id for one in everything})),
         chunks=tuple(sorted({chunk.chunk_id for _, chunk in chunks})),
@@ -98,6 +107,8 @@ def known_of(observed: Observed, world: World) -> Known:
         gaps=tuple(sorted(gap.gap_id for scope in gaps.scopes() for gap in gaps.gaps(scope))),
         failures=tuple(sorted(item.failure_id for item in services.failures.items())),
         tokens=tuple(sorted({page.next for page in pages if page.next})),
+        entries=tuple(sorted(str(item["id"]) for item in services.every_item(STAGING))),
+        patterns=tuple(sorted({one.pattern_id for key in scopes for one in services.patterns.patterns(key)})),
     )
 
 

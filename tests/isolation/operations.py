@@ -8,8 +8,11 @@ from typing import Any
 
 from opx.domain.graph import Direction, Walk
 from opx.domain.queries import QueryConfig
+from opx.learning.asked import TaskQuestion
 from tests.isolation.observing import ALL_RECORDS, Known, Operation, Seat, plain
 from tests.isolation.worlds import CATEGORIES, COMMON, World
+
+ALL_ENTRIES = 1000
 
 
 def operations(world: World, known: Known, chance: random.Random) -> Iterator[Operation]:
@@ -183,6 +186,45 @@ def _passages(world: World, known: Known, chance: random.Random) -> Operation:
     return Operation("chunk_things", str(wanted), lambda seat: seat.graph.related_to_chunks(wanted))
 
 
+def _learned(world: World, known: Known, chance: random.Random) -> Operation:
+    entry, pattern = _guessed(known.entries, chance), _guessed(known.patterns, chance)
+    lesson = chance.choice(world.lessons)
+    task = f"{some_word(world, chance)} {lesson.problem if chance.random() < 0.5 else some_word(world, chance)}"
+    choices: tuple[Operation, ...] = (
+        Operation("learning_entries", "", lambda seat: seat.base.learning_entries()),
+        Operation("learning_entries", entry, lambda seat: seat.base.learning_entries(after=entry)),
+        Operation("verify_entry", entry, lambda seat: _verified(seat, entry)),
+        Operation("patterns", "", lambda seat: seat.orchestrator.patterns()),
+        Operation("pattern", pattern, lambda seat: seat.orchestrator.pattern(pattern)),
+        Operation("patterns", pattern, lambda seat: seat.base.pattern(pattern)),
+        Operation(
+            "patterns_for_task",
+            task,
+            lambda seat: seat.orchestrator.patterns_for_task(TaskQuestion(task, max_results=9)),
+        ),
+        Operation("task_context", task, lambda seat: seat.orchestrator.task_context(TaskQuestion(task))),
+    )
+    return chance.choice(choices)
+
+
+def _verified(seat: Seat, entry: str) -> Any:
+    """Nothing that is the reader's own: then the worlds would no longer be the same."""
+    own = any(one.id == entry for one in seat.base.learning_entries(limit=ALL_ENTRIES))
+    return None if own else seat.base.verify_entry(entry, worked=True)
+
+
+def _kept(world: World, known: Known, chance: random.Random) -> Operation:
+    """What came of documents, what they were before, and which are to be looked at again."""
+    document = _guessed(known.documents, chance)
+    choices: tuple[Operation, ...] = (
+        Operation("document_outcomes", document, lambda seat: seat.base.document_outcomes(document)),
+        Operation("version_diff", document, lambda seat: seat.base.version_diff(document)),
+        Operation("reviews", "", lambda seat: seat.base.reviews(days=10_000)),
+        Operation("holds", "", lambda seat: seat.base.holds()),
+    )
+    return chance.choice(choices)
+
+
 MAKERS = {
     _asked: 5,
     _researched: 0.5,
@@ -202,6 +244,8 @@ MAKERS = {
     _whole_graph: 1,
     _changed_around: 1,
     _passages: 2,
+    _learned: 3,
+    _kept: 1.5,
 }
 """How often each kind of operation is asked for, against the others."""
 

@@ -13,6 +13,7 @@ import boto3
 from opx.domain.ids import stable_hash
 from opx.domain.queries import QueryConfig
 from opx.errors import OpxError
+from opx.learning.rules import LearningRules
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.audit import AuditLog
 from opx.operations.installation_key import InstallationKey
@@ -22,6 +23,9 @@ from opx.tables import AUDIT, GAPS, TableSpec
 from tests.e2e.systems import System, a_system
 from tests.fakes import Measured
 from tests.isolation.worlds import ELSEWHERE, World
+
+ORCHESTRATOR = "the orchestrator"
+"""Who may ask for patterns."""
 
 NO_HURRY = 600.0
 """Seconds: what a busy machine leaves out for lack of time would be a difference, and is none."""
@@ -129,6 +133,7 @@ def _make_comparable(observed: Observed) -> None:
         return RecordedTable(spec.name, table(spec), observed.reads)
 
     services.__dict__["table"] = recorded
+    services.__dict__["learning_rules"] = LearningRules(orchestrators=frozenset({ORCHESTRATOR}))
     records = services.records
     records.__dict__["key"] = InstallationKey(services.table(GAPS), new_key=bytes)
     records.key.hash("made and read before anything is compared")
@@ -141,6 +146,7 @@ def fill(system: System, world: World, names: Names) -> None:
     services = system.services
     for (client, project), group in world.groups.items():
         services.projects.assign(client, project, group)
+    _teach(services, world)
     waiting: set[tuple[object, str]] = set()
     for piece in world.pieces:
         again = (piece.scope, piece.source) in waiting  # the version before has to be taken in first
@@ -160,3 +166,12 @@ def fill(system: System, world: World, names: Names) -> None:
     for question in world.questions:
         names.ask(question.mark)
         LocalKnowledgeBase(services, question.identity).search(question.text, QueryConfig())
+
+
+def _teach(services: Services, world: World) -> None:
+    """What is known to have worked becomes patterns, whose documents are taken in with the others."""
+    for lesson in world.lessons:
+        captured = ("", "fixer", "deploy", lesson.problem, "", [lesson.solution], "kafka")
+        services.capture(lesson.identity).capture_failure_solution(*captured, success_verified=lesson.worked)
+    for identity in dict.fromkeys(lesson.identity for lesson in world.lessons):
+        services.checkpoints(identity).process_checkpoint("", "manual")

@@ -77,6 +77,22 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
+class Lesson:
+    """What somebody's work taught: a problem and what was done, each with a mark. Once it is known to have `worked`, it is
+    a pattern of the client; until then it is the project's own."""
+
+    identity: Identity
+    problem: str
+    solution: str
+    worked: bool
+    marks: frozenset[str]
+
+    @property
+    def known_in(self) -> Scope:
+        return Scope(self.identity.client_id) if self.worked else _own(self.identity)
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """What there is. `groups` says which group the projects are in, by client and project; `hubs` are services that
     everybody knows and has relations with."""
@@ -90,6 +106,7 @@ class World:
     names: tuple[Name, ...] = ()
     hubs: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = field(default=())
+    lessons: tuple[Lesson, ...] = ()
 
     def reader(self, identity: Identity) -> Reader:
         """What an identity may see, worked out from the world alone."""
@@ -118,6 +135,7 @@ class World:
             measurements=tuple(one for one in self.measurements if reader.may_see(one.scope)),
             questions=tuple(one for one in self.questions if _own(one.identity) == own),
             names=tuple(one for one in self.names if reader.may_see(one.scope)),
+            lessons=tuple(one for one in self.lessons if _is_taught(one, reader, own)),
         )
 
     def marks(self) -> frozenset[str]:
@@ -126,8 +144,9 @@ class World:
         of_measurements = (name for one in self.measurements for name in (one.node, one.metric))
         of_questions = (question.mark for question in self.questions)
         of_groups = (name for (_, project), group in self.groups.items() for name in (project, group))
+        of_lessons = (mark for one in self.lessons for mark in (*one.marks, one.identity.project_id))
         of_names = (word for name in self.names for word in (name.alias, name.canonical) if word not in self.hubs)
-        return frozenset((*of_pieces, *of_measurements, *of_questions, *of_groups, *of_names)) - {""}
+        return frozenset((*of_pieces, *of_measurements, *of_questions, *of_groups, *of_lessons, *of_names)) - {""}
 
     @property
     def given_away(self) -> tuple[Piece, ...]:
@@ -165,6 +184,11 @@ def _own(identity: Identity) -> Scope:
 def _is_known(piece: Piece, reader: Reader, own: Scope) -> bool:
     """What failed is shown to its own project alone."""
     return piece.scope == own if piece.broken else piece.scope == ELSEWHERE or reader.may_see(piece.scope)
+
+
+def _is_taught(lesson: Lesson, reader: Reader, own: Scope) -> bool:
+    """What isn't known to have worked is shown to its own project alone."""
+    return reader.may_see(lesson.known_in) if lesson.worked else lesson.known_in == own
 
 
 def found_in(text: str, secrets: Set[str]) -> list[str]:

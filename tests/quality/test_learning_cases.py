@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from opx.bootstrap import bootstrap
+from opx.errors import NotOrchestratorError
 from opx.services import Services
 from opx.settings import Settings
-from tests.quality.learning.cases import HELD_OUT, TUNED, Case, cases, half_of, patterns, repeats
+from tests.quality.learning.cases import HELD_OUT, TASK, TUNED, Case, cases, half_of, patterns, repeats
 from tests.quality.learning.figures import figures, told
 from tests.quality.learning.world import ASKING, OTHER_CLIENT, ask, teach
 
@@ -75,3 +76,17 @@ class TestSecondProject:
         answered = [case for case in world.cases if ask(world.services, case, ASKING)]
         assert answered
         assert not [case.id for case in answered if ask(world.services, case, OTHER_CLIENT)]
+
+    def test_is_told_as_a_text_if_its_orchestrator_asks(self, world: World) -> None:
+        case = next(case for case in world.cases if case.asks == TASK and ask(world.services, case))
+        task = {"description": case.text, "technology": case.technology}
+        context = world.services.context_builder(ASKING).build_context_for_task(task, case.agent_type)
+        assert context.startswith("[ORCHESTRATOR CONTEXT: Historical Knowledge]\n")
+
+    def test_is_refused_if_another_of_its_agents_asks(self, world: World) -> None:
+        coder = replace(ASKING, principal="coder")
+        with pytest.raises(NotOrchestratorError, match="coder"):
+            world.services.pattern_query(coder).query_for_task("Replace a broker")
+
+    def test_is_told_without_a_name_to_whoever_runs_the_system(self, world: World) -> None:
+        assert world.services.pattern_query().query_for_task("Replace a broker") == []

@@ -12,7 +12,8 @@ from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
 from opx.ingestion.outcomes import Outcome, Result
 from opx.lifecycle.reindex.job import Phase
-from opx.lifecycle.reindex.reindexing import Progress, Reindexer
+from opx.lifecycle.reindex.making import Progress
+from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import SearchFilter, Vector
 from opx.services import Services
 from opx.settings import Settings

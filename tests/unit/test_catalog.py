@@ -16,6 +16,7 @@ from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
+from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError
 from opx.ingestion.calendar import Calendar
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
@@ -196,7 +197,7 @@ class TestVersions:
         assert (version.state, list(catalog.tagged("a"))) == ("deleted", [])
         assert catalog.claim(KEY, an_event(3)).current_id == ""
 
-    def test_item_keeps_every_field(self, catalog: Catalog) -> None:
+    def test_item_keeps_every_field(self, catalog: Catalog, time: FakeTime) -> None:
         document = a_document(
             key=DocumentKey(Scope("acme", project_id="shop"), "documents/a.md"),
             tags=("a", "b"),
@@ -208,9 +209,14 @@ class TestVersions:
             chunk_count=3,
             token_count=99,
             content_hash="c" * 64,
+            expires="2030-01-01",
+            review_by="2027-01-01",
+            owner="storage",
         )
         finished(catalog, 1, document)
-        assert list(catalog.versions(document.key)) == [document]
+        (version,) = catalog.versions(document.key)
+        assert replace(version, current_since="") == document
+        assert version.current_since == iso_time(time.clock())
 
 
 class TestListing:
@@ -238,6 +244,25 @@ class TestListing:
         finished(catalog, 2, a_document("d2", version=2))
         assert [d.document_id for d in catalog.in_category("runbooks/procedures")] == ["d2"]
         assert len(list(catalog.in_category("runbooks/procedures", current_only=False))) == 2
+
+    def test_current_versions_are_found_by_their_keys(self, catalog: Catalog) -> None:
+        keys = [DocumentKey(Scope(), f"documents/{name}.md") for name in "abcd"]
+        for key in keys[:3]:
+            finished(catalog, 1, a_document("d1", key=key))
+        finished(catalog, 2, a_document("d2", key=keys[0], version=2))
+        catalog.withdraw(catalog.claim(keys[1], an_event(2)))
+        found = catalog.current_versions([key.id for key in keys])
+        assert {key_id: (one.document_id, one.version) for key_id, one in found.items()} == {
+            keys[0].id: ("d2", 2),
+            keys[2].id: ("d1", 1),
+        }
+
+    def test_versions_are_found_by_their_numbers(self, catalog: Catalog) -> None:
+        finished(catalog, 1, a_document("d1"))
+        finished(catalog, 2, a_document("d2", version=2))
+        finished(catalog, 3, a_document("d1", version=3))
+        found = catalog.numbered([(KEY.id, "d1", 1), (KEY.id, "d1", 3), (KEY.id, "d2", 1)])
+        assert sorted((one.document_id, one.version) for one in found) == [("d1", 1), ("d1", 3)]
 
     def test_document_id_finds_every_key_that_has_it(self, catalog: Catalog) -> None:
         for source in ("documents/a.md", "documents/b.md"):

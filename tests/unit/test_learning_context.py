@@ -163,6 +163,9 @@ class TestBudget:
         shown = render([a_pattern(problem=text, solution=text, when_to_try=text)] * 3, max_tokens=500)
         assert count_tokens(shown) <= 500
 
+    def test_leaves_a_mark_where_a_text_is_longer_than_is_looked_at(self) -> None:
+        assert framed_line("a" * 9000).endswith("a…")
+
     def test_too_small_for_anything_is_refused(self) -> None:
         with pytest.raises(InvalidInputError, match="max_tokens"):
             OrchestratorContextBuilder(None, max_tokens=20)  # type: ignore[arg-type]

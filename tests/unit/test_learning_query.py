@@ -148,8 +148,9 @@ class TestWhoMayAsk:
             raise NotOrchestratorError("no")
 
         service = RAGQueryService(replace(knowing.service()._search, check=refuse))
-        with pytest.raises(NotOrchestratorError):
-            service.query_for_task("a task")
+        for ask in (service.query_for_task, service.query_for_failure):
+            with pytest.raises(NotOrchestratorError):
+                ask("")
         assert (knowing.asked, knowing.told.answers) == ([], [])
 
 
@@ -290,6 +291,11 @@ class TestBadQuestions:
 
     def test_with_an_error_alone_are_answered(self) -> None:
         assert Knowing([a_pattern()]).service().query_for_failure("", ERROR)
+
+    def test_of_any_length_are_answered_by_their_beginning(self) -> None:
+        knowing = Knowing([a_pattern()])
+        assert knowing.service().query_for_failure(PROBLEM, ERROR + " at line 1" * 100_000)
+        assert len(knowing.asked[0]) < 30_000
 
     def test_raise_where_patterns_were_not_all_searched(self) -> None:
         with pytest.raises(IndexUnavailableError, match="unavailable"):

@@ -84,11 +84,10 @@ def ask(services: Services, query: str = DISK_TITLE, identity: Identity = SHOP) 
 def tell(
     services: Services, result: str, times: int = 1, key: str = DISK, identity: Identity = SHOP, **more: Any
 ) -> OutcomeReport:
-    """What came of a document, each time of another answer with it."""
-    for _ in range(times):
-        answer = ask(services, "volume full", identity)
-        report = services.outcomes(identity).record(answer.receipt_id, id_of(services, key), result, **more)
-    return report
+    """What came of a document that was returned, so many times."""
+    receipt, document = ask(services, "volume full", identity).receipt_id, id_of(services, key)
+    outcomes = services.outcomes(identity)
+    return [outcomes.record(receipt, document, result, **more, occurrence=str(n)) for n in range(times)][-1]
 
 
 def a_hit(content: str) -> FusedHit:
@@ -158,6 +157,8 @@ class TestTelling:
         list(services.manager.work())
         services.outcomes(SHOP).record(receipt, old, "resolved")
         assert services.outcomes(SHOP).standing(id_of(services, key)).tally == Tally(Counts(), Counts(resolved=1))
+        [shown] = [one for one in ask(services, "changing volume").results if one.document_id == id_of(services, key)]
+        assert "1 of earlier versions" in shown.metadata["outcome"]["text"]
         take_out(services, key)
 
     def test_the_same_text_under_another_key_is_the_same_document(self, services: Services) -> None:
@@ -414,11 +415,23 @@ class TestNegativeKnowledge:
         assert text.index("[Warning: tried in INC-7") < text.index(f"- {STEP}.")
         assert not any(one.warnings for one in ask(services, identity=STRANGER).results)
 
-    def test_told_twice_it_is_captured_once(self, services: Services) -> None:
-        receipt, document = ask(services).receipt_id, id_of(services, DISK)
-        outcomes = services.outcomes(SHOP)
-        first, second = (outcomes.record(receipt, document, OutcomeResult.MADE_WORSE).warning_id for _ in range(2))
+    def test_told_twice_it_is_captured_once_and_of_two_answers_twice(self, services: Services) -> None:
+        document, outcomes = id_of(services, DISK), services.outcomes(SHOP)
+        one, other = ask(services).receipt_id, ask(services).receipt_id
+        first, second, third = (
+            outcomes.record(receipt, document, OutcomeResult.MADE_WORSE).warning_id for receipt in (one, one, other)
+        )
         assert first == second
+        assert first != third
+
+    def test_a_warning_that_comes_later_is_seen_by_the_next_question(self, services: Services) -> None:
+        who = Identity("acme", "later")
+        for number, step in enumerate(("Look at the resolver and its cache", "Check the resolver and its forwarders")):
+            tell(services, "made_worse", step=step, key=DNS, identity=who, incident=f"INC-{number}")
+            services.checkpoints(who).process_checkpoint("later", "manual")
+            list(services.manager.work())
+            warned = of(ask(services, "DNS lookups time out"), id_of(services, DNS)).warnings
+            assert {name for one in warned for name in one["incidents"]} == {f"INC-{n}" for n in range(number + 1)}
 
     def test_a_deleted_warning_is_not_shown(self, services: Services) -> None:
         who = Identity("acme", "names")

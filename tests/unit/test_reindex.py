@@ -13,6 +13,7 @@ from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.bootstrap import bootstrap
 from opx.errors import EditionChangedError, IncompatibleIndexError, InvalidInputError
 from opx.ingestion.outcomes import Result
+from opx.lifecycle.reindex import steps
 from opx.lifecycle.reindex.job import Phase
 from opx.ports import SearchFilter, SearchRequest
 from opx.settings import Settings
@@ -45,6 +46,12 @@ def test_the_new_index_answers_for_the_new_model(world: World) -> None:
     assert (progress.job.phase, progress.job.documents) == (Phase.DONE, 3)
     assert world.titles() == [DISK, POD, VAULT]
     assert world.model == "words-32/1"
+
+
+def test_documents_are_put_in_a_few_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "DOCUMENTS_A_STEP", 2)
+    assert world.reindex().job.documents == 3
+    assert world.titles() == [DISK, POD, VAULT]
 
 
 def test_the_old_index_answers_until_the_switch(world: World) -> None:
@@ -90,12 +97,28 @@ def test_a_document_that_is_written_during_the_switch_is_taken_in_again(world: W
 
     def switch_meanwhile(changes: object) -> object:
         written = apply(changes)  # type: ignore[arg-type]
-        del old.apply  # type: ignore[attr-defined]
+        del old.apply
         world.finish(reindexer)
         return written
 
     old.apply = switch_meanwhile  # type: ignore[method-assign, assignment]
     assert world.take_in(pod="Pod evicted") == [Result.INGESTED]
+    assert world.titles() == [DISK, "Pod evicted", VAULT]
+
+
+def test_a_document_that_is_being_written_is_made_up_for_when_it_is_done(world: World) -> None:
+    reindexer = world.reach(Phase.CATCHING_UP)
+    index = world.services.editions.current().index
+    apply = index.apply
+
+    def catch_up_meanwhile(changes: object) -> object:
+        del index.apply
+        reindexer.advance(lambda: True)
+        return apply(changes)  # type: ignore[arg-type]
+
+    index.apply = catch_up_meanwhile  # type: ignore[method-assign, assignment]
+    world.take_in(pod="Pod evicted")
+    world.finish(reindexer)
     assert world.titles() == [DISK, "Pod evicted", VAULT]
 
 
@@ -106,7 +129,7 @@ def test_a_document_that_is_written_as_the_work_begins_is_not_missed(world: Worl
 
     def begin_meanwhile(changes: object) -> object:
         written = apply(changes)  # type: ignore[arg-type]
-        del index.apply  # type: ignore[attr-defined]
+        del index.apply
         world.reach(Phase.CATCHING_UP, world.begin())
         return written
 

@@ -31,7 +31,7 @@ def hooked(services: Services) -> HookedTable:
     table = HookedTable(made(LIFECYCLE))
 
     def choose(spec: TableSpec) -> Table:
-        return table if spec is LIFECYCLE else made(spec)  # type: ignore[return-value]
+        return table if spec is LIFECYCLE else made(spec)
 
     services.__dict__["table"] = choose
     return table

@@ -65,7 +65,7 @@ def test_tools_are_those_that_agents_know() -> None:
             "report_outcome": ["receipt_id", "document_id", "result", "step", "incident"],
             "query_for_task": ["task_description", "agent_type", "task_type", "technology", "max_results"],
             "query_for_failure": ["failure_description", "error_message", "agent_type", "task_type"],
-            "build_context_for_task": ["task", "agent_type"],
+            "build_context_for_task": ["task", "agent_type", "task_type", "technology"],
         },
     }
 

@@ -68,6 +68,7 @@ CONFIG = QueryConfig(
     updated_before="2025-02-01",
     expand=Expand.SECTION,
     plain=True,
+    as_of="2026-11-03T02:14Z",
 )
 
 

@@ -70,8 +70,7 @@ class Work(Protocol):
 
 class _Work:
     def clock(self, number: int) -> Callable[[], float]:
-        """A month a round, so that what a round waits for is over in the next."""
-        return lambda: BEGAN + number * 30 * DAY
+        return lambda: BEGAN + number * 3600
 
     def prepare(self, services: Services, number: int) -> None:
         """Nothing."""
@@ -156,9 +155,8 @@ class Prune(_Work):
     name = "prune"
 
     def clock(self, number: int) -> Callable[[], float]:
-        return lambda: BEGAN + number * 30 * DAY + self.later
-
-    later = 0.0
+        """A month a round."""
+        return lambda: BEGAN + number * 30 * DAY
 
     def prepare(self, services: Services, number: int) -> None:
         expires = datetime.fromtimestamp(BEGAN + (number * 30 + 2) * DAY, UTC).date().isoformat()

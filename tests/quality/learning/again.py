@@ -47,7 +47,7 @@ def _both(
     repeats: Sequence[Repeat],
     found: Mapping[str, str],
 ) -> Iterator[float]:
-    query = services.pattern_query(ASKING, operator=True)
+    query = services.pattern_query(ASKING)
     for repeat in repeats:
         case = next(case for case in cases if case.expects == repeat.about and case.asks == "failure")
         if repeat.same:

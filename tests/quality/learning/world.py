@@ -10,9 +10,12 @@ from opx.services import Services
 from tests.quality.learning.cases import FAILURE, Case, Taught
 
 CLIENT = "acme"
+ORCHESTRATOR = "orchestrator"
+"""As knowledge.yaml names the one who may ask."""
+
 TEACHERS = ("orders", "billing", "warehouse")
-ASKING = Identity(CLIENT, "second-shop", "planner")
-OTHER_CLIENT = Identity("globex", "shop", "planner")
+ASKING = Identity(CLIENT, "second-shop", ORCHESTRATOR)
+OTHER_CLIENT = Identity("globex", "shop", ORCHESTRATOR)
 
 
 def teach(services: Services, patterns: Iterable[Taught]) -> dict[str, str]:
@@ -49,7 +52,7 @@ def capture(services: Services, identity: Identity, taught: Taught) -> str:
 
 def ask(services: Services, case: Case, identity: Identity = ASKING, *, technology: bool = True) -> list[RAGPattern]:
     """What the asking project is told; without `technology`, it doesn't say which one its task is about."""
-    query = services.pattern_query(identity, operator=True)
+    query = services.pattern_query(identity)
     if case.asks == FAILURE:
         return query.query_for_failure(case.text, case.error_message, case.agent_type, case.task_type)
     named = case.technology if technology else ""

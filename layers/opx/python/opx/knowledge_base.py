@@ -391,8 +391,8 @@ class LearnedKnowledge(Protocol):
     def patterns_for_failure(self, question: FailureQuestion) -> Sequence[RAGPattern]:
         """What helped against a failure, the best first."""
 
-    def task_context(self, task: str, agent_type: str = "") -> str:
-        """What was learned for a task, as a text for the prompt of the agent that does it; "" if there is nothing."""
+    def task_context(self, question: TaskQuestion) -> str:
+        """The same as a text for the prompt of the agent that does the task; "" if there is nothing."""
 
 
 class OutcomesKept(Protocol):

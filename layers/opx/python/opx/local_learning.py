@@ -99,9 +99,9 @@ class LocalLearning:
             question.failure_description, question.error_message, question.agent_type, question.task_type
         )
 
-    def task_context(self, task: str, agent_type: str = "") -> str:
+    def task_context(self, question: TaskQuestion) -> str:
         builder = self._services.context_builder(self._identity, operator=self._whole_system)
-        return builder.build_context_for_task(task, agent_type)
+        return builder.build_context_for_task(question.facts, question.agent_type)
 
     def _check_may_ask(self) -> None:
         from opx.learning.orchestrators import check_orchestrator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opx.api.calls import Call
@@ -41,15 +42,7 @@ class LearningReading:
 
     def patterns_for_task(self, call: Call) -> Json:
         asked = call.body
-        found = self._base.patterns_for_task(
-            TaskQuestion(
-                asked["taskDescription"],
-                asked.get("agentType", ""),
-                asked.get("taskType", ""),
-                asked.get("technology", ""),
-                asked["maxResults"],
-            )
-        )
+        found = self._base.patterns_for_task(replace(_task(asked), max_results=asked["maxResults"]))
         return {"patterns": [pattern.to_json() for pattern in found]}
 
     def patterns_for_failure(self, call: Call) -> Json:
@@ -65,7 +58,7 @@ class LearningReading:
         return {"patterns": [pattern.to_json() for pattern in found]}
 
     def task_context(self, call: Call) -> Json:
-        return {"context": self._base.task_context(call.body["task"], call.body.get("agentType", ""))}
+        return {"context": self._base.task_context(_task(call.body))}
 
     def document_outcomes(self, call: Call) -> Json:
         found = self._base.document_outcomes(call.path["documentId"])
@@ -91,6 +84,11 @@ class LearningWriting:
 
     def record_outcome(self, call: Call) -> Json:
         return self._base.record_outcome(**{_snake(name): value for name, value in call.body.items()}).to_json()
+
+
+def _task(asked: Json) -> TaskQuestion:
+    about = (asked.get(name, "") for name in ("agentType", "taskType", "technology"))
+    return TaskQuestion(asked["taskDescription"], *about)
 
 
 def _snake(name: str) -> str:

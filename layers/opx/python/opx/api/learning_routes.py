@@ -37,6 +37,12 @@ def _whole_text(name: str, about: str) -> Field:
 
 _AGENT = text_field("agentType", "Only what an agent of this type learned.", _NAME)
 _TASK_TYPE = text_field("taskType", "Only of tasks of this type.", _NAME)
+_TASK = (
+    _whole_text("taskDescription", "What is to be done, in plain words."),
+    _AGENT,
+    _TASK_TYPE,
+    text_field("technology", "Only about this technology.", _NAME),
+)
 
 LEARNING_READING = (
     Route(
@@ -74,10 +80,7 @@ LEARNING_READING = (
         function=Function.RETRIEVE,
         about="What helps with a task, the best first; for orchestrators.",
         body=(
-            _whole_text("taskDescription", "What is to be done, in plain words."),
-            _AGENT,
-            _TASK_TYPE,
-            text_field("technology", "Only about this technology.", _NAME),
+            *_TASK,
             Field(
                 "maxResults",
                 Kind.WHOLE,
@@ -107,7 +110,7 @@ LEARNING_READING = (
         path="/learning/context",
         function=Function.RETRIEVE,
         about="What was learned for a task, as a text for the prompt of the agent that does it; for orchestrators.",
-        body=(_whole_text("task", "The task, in plain words."), _AGENT),
+        body=_TASK,
     ),
     Route(
         name="document_outcomes",

@@ -14,6 +14,8 @@ from opx.learning.asked import DEFAULT_RESULTS, MAX_RESULTS, FailureQuestion, Ta
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 agent_option = click.option("--agent", default="", metavar="TYPE", help="Only what agents of this type learned.")
+task_type_option = click.option("--task-type", default="", metavar="TYPE", help="Only of tasks of this type.")
+technology_option = click.option("--technology", default="", metavar="NAME", help="A task's: only what is about it.")
 MAX_LISTED = 500
 
 
@@ -121,8 +123,8 @@ def process_checkpoint(session: Session, /, project_id: str, checkpoint_type: st
 @click.option("--failure", default="", metavar="TEXT", help="What went wrong, in place of a task.")
 @click.option("--error", default="", metavar="TEXT", help="The error of the failure, copied as it was.")
 @agent_option
-@click.option("--task-type", default="", metavar="TYPE", help="Only of tasks of this type.")
-@click.option("--technology", default="", metavar="NAME", help="Of a task: only about this technology.")
+@task_type_option
+@technology_option
 @click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="How many at most; of a failure there are three.")
 @as_json_option
 @pass_session
@@ -191,10 +193,12 @@ def show_pattern(session: Session, /, pattern_id: str, *, as_json: bool) -> None
 @learn_command.command("context")
 @click.argument("task")
 @agent_option
+@task_type_option
+@technology_option
 @pass_session
-def show_context(session: Session, /, task: str, *, agent: str) -> None:
+def show_context(session: Session, /, task: str, *, agent: str, task_type: str, technology: str) -> None:
     """Print what was learned for TASK, as it goes into an agent's prompt. Exit codes: 0 there is something, 1 nothing."""
-    context = session.existing_base().task_context(task, agent)
+    context = session.existing_base().task_context(TaskQuestion(task, agent, task_type, technology))
     if not context:
         warn("nothing that was learned helps with this")
         click.get_current_context().exit(NO_ANSWER)

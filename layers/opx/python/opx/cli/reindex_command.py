@@ -15,7 +15,8 @@ from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.lifecycle.reindex.job import Job
-    from opx.lifecycle.reindex.reindexing import Progress, Reindexer
+    from opx.lifecycle.reindex.making import Progress
+    from opx.lifecycle.reindex.reindexing import Reindexer
     from opx.services import Services
 
 STEP_SECONDS = 2.0
@@ -99,7 +100,7 @@ def _worked(services: Services, reindexer: Reindexer) -> Progress:
 
 
 def _watched(reindexer: Reindexer) -> Progress:
-    from opx.lifecycle.reindex.reindexing import Progress
+    from opx.lifecycle.reindex.making import Progress
 
     shown = ""
     while True:

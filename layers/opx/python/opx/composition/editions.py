@@ -14,7 +14,7 @@ from opx.tables import LIFECYCLE
 if TYPE_CHECKING:
     from opx.ingestion.editions import Writers
     from opx.lifecycle.reindex.book import Edition
-    from opx.lifecycle.reindex.reindexing import Pace
+    from opx.lifecycle.reindex.making import Pace
 
 
 class EditionServices(Backend):
@@ -107,7 +107,7 @@ class EditionServices(Backend):
     @property
     def reindex_pace(self) -> Pace:
         """When who makes an index has to wait for others."""
-        from opx.lifecycle.reindex.reindexing import Pace
+        from opx.lifecycle.reindex.making import Pace
 
         return Pace()
 

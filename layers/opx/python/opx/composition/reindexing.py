@@ -30,11 +30,12 @@ class ReindexServices(IngestionServices):
         """Makes a new index. Raises `InvalidInputError` where that can't be."""
         from opx.graph.naming_scopes import ScopeDirectory
         from opx.lifecycle.reindex.job import JobStore
+        from opx.lifecycle.reindex.making import Making
         from opx.lifecycle.reindex.reindexing import Reindexer
 
         self._require_editions()
         subject = self.editions_subject
-        return Reindexer(
+        making = Making(
             editions=self.editions,
             jobs=JobStore(self.table(LIFECYCLE), subject, clock=self.clock, lease_seconds=self.reindex_lease_seconds),
             parts=self,
@@ -50,6 +51,7 @@ class ReindexServices(IngestionServices):
             exclusive=self.exclusive_work,
             switched=self.index_changed,
         )
+        return Reindexer(making)
 
     def _chunks_on_file(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """Not by the pipeline, which needs an index that can be read; nothing if they are gone."""

@@ -19,6 +19,15 @@ class TaskQuestion:
     technology: str = ""
     max_results: int = DEFAULT_RESULTS
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """The task as `OrchestratorContextBuilder` reads it."""
+        return {
+            "description": self.task_description,
+            "task_type": self.task_type,
+            "technology": self.technology,
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The camelCase form, without what is empty."""
         return _given(

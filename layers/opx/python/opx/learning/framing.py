@@ -43,7 +43,8 @@ _PIECES = dict.fromkeys("⎡⎢⎣", "(") | dict.fromkeys("⎤⎥⎦", ")")
 
 def framed_line(text: str) -> str:
     """The text on one line, that can't be taken for anything of the frame."""
-    line = " ".join(_seen(text[:MAX_CHARACTERS]).split())
+    looked_at = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
+    line = " ".join(_seen(looked_at).split())
     return _without_labels(_without_marks(line))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from opx.domain.learning import CATEGORY, Pattern, RAGPattern
-from opx.domain.queries import MAX_RESULTS, QueryConfig
+from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, QueryConfig
 from opx.domain.results import Answer, RetrievalResult
 from opx.errors import IndexUnavailableError, InvalidInputError
 from opx.learning.asked import MAX_RESULTS as MOST_PATTERNS
@@ -50,7 +50,7 @@ class RAGQueryService:
 
     Every method raises `NotOrchestratorError`, `InvalidInputError` for a question without words, and
     `StoreUnavailableError` if patterns could not be searched, by words and by meaning: an empty list means that there is
-    none.
+    none. Of longer texts, the first `MAX_QUERY_CHARACTERS` are searched.
     """
 
     def __init__(self, search: PatternSearch) -> None:
@@ -66,6 +66,7 @@ class RAGQueryService:
     ) -> list[RAGPattern]:
         """Up to `max_results` (1-20) patterns for a task, of similarity .7 or more; by similarity and by how surely each
         works. What is empty stands for any."""
+        self._search.check()
         if not 1 <= max_results <= MOST_PATTERNS:
             raise InvalidInputError(f"max_results must be 1 to {MOST_PATTERNS}, not {max_results}")
         question = PatternQuestion(_given(task_description, "task_description"), "", agent_type, task_type, technology)
@@ -75,14 +76,13 @@ class RAGQueryService:
         self, failure_description: str, error_message: str = "", agent_type: str = "", task_type: str = ""
     ) -> list[RAGPattern]:
         """Up to three patterns for a failure, of similarity .75 or more, in the same order."""
+        self._search.check()
         text = failure_description if failure_description.strip() else error_message
-        question = PatternQuestion(
-            _given(text, "failure_description"), error_message, agent_type, task_type, of_failure=True
-        )
+        said, error = _given(text, "failure_description"), error_message[:MAX_QUERY_CHARACTERS]
+        question = PatternQuestion(said, error, agent_type, task_type, of_failure=True)
         return self._found(question, FAILURE_THRESHOLD, FAILURE_RESULTS)
 
     def _found(self, question: PatternQuestion, threshold: float, most: int) -> list[RAGPattern]:
-        self._search.check()
         finishing = [observer.asked() for observer in self._search.observers]
         started = time.perf_counter()
         answer = self._search.ask(question.searched, SEARCHED)
@@ -147,7 +147,7 @@ def _told(answer: Answer, documents: Sequence[str]) -> Answer:
 def _given(text: str, name: str) -> str:
     if not text.strip():
         raise InvalidInputError(f"{name} is empty: say in a sentence what is to be done, or what went wrong")
-    return text
+    return text[:MAX_QUERY_CHARACTERS]
 
 
 def _pattern(match: Match) -> RAGPattern:

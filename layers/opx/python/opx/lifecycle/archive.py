@@ -37,8 +37,8 @@ SMALL_BYTES = 100 * 1024 * 1024
 """Entries of so much together are always read."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}(/[a-z0-9][a-z0-9.-]{0,99})?\Z")
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError)
-"""What the library raises for a file that is none, or was damaged."""
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError)
+"""What the library raises for a file that is none, or was damaged; places in it may lie before its beginning."""
 
 _ENCRYPTED = 0x1
 
@@ -182,7 +182,9 @@ class ArchiveReader:
         """The bytes of an entry."""
         if name not in self._infos:
             raise ArchiveError(f"{self._path}: entry {name[:100]} is missing")
-        with self._readable(name), self._zip.open(self._infos[name]) as source:
+        with self._readable(name):
+            source = self._zip.open(self._infos[name])
+        with source:
             yield _Guarded(source, lambda: self._readable(name))  # type: ignore[misc]
 
     # -- what the file says

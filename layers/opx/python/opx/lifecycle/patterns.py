@@ -32,6 +32,15 @@ class PatternKeeper:
         expires = expiry_of(CATEGORY, head.embedded_at, self._knowledge) if head else ""
         return expires if expires > until else ""
 
+    def let_go(self, found: Found) -> bool:
+        """Forget the pattern whose document is to be removed, before it is: a head without one would not be found again.
+        False if it was counted for meanwhile, and stays. True for any other document."""
+        document = found.document
+        if document is None or document.state is not DocumentState.CURRENT:
+            return True
+        pattern_id = self._pattern_id(document.key, document.category)
+        return not pattern_id or self._patterns().forget(document.key.scope.key, pattern_id)
+
     def forget(self, key: DocumentKey, category: str) -> None:
         """Remove the counts of a pattern of whose document nothing is left."""
         pattern_id = self._pattern_id(key, category)

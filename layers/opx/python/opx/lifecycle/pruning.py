@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+WORKED_AGAIN = "a pattern that has just worked again"
 _DAY_SECONDS = 86400
 _REDATED_AT_ONCE = 500
 
@@ -136,7 +137,7 @@ class KnowledgePruningService:
         if ran > report.started:
             report.notes.append(f"the clock is behind: the last run was at {ran}, and now it is {report.started}")
         last = min(noted or report.until, report.until)
-        back = OVERLAP_DAYS if noted else FIRST_DAYS
+        back = FIRST_DAYS if report.dry_run and not noted else OVERLAP_DAYS
         return day_text((day_number(last) or 0) - back)
 
     def _due_now(self, report: PruneReport) -> DueVersions:
@@ -245,7 +246,10 @@ class KnowledgePruningService:
             if found.leaving and found.document:
                 self._catalog.keep_version(found.document)
         self._removal.drop(found.entry for found in verdicts[Verdict.GONE])
-        return self._removal.remove(verdicts[Verdict.DUE], report) + len(verdicts[Verdict.HELD])
+        going = [found for found in verdicts[Verdict.DUE] if self._patterns.let_go(found)]
+        staying = len(verdicts[Verdict.DUE]) - len(going)
+        report.kept[WORKED_AGAIN] += staying
+        return self._removal.remove(going, report) + staying + len(verdicts[Verdict.HELD])
 
     def _judged(self, due: DueVersions, batch: list[CalendarEntry]) -> Iterator[Found]:
         for found in due.judged(batch):

@@ -73,7 +73,8 @@ class Removal:
         groups: dict[str, list[tuple[CalendarEntry, KnowledgeDocument]]] = {}
         for entry, document in (*withdrawn, *others):
             groups.setdefault(document.key.scope.key + document.document_id, []).append((entry, document))
-        stayed = sum(self._each(lambda group: self._finish(group, report), list(groups.values())))
+        with self._unit_of_work():
+            stayed = sum(self._each(lambda group: self._finish(group, report), list(groups.values())))
         return len(current) - len(withdrawn) + stayed
 
     def drop(self, entries: Iterable[CalendarEntry]) -> None:
@@ -152,10 +153,9 @@ class Removal:
                     stayed += 1
                     continue
                 self._store.delete(file)
-            with self._unit_of_work():
-                self._catalog.remove_version(document)
-                self._forget_key(entry, {(document.document_id, document.version)})
-                self._calendar.drop(entry)
+            self._catalog.remove_version(document)
+            self._forget_key(entry, {(document.document_id, document.version)})
+            self._calendar.drop(entry)
             report.removed[document.category] += 1
             report.chunks += document.chunk_count
         return stayed

@@ -28,6 +28,7 @@ _TECHNOLOGY = _may_be_left_out("technology", "What it is about, such as postgres
 _TASK_TYPE = _may_be_left_out("task_type", "What kind of task it was, such as deployment.")
 _OF_AGENTS = _may_be_left_out("agent_type", "Only what agents of this type learned; of all if not given.")
 _OF_TASKS = _may_be_left_out("task_type", "Only of tasks of this type; of all if not given.")
+_OF_TECHNOLOGY = _may_be_left_out("technology", "Only about this technology; about all if not given.")
 _INCIDENT = _may_be_left_out("incident", "The incident's id.")
 
 CAPTURE_FAILURE_SOLUTION = Tool(
@@ -123,7 +124,7 @@ QUERY_FOR_TASK = Tool(
         _text("task_description", "What is to be done, in plain words."),
         _OF_AGENTS,
         _OF_TASKS,
-        _may_be_left_out("technology", "Only about this technology; about all if not given."),
+        _OF_TECHNOLOGY,
         Parameter(
             name="max_results",
             type="integer",
@@ -156,7 +157,7 @@ BUILD_CONTEXT_FOR_TASK = Tool(
         "Get what earlier work taught about a task as a text that goes into the prompt of the agent which does it. For "
         "orchestrators."
     ),
-    parameters=(_text("task", "The task, in plain words."), _OF_AGENTS),
+    parameters=(_text("task", "The task, in plain words."), _OF_AGENTS, _OF_TASKS, _OF_TECHNOLOGY),
     opt_in=True,
 )
 

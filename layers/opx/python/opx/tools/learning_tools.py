@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError, InvalidScopeError
-from opx.learning.asked import DEFAULT_RESULTS
+from opx.learning.asked import DEFAULT_RESULTS, TaskQuestion
 from opx.tools.declarations import ArgumentError, Tool
 from opx.tools.learning_group import FAILED, WORKED
 from opx.tools.learning_replies import ContextReply, EntryReply, OutcomeReply, PatternsReply
@@ -125,10 +125,13 @@ class LearningTools:
         query = self._learning.pattern_query(self._identity)
         return PatternsReply(tuple(query.query_for_failure(failure_description, error_message, agent_type, task_type)))
 
-    def build_context_for_task(self, task: str, agent_type: str = "") -> ContextReply:
+    def build_context_for_task(
+        self, task: str, agent_type: str = "", task_type: str = "", technology: str = ""
+    ) -> ContextReply:
         """What was learned, for a prompt."""
         builder = self._learning.context_builder(self._identity)
-        return ContextReply(builder.build_context_for_task(task, agent_type))
+        facts = TaskQuestion(task, agent_type, task_type, technology).facts
+        return ContextReply(builder.build_context_for_task(facts, agent_type))
 
     @property
     def _captured(self) -> KnowledgeCaptureService:

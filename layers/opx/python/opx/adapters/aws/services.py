@@ -31,7 +31,7 @@ from opx.tables import DOCUMENTS, TableSpec
 
 if TYPE_CHECKING:
     from opx.lifecycle.reindex.book import Edition
-    from opx.lifecycle.reindex.reindexing import Pace
+    from opx.lifecycle.reindex.making import Pace
     from opx.ports.corpus_version import CorpusVersion
     from opx.ports.object_history import ObjectHistory, PastObjects
     from opx.retrieval.corpus_count import CorpusCount
@@ -255,7 +255,7 @@ class AwsServices(StorableChecks, Services):
 
     @property
     def reindex_pace(self) -> Pace:
-        from opx.lifecycle.reindex.reindexing import Pace
+        from opx.lifecycle.reindex.making import Pace
 
         return Pace(
             start_seconds=WRITERS_DONE_SECONDS, settling_seconds=self.settling_seconds, pause_seconds=10.0, alone=False

@@ -88,8 +88,10 @@ class RemoteLearning:
         found = self._api.call("POST", "learning", "patterns", what, body=body)
         return self._read(lambda data: list(map(found_from_json, data["patterns"])), found)
 
-    def task_context(self, task: str, agent_type: str = "") -> str:
-        found = self._api.call("POST", "learning", "context", body={"task": task, **_given(agentType=agent_type)})
+    def task_context(self, question: TaskQuestion) -> str:
+        body = question.to_json()
+        del body["maxResults"]
+        found = self._api.call("POST", "learning", "context", body=body)
         return self._read(lambda data: str(data["context"]), found)
 
     # -- outcomes

@@ -69,11 +69,8 @@ class OutcomeStore:
 
     def _before(self, scope_key: str, key_id: str, outcome_id: str, item: Item | None) -> ToldOutcome | None:
         """What was told of the same before, once the last outcome has an item of its own."""
-        last = ToldOutcome.from_json(item["last"]) if item else None
-        if item and last is not None:
-            self._write(scope_key, key_id, last, int(item["revision"]))
-            if last.outcome_id == outcome_id:
-                return last
+        if item:
+            self._write(scope_key, key_id, ToldOutcome.from_json(item["last"]), int(item["revision"]))
         found = self._table.get(told_key(scope_key, key_id, outcome_id))
         return ToldOutcome.from_json(found) if found else None
 

@@ -9,7 +9,8 @@ from math import ceil
 from typing import Any, Protocol
 
 from opx.errors import InvalidInputError, ReindexBusyError
-from opx.lifecycle.reindex.reindexing import Progress, Reindexer
+from opx.lifecycle.reindex.making import Progress
+from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import Queue
 
 log = logging.getLogger(__name__)

@@ -61,9 +61,9 @@ class OpenEdition:
         return str(getattr(self.index, "incarnation", ""))
 
     def close(self) -> None:
-        opened = self.__dict__.get("index")
-        if hasattr(opened, "close"):
-            opened.close()
+        close = getattr(self.__dict__.get("index"), "close", None)
+        if close:
+            close()
 
 
 class Editions:

@@ -1,0 +1,84 @@
+"""What the making of an index is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from opx.domain.documents import DocumentChunk, DocumentKey
+from opx.domain.scopes import Scope
+from opx.errors import IncompatibleIndexError
+from opx.ingestion.catalog import Catalog
+from opx.lifecycle.reindex.book import Edition
+from opx.lifecycle.reindex.editions import EditionParts, Editions
+from opx.lifecycle.reindex.filling import Filler
+from opx.lifecycle.reindex.job import Job, JobStore, Phase
+from opx.ports import Clock, Table
+
+
+class NewIndexParts(EditionParts, Protocol):
+    """What each backend does about indexes as a whole."""
+
+    def make_edition(self, edition: Edition) -> None:
+        """Make its index, unless it is there. Raises `IndexUnavailableError`."""
+
+    def remove_edition(self, edition: Edition) -> None:
+        """Remove its index; nothing if there is none. Raises `IndexUnavailableError`."""
+
+    def check_edition(self, edition: Edition) -> None:
+        """See that this program can use it. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where the work is. `wait_seconds`: nothing is to be done until then."""
+
+    job: Job
+    wait_seconds: float = 0.0
+
+    @property
+    def finished(self) -> bool:
+        return self.job.phase in (Phase.DONE, Phase.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`start_seconds` after which nobody is at work any more who began before the new index was noted; `settling_seconds`
+    after which all that was written is found, and `pause_seconds` is for others to finish what they are at. `alone`: nobody
+    is at work while it is switched, so that what seems to be under way was interrupted."""
+
+    start_seconds: float = 0.0
+    settling_seconds: float = 0.0
+    pause_seconds: float = 1.0
+    alone: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """`chunks` reads those of a version, `exclusive` keeps out who takes documents in, where that can be, and `switched` is
+    told of it. `own_identity` is what the first index is known by where indexes have no names of their own."""
+
+    editions: Editions
+    jobs: JobStore
+    parts: NewIndexParts
+    filler: Filler
+    catalog: Catalog
+    keys: Table
+    chunks: Callable[[DocumentKey, str], Iterator[DocumentChunk]]
+    scopes: Callable[[], Iterable[Scope]]
+    categories: Callable[[], Sequence[str]]
+    own_identity: str
+    clock: Clock
+    pace: Pace
+    exclusive: Callable[[], AbstractContextManager[Any]]
+    switched: Callable[[], None]
+
+    def is_readable(self, edition: Edition) -> bool:
+        """Whether this program can use its index. Raises `IndexUnavailableError`."""
+        try:
+            self.parts.check_edition(edition)
+        except IncompatibleIndexError:
+            return False
+        return True

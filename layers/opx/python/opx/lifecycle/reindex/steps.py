@@ -1,0 +1,211 @@
+"""The steps from an empty index to the one that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.scopes import scope_of_key
+from opx.ingestion.catalog import BusyError, StaleEventError
+from opx.ingestion.claims import current_id
+from opx.ingestion.events import ObjectEvent
+from opx.lifecycle.reindex.book import EditionState, IndexState
+from opx.lifecycle.reindex.checks import compare
+from opx.lifecycle.reindex.editions import OpenEdition
+from opx.lifecycle.reindex.job import Job, Phase
+from opx.lifecycle.reindex.making import Making
+from opx.ports import Item, KeyRange
+
+DOCUMENTS_A_STEP = 100
+CHANGES_A_STEP = 100
+FEW_CHANGES = 20
+"""Left in the journal, after which it is switched: the rest is made up for at once."""
+
+MOST_ROUNDS = 20
+"""Of catching up with those who change documents faster than that, before it is switched all the same."""
+
+SETTLING_ROUNDS = 60
+
+
+class Steps:
+    """Each is short, and may be done again from its beginning."""
+
+    def __init__(self, making: Making) -> None:
+        self._making = making
+        self._under_way: set[str] = set()
+
+    def begin(self) -> None:
+        """Forget what others were at when it was last looked."""
+        self._under_way.clear()
+
+    def take(self, job: Job) -> None:
+        """The next one. Raises `StoreUnavailableError`; then it is to be taken again."""
+        steps = {
+            Phase.WAITING: self._make,
+            Phase.BUILDING: self._build,
+            Phase.CATCHING_UP: self._catch_up,
+            Phase.CHECKING: self._check,
+            Phase.SWITCHING: self._switch,
+            Phase.SETTLING: self._settle,
+        }
+        steps[job.phase](job)
+
+    def _target(self, job: Job) -> OpenEdition:
+        edition = self._making.editions.book.read().edition(job.edition)
+        assert edition is not None
+        return self._making.editions.open(edition)
+
+    def _make(self, job: Job) -> None:
+        self._making.parts.make_edition(self._target(job).edition)
+        job.phase = Phase.BUILDING
+
+    def _build(self, job: Job) -> None:
+        heads = list(islice(self._heads(job.scope, job.after), DOCUMENTS_A_STEP))
+        if heads:
+            filled = self._making.filler.fill(self._target(job), [head for head in heads if current_id(head)])
+            job.documents += filled.documents
+            job.chunks += filled.chunks
+            job.note_lacking(filled.lacking)
+            job.add_to_sample([head["documentKey"] for head in heads if current_id(head)])
+            job.scope, job.after = heads[-1]["scope"], heads[-1]["documentKey"]
+        if len(heads) < DOCUMENTS_A_STEP:
+            job.phase = Phase.CATCHING_UP
+
+    def _heads(self, scope: str, after: str) -> Iterator[Item]:
+        """Items of document keys behind this one, scope by scope. Those of a scope that is new meanwhile are in the
+        journal."""
+        for key in sorted(each.key for each in self._making.scopes()):
+            if key >= scope:
+                where = KeyRange(low=after + "\0") if key == scope and after else None
+                yield from self._making.keys.query(key, index="scope-index", where=where)
+
+    def _catch_up(self, job: Job) -> None:
+        """Make up for some changes. When nothing is left but what is under way, and that is little, go on."""
+        if self._renew_some(job):
+            return
+        left = len(self._under_way)
+        self._under_way.clear()
+        job.rounds += 1
+        if left > FEW_CHANGES and job.rounds < MOST_ROUNDS:
+            job.not_before = self._making.clock() + self._making.pace.pause_seconds
+            return
+        job.rounds = 0
+        job.phase = Phase.SWITCHING if job.rollback else Phase.CHECKING
+        job.not_before = 0 if job.rollback else self._making.clock() + self._making.pace.settling_seconds
+
+    def _renew_some(self, job: Job, most: int = CHANGES_A_STEP) -> int:
+        """Make up for so many of the changes in the journal, but for those that are under way; how many it looked at."""
+        edition, journal = self._target(job), self._making.editions.journal
+        rows = journal.read(edition.name, most, skip=self._under_way)
+        for key_id, mark in rows:
+            head = self._making.keys.get({"documentKey": key_id})
+            if head and head.get("writing"):
+                self._under_way.add(key_id)
+                continue
+            filled = self._making.filler.renew(edition, key_id, head, since=edition.edition.made_at)
+            job.renewed += 1
+            job.note_lacking(filled.lacking)
+            if not journal.drop(edition.name, key_id, mark):
+                self._under_way.add(key_id)
+        return len(rows)
+
+    def _check(self, job: Job) -> None:
+        state = self._making.editions.book.read()
+        readable = self._making.is_readable(state.active)
+        report = self._compared(job, state) if readable else {"problems": []}
+        if not readable:
+            report["note"] = "the old index can't be read by this program: there is nothing to compare with"
+        if job.lacking_count:
+            report["problems"].append(
+                f"{job.lacking_count:,} documents have no chunk file: `opx reconcile --repair` takes them in again"
+            )
+        job.report = report
+        job.phase = Phase.REFUSED if report["problems"] and not job.force else Phase.SWITCHING
+
+    def _compared(self, job: Job, state: IndexState) -> dict[str, Any]:
+        report = compare(
+            self._making.editions.open(state.active),
+            self._target(job),
+            scopes=[scope.key for scope in self._making.scopes()],
+            categories=self._making.categories(),
+            sample=list(self._sampled(job)),
+            chunks=lambda document: self._making.chunks(document.key, document.document_id),
+        )
+        return report.to_json()
+
+    def _sampled(self, job: Job) -> Iterator[KnowledgeDocument]:
+        for key_id in job.sample:
+            head = self._making.keys.get({"documentKey": key_id}) or {}
+            if current_id(head):
+                key = DocumentKey(scope_of_key(head["scope"]), head["source"])
+                document = self._making.catalog.version(key, current_id(head))
+                if document:
+                    yield document
+
+    def _switch(self, job: Job) -> None:
+        """Where others can be kept out for a moment, nothing is left to make up for afterwards."""
+        if self._making.editions.book.read().active.name != job.edition and self._renew_some(job) > FEW_CHANGES:
+            return  # more came while the two were compared: those first, without keeping anybody out
+        self._under_way.clear()
+        with self._making.exclusive():
+            state = self._making.editions.book.read()
+            if state.active.name != job.edition:
+                while self._making.pace.alone and self._renew_some(job):
+                    pass
+                self._making.editions.book.write(self._exchanged(state, job))
+        self._making.switched()
+        job.phase = Phase.SETTLING
+        job.rounds = 0
+
+    def _exchanged(self, state: IndexState, job: Job) -> IndexState:
+        new = state.edition(job.edition)
+        assert new is not None
+        readable = self._making.is_readable(state.active)
+        was = EditionState.PREVIOUS if readable else EditionState.UNREADABLE
+        incarnation = self._making.editions.open(new).incarnation
+        new = replace(new, state=EditionState.ACTIVE, switched_at=self._making.clock(), incarnation=incarnation)
+        old = replace(state.active, state=was)
+        others = tuple(one for one in state.others if one.name != new.name)
+        return IndexState(state.revision, new, (*others, old))
+
+    def _settle(self, job: Job) -> None:
+        """Make up for what others changed while it was switched. It answers now, so that each is claimed."""
+        edition, journal = self._target(job), self._making.editions.journal
+        busy = 0
+        for key_id, mark in journal.read(edition.name, CHANGES_A_STEP):
+            if self._renew_claimed(edition, key_id):
+                job.renewed += 1
+                journal.drop(edition.name, key_id, mark)
+            else:
+                busy += 1
+        job.rounds += 1
+        if not journal.count(edition.name, 1):
+            job.phase = Phase.DONE
+        elif job.rounds >= SETTLING_ROUNDS or (busy and self._making.pace.alone):
+            # What is left was interrupted: it is taken in again, into the index that answers now.
+            job.phase = Phase.DONE
+        elif busy:
+            job.not_before = self._making.clock() + self._making.pace.pause_seconds
+
+    def _renew_claimed(self, edition: OpenEdition, key_id: str) -> bool:
+        head = self._making.keys.get({"documentKey": key_id})
+        if head is None:
+            self._making.filler.renew(edition, key_id, None, since=edition.edition.made_at)
+            return True
+        if head.get("writing"):
+            return False
+        key = DocumentKey(scope_of_key(head["scope"]), head["source"])
+        try:
+            claim = self._making.catalog.claim(
+                key, ObjectEvent(f"{key.scope.prefix}{key.source}", deleted=False, sequencer="")
+            )
+        except (BusyError, StaleEventError):
+            return False
+        try:
+            self._making.filler.renew(edition, key_id, claim.head, since=edition.edition.made_at)
+        finally:
+            held = self._making.catalog.release(claim, applied=True)
+        return held

@@ -1,0 +1,81 @@
+"""How long questions as of a time take, by how many versions were replaced since: `python -m tests.benchmarks.as_of`.
+
+The corpus is that of `search_speed`, made up, taken in on the embedded stores by an embedder of hashed words. Vectors of
+replaced versions come from the cache, as they do for 90 days.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from opx.bootstrap import bootstrap
+from opx.domain.queries import QueryConfig
+from opx.domain.times import iso_time
+from opx.services import Services
+from opx.settings import Settings
+from tests.benchmarks.search_speed import Corpus, percentile
+from tests.doubles.fake_time import FakeTime
+from tests.unit.cli_support import WordEmbedder
+
+WORDS = 800
+"""Words of a document: about four chunks."""
+
+QUESTIONS = 30
+
+
+def _put(services: Services, corpus: Corpus, numbers: range, time_: FakeTime) -> None:
+    for number in numbers:
+        text = f"# {corpus.text(5)}\n\n" + "\n\n".join(corpus.text(100) for _ in range(WORDS // 100))
+        services.store.put(f"documents/runbooks/procedures/{number}.md", text.encode())
+    drain = services.drain
+    assert drain is not None
+    for outcome in drain.run():
+        assert outcome.result == "ingested", outcome
+    time_.sleep(60)
+
+
+def _asked(services: Services, questions: list[str], as_of: str) -> dict[str, float]:
+    service = services.query_service(recorded=False)
+    config = QueryConfig(as_of=as_of, min_confidence=0.0)
+    taken, loading = [], []
+    for question in questions:
+        started = time.perf_counter()
+        answer = service.answer(question, config)
+        taken.append(1000 * (time.perf_counter() - started))
+        loading.append(answer.timings_ms.get("as_of", 0.0))
+    return {
+        "p50_ms": round(percentile(taken, 50), 1),
+        "p95_ms": round(percentile(taken, 95), 1),
+        "loading_p50_ms": round(percentile(loading, 50), 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=1500)
+    parser.add_argument("--replaced", type=int, nargs="+", default=[0, 10, 100, 400])
+    given = parser.parse_args()
+    corpus, clock = Corpus(), FakeTime()
+    with (
+        tempfile.TemporaryDirectory() as home,
+        bootstrap(Settings(home=str(Path(home))), clock=clock.clock, embedder=WordEmbedder()) as services,
+    ):
+        _put(services, corpus, range(given.documents), clock)
+        questions = [corpus.text(8) for _ in range(QUESTIONS)]
+        _asked(services, questions, "")
+        print(json.dumps({"documents": given.documents, "as_of": "now", **_asked(services, questions, "")}))
+        at, done = iso_time(clock.clock()), 0
+        clock.sleep(60)
+        for replaced in given.replaced:
+            _put(services, corpus, range(done, replaced), clock)
+            done = replaced
+            figures = _asked(services, questions, at)
+            print(json.dumps({"documents": given.documents, "replaced_since": replaced, **figures}))
+
+
+if __name__ == "__main__":
+    main()

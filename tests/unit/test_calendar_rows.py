@@ -1,0 +1,89 @@
+"""What is entered in the calendar is found by scope, whatever the policy was when it was entered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.knowledge import Retention
+from opx.domain.scopes import Scope
+from opx.ingestion.calendar import Calendar
+from opx.services import Services
+from opx.tables import CALENDAR
+from tests.unit.archive_support import services_at
+
+INCIDENTS = "operations/incidents"
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Services]:
+    with services_at(tmp_path) as services:
+        yield services
+
+
+def a_document(services: Services, **changes: Any) -> KnowledgeDocument:
+    """As the catalog keeps one of an incident, for two years."""
+    manager = services.manager_of(Scope("acme"))
+    manager.ingest_document("internal", INCIDENTS, "# Outage\n\nThe heron.", {"source": "outage"})
+    key = DocumentKey(Scope("acme"), f"documents/{INCIDENTS}/outage.md")
+    return replace(next(services.catalog.versions(key)), **changes)
+
+
+def with_retention(services: Services, text: str) -> Calendar:
+    knowledge = services.knowledge
+    categories = {path: replace(one, retention=Retention.parse(text)) for path, one in knowledge.categories.items()}
+    return Calendar(services.table(CALENDAR), replace(knowledge, categories=categories))
+
+
+def places(services: Services) -> set[str]:
+    return {str(item["place"]).partition("#")[0] for item in services.every_item(CALENDAR)}
+
+
+def test_rows_of_a_scope_are_all_that_was_entered_for_it(services: Services) -> None:
+    document = a_document(services, review_by="2030-01-01")
+    services.calendar.enter(document)
+    services.calendar.replaced(replace(document, state=DocumentState.SUPERSEDED, superseded_at="2029-01-01T00:00:00Z"))
+    with_retention(services, "90d").enter(document)
+    found = {(item["place"], item["entry"]) for item in services.calendar.rows_of("client:acme")}
+    assert found == {(item["place"], item["entry"]) for item in services.every_item(CALENDAR)}
+    assert len([place for place, _ in found if place.startswith("expiry#")]) == 2
+    assert list(services.calendar.rows_of("client:acme-b")) == []
+
+
+def test_version_that_is_forgotten_leaves_no_day_of_an_earlier_policy(services: Services) -> None:
+    document = a_document(services)
+    with_retention(services, "90d").enter(document)
+    services.calendar.forget(document)
+    assert places(services) == set()
+
+
+def test_day_that_is_dropped_is_not_found_by_scope_either(services: Services) -> None:
+    document = a_document(services)
+    (entry,) = services.calendar.expiring(_expires(services))
+    services.calendar.drop(entry)
+    assert places(services) == set()
+    assert services.calendar.lacks(document)
+
+
+def test_what_a_version_lacks_is_entered_again(services: Services) -> None:
+    document = a_document(services, review_by="2030-01-01")
+    assert services.calendar.lacks(document)
+    services.calendar.complete(document)
+    assert not services.calendar.lacks(document)
+    assert places(services) == {"expiry", "days", "review"}
+
+
+def test_version_that_was_replaced_is_not_to_be_reviewed(services: Services) -> None:
+    document = a_document(services, review_by="2030-01-01", superseded_at="2029-01-01T00:00:00Z")
+    services.calendar.complete(document)
+    assert not services.calendar.lacks(document)
+    assert places(services) == {"expiry", "days", "replaced"}
+
+
+def _expires(services: Services) -> str:
+    return next(str(item["at"]) for item in services.every_item(CALENDAR))

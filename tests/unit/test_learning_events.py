@@ -1,0 +1,203 @@
+"""Events about what work taught, as they are read: whose they are, and what is no such event."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from opx.domain.learning import CheckpointType, EntryType
+from opx.domain.scopes import Identity, Scope
+from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
+from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
+from opx.learning.given import FIELDS, FORMS, read_entry
+from opx.learning.handling import LAST_WAIT, handle_batch, learn
+from opx.operations.metrics import Metric
+from opx.settings import Settings
+from tests.fakes import Measured
+
+NOW = 1_790_000_000.0
+TODAY = "2026-09-21"
+
+
+def an_event(kind: str = "GateApproved", detail: Any = None, **more: Any) -> str:
+    given = {"gate_type": "g", "approved_approach": "a"} if detail is None else detail
+    return json.dumps(
+        {"version": "0", "id": "1", "source": "opx.learning", "detail-type": kind, "detail": given, **more}
+    )
+
+
+def identity_of(configured: Identity | None = None, **detail: str) -> Identity:
+    return read_event(an_event(detail=detail), configured or Identity()).identity
+
+
+class TestWhose:
+    def test_an_event_belongs_to_the_project_that_it_names(self) -> None:
+        assert identity_of(client_id="acme", project_id="shop") == Identity("acme", "shop")
+
+    def test_without_a_client_it_is_the_installations(self) -> None:
+        assert identity_of(Identity("acme"), project_id="shop") == Identity("acme", "shop")
+        assert identity_of(Identity("acme", "shop")) == Identity("acme", "shop")
+        assert identity_of(project_id="shop") == Identity()
+
+    @pytest.mark.parametrize("client", ["umbrella", "acme2"])
+    def test_of_another_client_than_the_installations_it_is_refused(self, client: str) -> None:
+        with pytest.raises(InvalidScopeError, match=client):
+            identity_of(Identity("acme"), client_id=client)
+
+    @pytest.mark.parametrize("client", ["a/b", "..", "global", "x" * 65])
+    def test_a_malformed_client_is_refused(self, client: str) -> None:
+        with pytest.raises(InvalidScopeError):
+            identity_of(client_id=client)
+
+    def test_a_checkpoint_that_was_asked_for_is_of_that_scope(self) -> None:
+        for scope in (Scope(), Scope("acme"), Scope("acme", project_id="shop")):
+            event = read_event(checkpoint_message(scope, "p", CheckpointType.MANUAL), Identity())
+            assert event.identity == Identity(scope.client_id, scope.project_id)
+            assert (event.kind, event.detail["project_id"]) == (Kind.CHECKPOINT, "p")
+
+    def test_a_scope_can_not_be_named_to_get_around_the_client(self) -> None:
+        message = checkpoint_message(Scope("umbrella"), "p", CheckpointType.MANUAL)
+        with pytest.raises(InvalidScopeError, match="umbrella"):
+            read_event(message, Identity("acme"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "not json",
+        "[]",
+        "null",
+        '"text"',
+        "[" * 5000,
+        json.dumps({"source": "aws.s3", "detail-type": "GateApproved", "detail": {}}),
+        an_event("Nothing"),
+        an_event(detail=[]),
+        an_event(detail="x"),
+        an_event(detail={"client_id": 5}),
+        json.dumps({"reason": "r", "event": "not an event"}),
+    ],
+)
+def test_what_is_no_event_is_refused(body: str) -> None:
+    with pytest.raises(InvalidInputError):
+        read_event(body, Identity())
+
+
+def test_what_was_set_aside_is_read_as_it_came() -> None:
+    event = json.loads(an_event())
+    wrapped = json.dumps({"reason": "it was refused", "event": event})
+    assert read_event(wrapped, Identity()) == read_event(json.dumps(event), Identity())
+
+
+class TestEntries:
+    def test_each_type_takes_exactly_the_fields_of_its_form(self) -> None:
+        for entry_type, form in FORMS.items():
+            assert set(form.names) <= set(FIELDS)
+            found, arguments = read_entry({"entry_type": entry_type.value})
+            assert found is entry_type
+            assert set(arguments) == {"project_id", *form.needed}
+
+    @pytest.mark.parametrize(
+        ("given", "named"),
+        [
+            ({}, "entry_type is missing"),
+            ({"entry_type": "story"}, "'story' is unknown"),
+            ({"entry_type": ["warning"]}, "is unknown"),
+            ({"entry_type": "gate_approval", "solution_steps": []}, "'solution_steps' doesn't go with gate_approval"),
+            ({"entry_type": "failure_solution", "success_verified": "yes"}, "success_verified must be true or false"),
+            ([], "must be an object"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, given: Any, named: str) -> None:
+        with pytest.raises(InvalidInputError, match=named):
+            read_entry(given)
+
+
+class Captured:
+    """Stands in for the service that captures; keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+
+    def capture_gate_approval(self, **given: Any) -> str:
+        self.told.append(given)
+        return "entry"
+
+    def verify(self, entry_id: str, worked: bool, effect: str = "", incident: str = "") -> Any:
+        raise EntryNotFoundError(entry_id)
+
+
+class Away:
+    def send(self, body: str, *, delay_seconds: int = 0) -> None:
+        raise StoreUnavailableError("can't be reached")
+
+
+def a_system(captured: Captured, set_aside: Any = None) -> Any:
+    return SimpleNamespace(
+        settings=Settings(), clock=lambda: NOW, capture=lambda identity: captured, learning_failed=set_aside
+    )
+
+
+@pytest.mark.parametrize(
+    ("time", "occurrence"),
+    [(f"{TODAY}T23:00:00Z", None), ("2026-09-20T00:00:00Z", None), ("2026-09-12T10:00:00Z", "2026-09-12"), ("", None)],
+)
+def test_an_event_of_another_day_keeps_its_day_so_that_a_replay_counts_once(time: str, occurrence: str | None) -> None:
+    captured = Captured()
+    learn(a_system(captured), read_event(an_event(time=time), Identity()))
+    assert captured.told[0].get("occurrence") == occurrence
+
+
+def test_an_occurrence_that_is_given_counts() -> None:
+    captured = Captured()
+    detail = {"gate_type": "g", "approved_approach": "a", "occurrence": "run-1"}
+    learn(a_system(captured), read_event(an_event(detail=detail, time="2020-01-01T00:00:00Z"), Identity()))
+    assert captured.told[0]["occurrence"] == "run-1"
+
+
+def test_a_checkpoint_among_other_events_is_refused() -> None:
+    event = LearningEvent(Kind.CHECKPOINT, Identity(), {})
+    with pytest.raises(InvalidInputError, match="checkpoints"):
+        learn(a_system(Captured()), event)
+
+
+class TestBatches:
+    def handled(self, *bodies: str, set_aside: Any = None, receives: int = 1) -> tuple[list[str], Measured]:
+        measured = Measured()
+        attributes = {"ApproximateReceiveCount": str(receives)}
+        records = [{"messageId": str(at), "body": body, "attributes": attributes} for at, body in enumerate(bodies)]
+        return handle_batch(records, a_system(Captured(), set_aside), learn, measured), measured
+
+    def test_one_that_can_not_be_set_aside_comes_again_and_the_others_are_done(self) -> None:
+        again, measured = self.handled(an_event(), "nonsense", an_event(), set_aside=Away())
+        assert again == ["1"]
+        assert measured.values[Metric.LEARNING_EVENTS] == [3]
+        assert measured.values[Metric.LEARNING_REFUSED] == [1]
+
+    def test_without_a_place_for_them_refused_ones_come_again(self) -> None:
+        assert self.handled("nonsense")[0] == ["0"]
+
+    def test_what_nobody_foresaw_takes_no_other_event_with_it(self) -> None:
+        system = a_system(Captured())
+        records = [{"messageId": str(at), "body": an_event()} for at in range(3)]
+        calls: list[object] = []
+
+        def broken(services: Any, event: LearningEvent) -> None:
+            calls.append(event)
+            if len(calls) == 2:
+                raise ZeroDivisionError
+
+        assert handle_batch(records, system, broken, Measured()) == ["1"]
+
+    def test_a_verification_waits_for_its_entry_a_few_times(self) -> None:
+        body = an_event("Verified", {"entry_id": "x", "worked": True})
+        assert self.handled(body, receives=LAST_WAIT - 1)[0] == ["0"]
+
+    def test_every_kind_of_event_that_captures_has_a_type(self) -> None:
+        from opx.learning.handling import _CAPTURED
+
+        assert set(_CAPTURED.values()) == set(EntryType)
+        assert set(Kind) - set(_CAPTURED) == {Kind.VERIFIED, Kind.OUTCOME, Kind.CHECKPOINT}
