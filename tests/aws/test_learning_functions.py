@@ -268,14 +268,16 @@ def test_a_checkpoint_takes_in_what_the_client_captured_for_the_project_too(lear
 
 
 def test_a_checkpoint_that_the_api_asked_for_is_of_the_callers_scope_alone(learning: Learning) -> None:
+    client = Identity("acme")
+    given = {name: value for name, value in FAILURE.items() if name != "client_id"}
+    LocalKnowledgeBase(learning.services, client).capture_entry({"entry_type": "failure_solution", **given})
     learning.put("FailureSolved", **FAILURE)
     learning.deliver("learning")
     learning.services.checkpoint_requests = SqsQueue(learning.cloud.sqs, learning.queues["checkpoints"])
-    assert LocalKnowledgeBase(learning.services, Identity("umbrella")).checkpoint("shop", CheckpointType.MANUAL) is None
+    for identity in (Identity("umbrella"), SHOP):
+        assert LocalKnowledgeBase(learning.services, identity).checkpoint("shop", CheckpointType.MANUAL) is None
     learning.deliver("checkpoints")
-    assert learning.objects() == []
-    assert LocalKnowledgeBase(learning.services, SHOP).checkpoint("", CheckpointType.MANUAL) is None
-    learning.deliver("checkpoints")
+    assert [entry.embedded for who in (SHOP, client) for entry in learning.entries(who)] == [True, False]
     assert len(learning.objects()) == 1
 
 

@@ -22,6 +22,7 @@ from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.bootstrap import bootstrap
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError
+from opx.lifecycle.reindex.book import Edition
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest
 from opx.settings import Settings
 from opx.text.fields import LEXICAL_FIELDS
@@ -535,9 +536,10 @@ class TestIndexCreation:
             monkeypatch.setenv(f"AWS_{name}", value)
         settings = Settings(backend="aws", search_endpoint=nextgen.double.endpoint, search_index=INDEX)
         with bootstrap(settings, embedder=WordsEmbedder()) as services:
+            index = services.edition_index(Edition())
             with pytest.raises(IncompatibleIndexError):
-                fill(services.index, an_entry())
-            services.index._client.close()  # type: ignore[attr-defined]
+                fill(index, an_entry())
+            index._client.close()  # type: ignore[attr-defined]
 
     def test_documents_are_not_taken_for_unchanged_in_an_index_of_another_name(self, tmp_path: Path) -> None:
         store = FolderObjectStore(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.results import IndexedChunk
 from opx.lifecycle.past_engine import NOT_RANKED, PastEngine, PastEntry
-from opx.lifecycle.past_terms import Analysed, Corpus, bm25
+from opx.lifecycle.past_terms import Analysed, Bm25, Corpus
 from opx.ports import IndexEntry, Leg, SearchEngine, SearchRequest, SearchResponse
 from opx.text.fields import words
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
@@ -133,5 +133,6 @@ def test_long_fields_count_as_long_as_engines_keep_them(length: int) -> None:
     chunk = Analysed.of(an_entry(" ".join(["disk"] + ["word"] * (length - 1)), title="", section=()).indexed)
     near = Analysed.of(an_entry(" ".join(["disk"] + ["word"] * length), title="", section=()).indexed)
     corpus = Corpus(10, {"disk": 1}, {}, {"terms_title": 1.0, "terms_content": 10.0})
-    same = bm25(words("disk"), chunk, corpus) == bm25(words("disk"), near, corpus)
+    scorer = Bm25(words("disk"), corpus)
+    same = scorer.score(chunk) == scorer.score(near)
     assert same == (length in (40, 42, 57, 1000))

@@ -14,8 +14,9 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.domain.times import iso_time
 from opx.ingestion.calendar import Calendar, CalendarEntry
-from opx.lifecycle.as_of import IN_FUTURE, NOT_ALL, UNREADABLE, AsOf, Bounds
+from opx.lifecycle.as_of import IN_FUTURE, AsOf
 from opx.lifecycle.past_engine import CAME_LATER
+from opx.lifecycle.past_reading import NOT_ALL, UNREADABLE, Bounds
 from tests.e2e.systems import System, a_system, chunk_key
 
 FOLDER = "documents/runbooks/procedures/"

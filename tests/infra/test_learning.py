@@ -26,7 +26,9 @@ from opx.learning.handling import LAST_WAIT, checkpoint, learn
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.settings import Settings, env_name
 from opx.tools.grants import ToolGrants
+from opx.tools.groups import TOOLS
 from opx.tools.learning_group import LEARNING_GROUP
+from opx.tools.learning_tools import LearningTools
 from tests.aws.cloud import Cloud, a_cloud
 from tests.infra.templates import Assembly, Resource, lint_findings, listed, synthesised
 from tests.infra.test_ingestion import BUCKET
@@ -229,6 +231,30 @@ class TestRightsAreEnough:
         assert refused(asked, rights(default, "ProcessCheckpointRole")) == set()
         manage = rights(default, "ManageKnowledgeRole", "api")
         assert refused(captured, manage) == set()
+
+    def test_for_all_that_agents_tell_and_ask(self, granted: Assembly, aws: boto3.Session) -> None:
+        asked: set[Pair] = set()
+        with a_cloud(aws) as cloud:
+            outcome = _an_outcome(cloud)
+            _record(cloud, asked)
+            tools = LearningTools(cloud.services, Identity("acme", "shop", "orchestrator"), "orchestrator")
+
+            def call(name: str, **given: str) -> dict[str, Any]:
+                return tools.call(TOOLS[name], given.items()).to_json()
+
+            entry = call("capture_failure_solution", failure_description="f", solution_steps="s")
+            call("verify_solution", entry_id=entry["entryId"], result="worked")
+            call("report_outcome", **{name: outcome[name] for name in ("receipt_id", "document_id", "result", "step")})
+            _done(cloud, checkpoint, "Checkpoint", {**_WHOSE, "checkpoint_type": "manual"})
+            for key in [one for action, one in asked if action == "s3:PutObject"]:
+                cloud.send(cloud.event(key.removeprefix(f"{BUCKET}/")))
+            cloud.deliver()
+            asked.clear()
+            call("capture_failure_solution", failure_description="g", solution_steps="s")
+            for name, text in (("query_for_task", "task_description"), ("build_context_for_task", "task")):
+                assert call(name, **{text: "f"})
+        assert any(table.endswith("patterns") for _, table in asked)
+        assert refused(asked, rights(granted, "LearningToolsLearnFromWorkRole")) == set()
 
 
 _WHOSE = {"client_id": "acme", "project_id": "shop"}

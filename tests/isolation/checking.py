@@ -12,7 +12,7 @@ from typing import Any
 from opx.domain.scopes import Identity
 from opx.errors import OpxError
 from opx.ports import Item
-from opx.tables import ALIASES, PROJECTS
+from opx.tables import ALIASES, LIFECYCLE, OUTCOMES, PROJECTS
 from tests.fakes import Measured
 from tests.isolation.observing import Operation, Seat, plain, without
 from tests.isolation.systems import Observed
@@ -30,9 +30,10 @@ _OF_DOCUMENTS = "refs#"
 JUDGED = frozenset({"search", "research", "gaps", "settle_gap", "audit_records", "audit_record"})
 """Their replies have scores, or depend on what scores were."""
 
-UNCOUNTED = frozenset({PROJECTS.name, ALIASES.name})
-"""Tables of which it doesn't count how often they are read: whether a client has an entry, it may know itself; and the
-names of a scope are kept in memory for all who may see that scope, whoever asked for them first."""
+UNCOUNTED = frozenset({PROJECTS.name, ALIASES.name, OUTCOMES.name, LIFECYCLE.name})
+"""Tables of which it doesn't count how often they are read: whether a client has an entry, it may know itself; the names of a
+scope, and whether anything came of its documents, are kept in memory for all who may see that scope, whoever asked for
+them first; and so is which index answers, which is nobody's own."""
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ class _Maker:
             names=tuple(self._name(scope, made) for scope in self._chance.choices(scopes, k=6)),
             hubs=self._hubs,
             scopes=scopes,
-            lessons=tuple(self._lesson(one) for one in self._chance.choices(identities[:-3], k=8)),
+            lessons=tuple(self._lesson(one) for one in self._chance.choices(identities[:-3], k=max(3, pieces // 3))),
         )
 
     def mark(self) -> str:

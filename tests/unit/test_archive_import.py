@@ -96,11 +96,15 @@ def test_byte_that_was_changed_is_refused_naming_the_object(empty: Services, ent
     assert "clients/acme/" in reason
 
 
-@pytest.mark.parametrize("name", [ALIASES, VERSION_LINES, DOCUMENT_LINES, ENTRIES])
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [(ALIASES, b"payments"), (VERSION_LINES, b"runbooks"), (DOCUMENT_LINES, b"current"), (ENTRIES, b"a")],
+)
 def test_entry_with_a_wrong_checksum_is_refused_naming_it(
-    empty: Services, entries: Entries, tmp_path: Path, name: str
+    empty: Services, entries: Entries, tmp_path: Path, name: str, word: bytes
 ) -> None:
-    changed = entries[name].replace(b'":"', b'": "', 1) if name != ENTRIES else entries[name] + b"\n"
+    changed = entries[name].replace(word, word[:-1] + b"d", 1)
+    assert changed != entries[name]
     reason = refused(empty, write(tmp_path / "x", {**entries, name: changed}))
     assert name in reason
 

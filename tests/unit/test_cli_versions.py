@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.cli_support import Opx
+from opx.bootstrap import bootstrap
+from opx.settings import Settings
+from tests.unit.cli_support import Opx, WordEmbedder
 from tests.unit.remote_support import KINDS, opx_at
 
 FIRST = "---\ntags: [linux]\nowner: storage\n---\n# Disk full\n\nFind the biggest directories.\n\nRotate the logs.\n"
@@ -177,3 +180,22 @@ def test_what_has_expired_is_neither_shown_nor_restored(tmp_path: Path) -> None:
         result = opx(command, current(opx), "--version" if command == "restore" else "--from", "1")
         assert result.exit_code == 2
         assert f"version 1 of {SOURCE} expired on 2020-01-01, and is being removed" in result.stderr
+
+
+def test_a_receipt_can_be_asked_as_of_when_it_was_given_out(tmp_path: Path) -> None:
+    opx, receipt = Opx(tmp_path), tmp_path / "receipt.json"
+    opx.write("disk.md", FIRST)
+    opx("ingest", opx.folder / "docs")
+    question = ("search", "disk full biggest directories", "--min-confidence", "0")
+    assert opx(*question, "--receipt", receipt).exit_code == 0
+    opx.write("disk.md", SECOND)
+    opx.write("more.md", "# Disk full again\n\nFind the biggest directories, and their owners.\n")
+    asked_at = datetime.fromisoformat(json.loads(receipt.read_text())["askedAt"]).timestamp()
+    with bootstrap(Settings(home=str(opx.home)), embedder=WordEmbedder(), clock=lambda: asked_at + 60) as services:
+        for name in ("disk.md", "more.md"):
+            services.store.put(f"documents/docs/{name}", (opx.folder / "docs" / name).read_bytes())
+        assert services.drain
+        assert len(list(services.drain.run())) == 2
+    assert opx("receipt", "replay", receipt).exit_code == 1
+    then = opx("receipt", "replay", receipt, "--then")
+    assert (then.exit_code, then.stdout.startswith("the same answer as on")) == (0, True), then.output

@@ -163,6 +163,11 @@ class TestBudget:
         shown = render([a_pattern(problem=text, solution=text, when_to_try=text)] * 3, max_tokens=500)
         assert count_tokens(shown) <= 500
 
+    def test_has_room_for_the_first_pattern_however_small_it_is(self) -> None:
+        shown = render([a_pattern(problem="disk " * 300)] * 2, max_tokens=160)
+        assert "Pattern 1 " in shown
+        assert count_tokens(shown) <= 160
+
     def test_leaves_a_mark_where_a_text_is_longer_than_is_looked_at(self) -> None:
         assert framed_line("a" * 9000).endswith("a…")
 

@@ -11,8 +11,9 @@ import pytest
 from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity, Scope
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
+from opx.learning import fields
 from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
-from opx.learning.given import FIELDS, FORMS, read_entry
+from opx.learning.given import FIELDS, FORMS, MAX_STEPS, read_entry
 from opx.learning.handling import LAST_WAIT, handle_batch, learn
 from opx.operations.metrics import Metric
 from opx.settings import Settings
@@ -99,6 +100,15 @@ class TestEntries:
             found, arguments = read_entry({"entry_type": entry_type.value})
             assert found is entry_type
             assert set(arguments) == {"project_id", *form.needed}
+
+    def test_limits_that_are_described_are_those_that_are_checked(self) -> None:
+        names = {"tried": "solution_steps", "problem": "failure_description"}
+        told = {name: field.maximum for name, field in FIELDS.items()}
+        checked = {name: fields.FIELDS.get(names.get(name, name)) for name in FIELDS}
+        assert {name: told[name] for name, field in checked.items() if field} == {
+            name: field.maximum for name, field in checked.items() if field
+        }
+        assert MAX_STEPS == fields.MAX_STEPS
 
     @pytest.mark.parametrize(
         ("given", "named"),

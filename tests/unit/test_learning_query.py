@@ -224,6 +224,11 @@ class TestWhatIsTold:
         (found,) = Knowing([pattern], [hit]).service().query_for_failure(PROBLEM, ERROR)
         assert found.warnings == ("tried in INC-7, made things worse: Lower max.poll.records",)
 
+    def test_has_a_warning_where_its_text_seems_to_be_aimed_at_a_model(self) -> None:
+        hit = a_hit(a_pattern(), flags=["suspected_instruction"])
+        (found,) = Knowing([a_pattern()], [hit]).service().query_for_failure(PROBLEM, ERROR)
+        assert "instructions to a model" in found.warnings[0]
+
     def test_is_what_is_noted_as_told(self) -> None:
         knowing = Knowing([a_pattern("1"), a_pattern("2", success_count=0)])
         solutions(knowing)

@@ -16,6 +16,7 @@ class One:
     name: str
     confidence: float
     trust: float = 1.0
+    warns: bool = False
 
     @property
     def score(self) -> float:
@@ -35,6 +36,12 @@ def test_an_irrelevant_trusted_hit_does_not_bury_a_relevant_one() -> None:
         "forum, to the point",
         "ours, beside the point",
     ]
+
+
+def test_what_warns_stands_behind_what_is_as_likely() -> None:
+    warning, page = One("warning", 0.9, warns=True), One("page", 0.6)
+    assert names(warning, page, One("beside the point", 0.4)) == ["page", "warning", "beside the point"]
+    assert names(warning, One("another", 0.95, warns=True)) == ["another", "warning"]
 
 
 def test_trust_decides_between_likely_ones() -> None:

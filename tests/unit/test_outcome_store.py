@@ -46,7 +46,7 @@ def told(number: int, result: OutcomeResult = RESOLVED) -> ToldOutcome:
 
 
 def count(table: HookedTable, outcome: ToldOutcome) -> Counted:
-    return a_store(table).count(SCOPE, KEY, outcome, "Disk full")[1]
+    return a_store(table).count(SCOPE, KEY, outcome, "Disk full").counted
 
 
 def known(table: HookedTable) -> DocumentOutcomes:

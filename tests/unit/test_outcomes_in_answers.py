@@ -370,6 +370,7 @@ class TestReceipts:
         after = ask(services).receipt
         assert before
         assert after
+        assert "outcomes" not in after
         left_out = {"receiptId", "askedAt", "sha256"}
         assert {n: v for n, v in before.items() if n not in left_out} == {
             n: v for n, v in after.items() if n not in left_out
@@ -419,7 +420,8 @@ class TestNegativeKnowledge:
         document, outcomes = id_of(services, DISK), services.outcomes(SHOP)
         one, other = ask(services).receipt_id, ask(services).receipt_id
         first, second, third = (
-            outcomes.record(receipt, document, OutcomeResult.MADE_WORSE).warning_id for receipt in (one, one, other)
+            outcomes.record(receipt, document, OutcomeResult.MADE_WORSE, step=step).warning_id
+            for receipt, step in ((one, "Grow the volume"), (one, "Grow it"), (other, "Grow the volume"))
         )
         assert first == second
         assert first != third

@@ -18,6 +18,7 @@ from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, PruneStoppedError
 from opx.ingestion.events import ObjectEvent
 from opx.learning.pattern_rows import head_row
+from opx.lifecycle.daily import DailyPruning
 from opx.lifecycle.holds import Hold
 from opx.lifecycle.removal import BUSY, NEWER
 from opx.tables import ALL_TABLES, CALENDAR, LIFECYCLE, PATTERNS, TableSpec
@@ -382,3 +383,30 @@ def put_pattern(system: System, key: str, record: dict[str, Any]) -> None:
     system.put(key, json.dumps(record))
     outcomes = system.work()
     assert [outcome.reason for outcome in outcomes] == [""]
+
+
+class TestOnceADay:
+    def test_it_is_done_a_day_after_the_last_run_and_told_of_if_something_went(self, system: System) -> None:
+        daily = DailyPruning(system.services)
+        assert daily.poll() == ()
+        taken_in(system, expires="2023-11-16")
+        later(system, 0.9)
+        assert daily.poll() == ()
+        later(system, 3)
+        assert daily.poll() == ("pruning: removed: 1 of operations/alerts",)
+        system.work()
+        assert rows(system, ALERT) == []
+        assert DailyPruning(system.services).poll() == daily.poll() == ()
+
+    def test_an_unfinished_run_goes_on_with_the_next_round(
+        self, system: System, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("opx.lifecycle.daily.SLICE_SECONDS", 0.0)
+        monkeypatch.setattr("opx.lifecycle.retention.AT_ONCE", 1)
+        for number in range(3):
+            taken_in(system, f"documents/runbooks/{number}.md", f"# Run {number}\n\nIt.\n", expires="2023-11-16")
+        later(system, 3)
+        daily = DailyPruning(system.services)
+        assert daily.poll()[-1] == "pruning: the time was up: the next run goes on"
+        assert [len(daily.poll()) for _ in range(3)] != [0, 0, 0]
+        assert system.entries() == []

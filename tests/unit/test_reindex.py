@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from opx.errors import EditionChangedError, IncompatibleIndexError, InvalidInput
 from opx.ingestion.outcomes import Result
 from opx.lifecycle.reindex import steps
 from opx.lifecycle.reindex.job import Phase
+from opx.lifecycle.reindex.making import Pace
+from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import SearchFilter, SearchRequest
 from opx.settings import Settings
 from opx.tables import LIFECYCLE
@@ -118,6 +121,40 @@ def test_a_document_that_is_being_written_is_made_up_for_when_it_is_done(world: 
 
     index.apply = catch_up_meanwhile  # type: ignore[method-assign, assignment]
     world.take_in(pod="Pod evicted")
+    world.finish(reindexer)
+    assert world.titles() == [DISK, "Pod evicted", VAULT]
+
+
+def test_a_change_while_another_one_is_made_up_for_is_not_forgotten(world: World) -> None:
+    reindexer = world.reach(Phase.CATCHING_UP)
+    world.take_in(pod="Pod evicted")
+    editions = world.services.editions
+    index = editions.open(editions.book.read().others[0]).index
+    apply = index.apply
+
+    def change_meanwhile(changes: object) -> object:
+        del index.apply
+        world.take_in(pod="Pod pending")
+        return apply(changes)  # type: ignore[arg-type]
+
+    index.apply = change_meanwhile  # type: ignore[method-assign, assignment]
+    world.finish(reindexer)
+    assert world.titles() == [DISK, "Pod pending", VAULT]
+
+
+def test_what_changes_at_the_moment_of_the_switch_is_made_up_for(world: World) -> None:
+    """Where nobody can be kept out: as on AWS."""
+
+    @contextmanager
+    def while_others_change() -> Iterator[None]:
+        if world.services.editions.book.read().target:
+            world.take_in(pod="Pod evicted")
+        yield
+
+    begun = world.begin()._making
+    reindexer = Reindexer(replace(begun, exclusive=while_others_change, pace=Pace(alone=False)))
+    world.reach(Phase.SETTLING, reindexer)
+    assert world.titles() == [DISK, POD, VAULT]
     world.finish(reindexer)
     assert world.titles() == [DISK, "Pod evicted", VAULT]
 

@@ -195,6 +195,7 @@ class TestShown:
     def test_content_from_outside_keeps_its_frame_to_itself(self) -> None:
         text = citation(replace(a_result([one.to_json() for one in warnings_of(TRIED)]), tier="internet"), "mark")
         assert text.index("[Warning: tried in INC-7") < text.index("[untrusted content mark begins]")
+        assert text.count("Warning: tried in INC-7") == 1
 
     def test_no_text_of_a_warning_looks_like_a_mark_of_ours(self) -> None:
         nasty = tried(

@@ -10,8 +10,7 @@ from opx.api.fields import Field, Kind
 from opx.domain.learning import CheckpointType, Effect, EntryState, EntryType
 from opx.domain.outcomes import OutcomeResult
 from opx.learning.asked import DEFAULT_RESULTS, MAX_RESULTS
-from opx.learning.fields import MAX_STEPS
-from opx.learning.given import FIELDS, TYPE_FIELD, GivenField
+from opx.learning.given import FIELDS, MAX_STEPS, TYPE_FIELD, GivenField
 
 MAX_TASK = 20_000
 MAX_PATTERNS, MAX_ENTRIES = 500, 500

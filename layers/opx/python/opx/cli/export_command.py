@@ -28,7 +28,8 @@ def export_command(session: Session, file: Path, *, audit: bool, as_json: bool) 
     """
     from opx.lifecycle.exporting import Exporter
 
-    session.existing_base()
+    if not session.is_remote:
+        session.existing_base()
     with Phases() as phases:
         report = Exporter(session.services, phases.count).write(file, audit=audit)
     for note in report.notes:

@@ -53,7 +53,7 @@ def score_line(hit: RetrievalResult) -> str:
     if parts is None:
         return f"{hit.category}, score {hit.score:.2f}"
     total = f"score {parts.final:.2f} = confidence {parts.confidence:.2f} x trust {parts.trust:.2f}"
-    total += f" x outcomes {parts.outcome:.2f}" if parts.outcome is not None else ""
+    total += f" x outcomes {parts.outcome:.2f}" if parts.outcome not in (None, 1.0) else ""
     legs = f"by words {_rank(parts.lexical_rank)}, by meaning {_rank(parts.vector_rank)}"
     return f"{hit.category}, {total} ({legs}, fused {parts.fused:.2f})"
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from opx.cli.archive_progress import Phases
-from opx.cli.exits import NO_ANSWER
-from opx.cli.output import plural, print_json, warn
+from opx.cli.exits import NO_ANSWER, CommandFailed
+from opx.cli.output import plural, print_json, printable, warn
 from opx.cli.session import Session, pass_session
+from opx.errors import ArchiveError
 
 if TYPE_CHECKING:
     from opx.lifecycle.importing import ImportReport
@@ -39,10 +40,13 @@ def import_command(session: Session, file: Path, *, dry_run: bool, merge: bool, 
     """
     from opx.lifecycle.importing import Importer
 
-    with Phases() as phases:
-        report = Importer(session.services, phases.phase).run(file, merge=merge, dry_run=dry_run)
+    try:
+        with Phases() as phases:
+            report = Importer(session.services, phases.phase).run(file, merge=merge, dry_run=dry_run)
+    except ArchiveError as exc:  # may quote an archive that somebody made to harm
+        raise CommandFailed(printable(str(exc))) from exc
     for note in report.contents.notes:
-        warn(note)
+        warn(printable(note))
     if as_json:
         print_json(report.to_json())
     else:
@@ -53,7 +57,8 @@ def import_command(session: Session, file: Path, *, dry_run: bool, merge: bool, 
 
 def _print(report: ImportReport) -> None:
     facts = report.archive
-    click.echo(f"archive of {facts['made']}, of a system on {facts['backend']}: all checksums are right")
+    made, backend = printable(str(facts["made"])), printable(str(facts["backend"]))
+    click.echo(f"archive of {made}, of a system on {backend}: all checksums are right")
     verb = "would be " if report.dry_run else ""
     for fate, count in report.documents.items():
         click.echo(f"{plural(count, 'document')} {verb}{fate.value}")

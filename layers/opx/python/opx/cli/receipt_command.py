@@ -25,9 +25,10 @@ def receipt_command() -> None:
 
 @receipt_command.command("replay")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--then", is_flag=True, help="Ask as of when it was given out: what does the knowledge of then say?")
 @click.option("--json", "as_json", is_flag=True, help="Print what came of it as JSON.")
 @pass_session
-def replay_receipt(session: Session, file: Path, *, as_json: bool) -> None:
+def replay_receipt(session: Session, file: Path, *, then: bool, as_json: bool) -> None:
     """Ask the question of the receipt in FILE again, as whoever you are now, and compare the answers.
 
     Exit codes: 0 the same answer, 1 another one as something has changed since, 2 wrong usage or another error, 3 another
@@ -38,7 +39,7 @@ def replay_receipt(session: Session, file: Path, *, as_json: bool) -> None:
         _compare_with_record(session, receipt)
     except TamperedReceiptError as exc:
         raise CommandFailed(str(exc), TAMPERED) from exc
-    found = replay(receipt, lambda question, config: _ask(session, question, config))
+    found = replay(receipt, lambda question, config: _ask(session, question, config), then=then)
     if as_json:
         print_json(found.to_json())
     else:

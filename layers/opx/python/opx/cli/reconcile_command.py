@@ -41,7 +41,8 @@ def reconcile_command(
     """
     from opx.lifecycle.reconcile import MOST_REMOVED, Reconciler
 
-    session.existing_base()
+    if not session.is_remote:
+        session.existing_base()
     reconciler = Reconciler(session.services, thorough=thorough)
     report = reconciler.run(repair=repair, max_share=MOST_REMOVED if max_share is None else max_share)
     if as_json:

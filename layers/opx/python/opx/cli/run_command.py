@@ -19,16 +19,17 @@ from opx.cli.session import Session, pass_session
 @click.option("--listen", metavar="HOST:PORT", help="Take webhooks in at this address, such as 127.0.0.1:8321.")
 @pass_session
 def run_command(session: Session, *, once: bool, listen: str | None) -> None:
-    """Pull sources at their times, follow watched directories, and take in what comes, until Ctrl-C.
+    """Pull sources at their times, follow watched directories, take in what comes, and prune once a day, until Ctrl-C.
 
     What functions and schedules do on AWS, one process does here; a second one waits for what the first has in hand.
     """
+    from opx.lifecycle.daily import DailyPruning
     from opx.running import Runner
     from opx.sources.watching import DirectoryFeed
 
     services = session.services
     with ExitStack() as stack:
-        runner = Runner(services, tell=_tell, feeds=[DirectoryFeed(services), *services.stream_feeds()])
+        runner = Runner(services, tell=_tell, feeds=[DirectoryFeed(services), *services.stream_feeds(), DailyPruning(services)])
         if once:
             while runner.round():
                 pass

@@ -9,6 +9,7 @@ from typing import Any
 from opx.domain.documents import DocumentChunk
 from opx.domain.evidence_pack import EvidencePack
 from opx.domain.knowledge import Tier
+from opx.domain.learning import WARNINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,11 @@ class RetrievalResult:
     def warnings(self) -> tuple[dict[str, Any], ...]:
         """Of steps that were tried before, each as `opx.domain.step_warnings.StepWarning.to_json`."""
         return tuple(self.metadata.get("warnings", ()))
+
+    @property
+    def warns(self) -> bool:
+        """Whether it tells what not to do."""
+        return self.category == WARNINGS
 
     @property
     def untrusted(self) -> bool:

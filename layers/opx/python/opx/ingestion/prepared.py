@@ -159,8 +159,10 @@ def _spool() -> tempfile.SpooledTemporaryFile[str]:
     return tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="\n", errors="surrogatepass")
 
 
-def as_indexed(chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[str, ...]) -> IndexedChunk:
-    """A chunk of a document, as the index has it."""
+def as_indexed(
+    chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[str, ...], *, fingerprint: str | None = None
+) -> IndexedChunk:
+    """A chunk of a document, as the index has it. Making a fingerprint takes a moment: "" leaves it out for now."""
     key = document.key
     return IndexedChunk(
         entry_id=entry_id(key.id, chunk.chunk_id),
@@ -174,7 +176,7 @@ def as_indexed(chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[s
         language=document.language,
         services=document.services,
         flags=flags,
-        fingerprint=near_duplicates.fingerprint(chunk.own_text),
+        fingerprint=near_duplicates.fingerprint(chunk.own_text) if fingerprint is None else fingerprint,
         expires=document.expires,
         review_by=document.review_by,
     )

@@ -63,7 +63,8 @@ def render(patterns: Sequence[RAGPattern], *, max_tokens: int = MAX_TOKENS) -> s
     room = max_tokens - len(encode(_in_frame([])))
     blocks: list[str] = []
     for number, pattern in enumerate(patterns, start=1):
-        block = _block(number, pattern, room if number == len(patterns) else room // 2)
+        share = room if number == len(patterns) else max(room // 2, min(room, _LEAST_TOKENS))
+        block = _block(number, pattern, share)
         if not block:
             break
         blocks.append(block)

@@ -8,33 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.learning import Effect, EntryType
 from opx.errors import InvalidInputError
-from opx.learning import fields
 
 if TYPE_CHECKING:
     from opx.learning.capture import KnowledgeCaptureService
 
 TYPE_FIELD, PROJECT_FIELD = "entry_type", "project_id"
-MAX_OCCURRENCE = 500
-_NOT_KEPT = 200
-"""Characters of what is no field of an entry."""
+MAX_STEPS = 50
+_NAME, _LINE, _TEXT = 100, 500, 8_000
 
 
 @dataclass(frozen=True, slots=True)
 class GivenField:
-    """A field of what is captured: a text, several texts (`several`), or true or false (`flag`)."""
+    """A field of what is captured: a text, several texts (`several`), or true or false (`flag`). `maximum` is what the
+    checks of `opx.learning.fields` allow, said here once more so that whoever describes a request needn't load them."""
 
     name: str
     about: str
-    of: str = ""
+    maximum: int = _NAME
     several: bool = False
     flag: bool = False
     choices: tuple[str, ...] = ()
-
-    @property
-    def maximum(self) -> int:
-        """Characters of a text; of several, all together have as many."""
-        known = fields.FIELDS.get(self.of or self.name)
-        return known.maximum if known else MAX_OCCURRENCE if self.name == "occurrence" else _NOT_KEPT
 
 
 FIELDS = {
@@ -44,20 +37,22 @@ FIELDS = {
         GivenField("agent_type", "What kind of agent it was, such as backend_developer."),
         GivenField("task_type", "What kind of task, such as api_implementation."),
         GivenField("technology", "What it is about, such as postgresql."),
-        GivenField("failure_description", "What went wrong, in plain words."),
-        GivenField("error_message", "The error, copied as it was."),
-        GivenField("solution_steps", "What was done about it, a step each.", several=True),
+        GivenField("failure_description", "What went wrong, in plain words.", _TEXT),
+        GivenField("error_message", "The error, copied as it was.", _TEXT // 2),
+        GivenField("solution_steps", "What was done about it, a step each.", 20_000, several=True),
         GivenField("success_verified", "True if somebody, or a check, saw that it works.", flag=True),
         GivenField("gate_type", "Which review it was, such as security_review."),
-        GivenField("human_feedback", "What the person said who rejected it."),
-        GivenField("revision_approach", "What was done about it."),
-        GivenField("approved_approach", "What was approved at the first attempt."),
-        GivenField("tried", "What was tried, and didn't help.", of="failure_description"),
+        GivenField("human_feedback", "What the person said who rejected it.", _TEXT),
+        GivenField("revision_approach", "What was done about it.", _TEXT),
+        GivenField("approved_approach", "What was approved at the first attempt.", _TEXT),
+        GivenField("tried", "What was tried, and didn't help.", 20_000),
         GivenField("effect", "What came of it.", choices=tuple(Effect)),
-        GivenField("problem", "What it was tried against.", of="failure_description"),
-        GivenField("reference", "The document that it was taken from: its key or source."),
+        GivenField("problem", "What it was tried against.", _TEXT),
+        GivenField("reference", "The document that it was taken from: its key or source.", _LINE),
         GivenField("incident", "The incident's id."),
-        GivenField("occurrence", "Names this occurrence for good, such as a run's id: told again, it is the same one."),
+        GivenField(
+            "occurrence", "Names this occurrence for good, such as a run's id: told again, it is the same one.", _LINE
+        ),
     )
 }
 """All that may be given, in the order in which it is described."""

@@ -14,7 +14,8 @@ from statistics import median
 from typing import Protocol
 
 from opx.domain.results import IndexedChunk
-from opx.lifecycle.past_terms import Analysed, Corpus, bm25, passes
+from opx.hygiene.near_duplicates import fingerprint
+from opx.lifecycle.past_terms import Analysed, Bm25, Corpus, passes
 from opx.ports import Leg, SearchEngine, SearchRequest, SearchResponse, Vector
 from opx.text.fields import Words, words
 
@@ -39,14 +40,23 @@ class Currency(Protocol):
 
 @dataclass(frozen=True)
 class PastEntry:
-    """A chunk of a version that was replaced since, with its vector if that is known."""
+    """A chunk of a version that was replaced since, with its vector if that is known. `unmarked`: its fingerprint is made
+    when it is found."""
 
     indexed: IndexedChunk
     vector: Vector | None = None
+    unmarked: bool = False
 
     @cached_property
     def analysed(self) -> Analysed:
         return Analysed.of(self.indexed)
+
+    @cached_property
+    def found(self) -> IndexedChunk:
+        """The chunk as it is handed out."""
+        if not self.unmarked:
+            return self.indexed
+        return replace(self.indexed, fingerprint=fingerprint(self.indexed.chunk.own_text))
 
 
 class PastEngine:
@@ -67,14 +77,13 @@ class PastEngine:
         if response.fused is not None:
             return self._ranked_by_itself(response, kept, past)
         merged = _Merged(response, kept, past, request)
-        chunks = {name: response.chunks[name] for name in kept} | {name: one.indexed for name, one in past.items()}
         lexical, vector = merged.lexical(), merged.vector()
         named = {name for leg in (lexical, vector) for name, _ in leg.hits}
         return replace(
             response,
             lexical=lexical,
             vector=vector,
-            chunks={name: chunks[name] for name in named},
+            chunks={name: past[name].found if name in past else response.chunks[name] for name in named},
             term_frequencies=merged.frequencies,
             entry_count=merged.entry_count,
         )
@@ -116,17 +125,17 @@ class _Merged:
         self._request = request
         found = words(request.text or "", request.languages)
         self._words: Words = {first: terms for first, terms in found.items() if first in response.term_frequencies}
-        self._later = [one for name, one in response.chunks.items() if name not in kept]
         self._whole = len(response.chunks) >= response.entry_count
 
     @property
     def entry_count(self) -> int:
-        return max(self._response.entry_count - len(self._later) + len(self._past), 0)
+        return len(self._past) + (len(self._kept) if self._whole else self._response.entry_count)
 
     @cached_property
     def _here(self) -> dict[str, Analysed]:
-        """Entries of the index that were current."""
-        return {name: Analysed.of(self._response.chunks[name]) for name in self._kept}
+        """Entries of the index that were current: all if that is everything there is, else the best."""
+        hits = [name for name, _ in self._response.lexical.hits if name in self._kept][:_COMPARED]
+        return {name: Analysed.of(self._response.chunks[name]) for name in (self._kept if self._whole else hits)}
 
     @cached_property
     def _sample(self) -> list[Analysed]:
@@ -134,28 +143,23 @@ class _Merged:
 
     @cached_property
     def frequencies(self) -> dict[str, int]:
-        """How many entries had each word, as far as those that came or went were seen. Engines count replaced entries for
-        a while; where all are at hand they are counted here."""
-        if self._whole:
-            return {first: sum(one.has(terms) for one in self._sample) for first, terms in self._words.items()}
-        later = [Analysed.of(one) for one in self._later]
-        came = {first: sum(one.has(terms) for one in later) for first, terms in self._words.items()}
-        went = {f: sum(one.analysed.has(terms) for one in self._past.values()) for f, terms in self._words.items()}
-        counted = self._response.term_frequencies
-        return {first: max(counted[first] - came[first], 0) + went[first] for first in self._words}
+        """How many entries had each word. Engines count replaced entries for a while, and where not all are at hand, those
+        that came later count."""
+        counted = dict.fromkeys(self._words, 0) if self._whole else self._response.term_frequencies
+        seen = self._sample if self._whole else [one.analysed for one in self._past.values()]
+        return {first: counted[first] + sum(one.has(terms) for one in seen) for first, terms in self._words.items()}
 
     def lexical(self) -> Leg:
         leg = self._response.lexical
-        if not self._words:
-            return _cut(leg, {name: score for name, score in leg.hits if name in self._kept}, self._request.depth)
-        corpus = Corpus.estimated(self.entry_count, self.frequencies, self._words, self._sample)
-        past = {name: bm25(self._words, one.analysed, corpus) for name, one in self._past.items()}
-        ours = {name: bm25(self._words, one, corpus) for name, one in self._here.items()}
-        if self._whole:
-            return _cut(leg, _positive({**ours, **past}), self._request.depth)
         hits = {name: score for name, score in leg.hits if name in self._kept}
-        scale = _scale(hits, ours)
-        return _cut(leg, hits | {n: scale * score for n, score in _positive(past).items()}, self._request.depth)
+        if self._words:
+            corpus = Corpus.estimated(self.entry_count, self.frequencies, self._words, self._sample)
+            scorer = Bm25(self._words, corpus)
+            past = {name: scorer.score(one.analysed) for name, one in self._past.items()}
+            ours = {name: scorer.score(one) for name, one in self._here.items()}
+            scale = 1.0 if self._whole else _scale(hits, ours)
+            hits = {**(ours if self._whole else hits), **{name: scale * score for name, score in past.items()}}
+        return _cut(leg, {name: score for name, score in hits.items() if score > 0}, self._request.depth)
 
     def vector(self) -> Leg:
         leg, wanted = self._response.vector, self._request.vector
@@ -172,10 +176,6 @@ def _scale(hits: Mapping[str, float], ours: Mapping[str, float]) -> float:
     """How much higher the engine scores than we do; 1 if no hit tells."""
     found = [score / ours[name] for name, score in list(hits.items())[:_COMPARED] if ours.get(name)]
     return median(found) if found else 1.0
-
-
-def _positive(scores: Mapping[str, float]) -> dict[str, float]:
-    return {name: score for name, score in scores.items() if score > 0}
 
 
 def _count(leg: Leg, kept: set[str]) -> int:

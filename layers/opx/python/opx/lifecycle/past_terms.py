@@ -65,21 +65,26 @@ def _title_share(terms: tuple[str, ...], sample: list[Analysed]) -> float:
     return sum(one.has(terms, TITLE_FIELD) for one in having) / len(having) if having else 0.0
 
 
-def bm25(words: Words, chunk: Analysed, corpus: Corpus) -> float:
-    """The sum over fields and words of boost x BM25, of a word's best term; 0 for a chunk that has none of them."""
-    return sum(
-        boost * corpus.rarity(name, first) * max(_share(chunk, name, term, corpus) for term in terms)
-        for name, boost in LEXICAL_FIELDS.items()
-        for first, terms in words.items()
-    )
+class Bm25:
+    """Scores for the words of a question: the sum over fields and words of boost x BM25, of a word's best term."""
 
+    def __init__(self, words: Words, corpus: Corpus) -> None:
+        self._averages = corpus.averages
+        self._parts = [
+            (name, terms, boost * corpus.rarity(name, first))
+            for name, boost in LEXICAL_FIELDS.items()
+            for first, terms in words.items()
+        ]
 
-def _share(chunk: Analysed, field: str, term: str, corpus: Corpus) -> float:
-    count = chunk.counts[field][term]
-    if not count:
-        return 0.0
-    relative = _kept_length(chunk.lengths[field]) / (corpus.averages[field] or 1.0)
-    return count / (count + K1 * (1 - B + B * relative))
+    def score(self, chunk: Analysed) -> float:
+        """0 for a chunk that has none of the words."""
+        total = 0.0
+        for name, terms, weight in self._parts:
+            counts = chunk.counts[name]
+            if most := max((counts[term] for term in terms), default=0):
+                relative = _kept_length(chunk.lengths[name]) / (self._averages[name] or 1.0)
+                total += weight * most / (most + K1 * (1 - B + B * relative))
+        return total
 
 
 def _kept_length(length: int) -> int:

@@ -44,7 +44,7 @@ class PruneReport:
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not (self.removed or self.redated or self.stopped or self.unfinished or self.notes)
+        return not (+self.removed or self.redated or self.stopped or self.unfinished or self.notes)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -54,7 +54,7 @@ class PruneReport:
             "until": self.until,
             "versions": self.versions,
             "chunks": self.chunks,
-            "removed": dict(sorted(self.removed.items())),
+            "removed": dict(sorted((+self.removed).items())),
             "kept": dict(sorted((+self.kept).items())),
             "held": dict(sorted(self.held.items())),
             "redated": dict(sorted(self.redated.items())),
@@ -66,7 +66,7 @@ class PruneReport:
     def lines(self) -> Iterator[str]:
         """For people."""
         verb = "would go" if self.dry_run else "removed"
-        for category, count in sorted(self.removed.items()):
+        for category, count in sorted((+self.removed).items()):
             yield f"{verb}: {count:,} of {category}"
         for category, count in sorted(self.redated.items()):
             yield f"entered for another day: {count:,} of {category}, whose retention has changed"
@@ -77,7 +77,7 @@ class PruneReport:
         yield from (f"note: {note}" for note in self.notes)
         if self.unfinished:
             yield "the time was up: the next run goes on"
-        if not (self.removed or self.stopped or self.held or +self.kept or self.unfinished):
+        if not (+self.removed or self.stopped or self.held or +self.kept or self.unfinished):
             yield f"nothing of before {self.until} is past its retention"
 
     def stop_message(self) -> str:
@@ -97,10 +97,10 @@ class PruneReports:
         self._clock = clock
 
     def keep(self, report: PruneReport) -> None:
-        expires = int(self._clock()) + KEPT_DAYS * 86400
-        self._table.put(
-            {"subject": _REPORTS, "entry": report.started, "report": report.to_json(), "expiresAt": expires}
-        )
+        now = self._clock()
+        entry = f"{report.started}#{now:.6f}"  # several may begin within one second
+        expires = int(now) + KEPT_DAYS * 86400
+        self._table.put({"subject": _REPORTS, "entry": entry, "report": report.to_json(), "expiresAt": expires})
 
     def last(self, count: int) -> list[Mapping[str, Any]]:
         """As JSON, the newest first."""

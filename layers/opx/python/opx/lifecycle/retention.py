@@ -19,7 +19,7 @@ from opx.ingestion.catalog import Catalog
 from opx.lifecycle.holds import Hold, covering
 from opx.ports import Table
 
-AT_ONCE = 50
+AT_ONCE = 200
 """Versions that are judged, and leave the index, together."""
 
 OVERLAP_DAYS = 2
@@ -174,7 +174,7 @@ class DueVersions:
         return Found(entry, Verdict.HELD if hold else Verdict.DUE, document, hold, leaving)
 
 
-def batches(items: Iterator[T], size: int = AT_ONCE) -> Iterator[list[T]]:
-    """The items, so many at a time."""
-    while batch := list(islice(items, size)):
+def batches(items: Iterator[T], size: int = 0) -> Iterator[list[T]]:
+    """The items, so many at a time; `AT_ONCE` if it isn't said."""
+    while batch := list(islice(items, size or AT_ONCE)):
         yield batch

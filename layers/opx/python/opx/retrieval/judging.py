@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+from opx.domain.learning import WARNINGS
 from opx.domain.outcomes import OutcomeScore
 from opx.domain.results import IndexedChunk, RetrievalResult, ScoreParts
 from opx.retrieval.copies import one_of_each
@@ -35,6 +36,11 @@ class Judged:
         """Confidence x trust, and x the outcomes of the document."""
         score = self.confidence * self.hit.indexed.trust
         return score if self.outcome is None else score * self.outcome.factor
+
+    @property
+    def warns(self) -> bool:
+        """Whether it tells what not to do."""
+        return self.hit.indexed.chunk.category == WARNINGS
 
 
 def result_of(judged: Judged, day: str = "") -> RetrievalResult:

@@ -2,7 +2,8 @@
 
 The order is confidence x trust, with two bounds. A hit that is more likely wrong than right stands behind every hit that
 is more likely right than wrong, however trusted its tier. And where somebody is about to act, text from the internet
-stands behind everything else: it never outranks an internal runbook.
+stands behind everything else: it never outranks an internal runbook. What warns of a step stands behind what else is as
+likely: a dozen accounts of what didn't help would bury the page that does, which they are shown with anyway.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class Scored(Protocol):
     @property
     def score(self) -> float:
         """Confidence x trust."""
+
+    @property
+    def warns(self) -> bool:
+        """Whether it tells what not to do."""
 
 
 S = TypeVar("S", bound=Scored)
@@ -54,5 +59,5 @@ def in_order(scored: Sequence[S], *, last: Sequence[S] = ()) -> list[S]:
     return [*sorted(scored, key=_place), *sorted(last, key=_place)]
 
 
-def _place(one: Scored) -> tuple[bool, float]:
-    return one.confidence < UNLIKELY, -one.score
+def _place(one: Scored) -> tuple[bool, bool, float]:
+    return one.confidence < UNLIKELY, one.warns, -one.score

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -64,25 +64,29 @@ class Replay:
         }
 
 
-def replay(receipt: Receipt, ask: AskAgain) -> Replay:
-    """Ask the question of a receipt again and compare.
+def replay(receipt: Receipt, ask: AskAgain, *, then: bool = False) -> Replay:
+    """Ask the question of a receipt again and compare; with `then`, ask for what the knowledge of then says, whose
+    scores depend a little on what came since and are not compared.
 
     The answer is what whoever asks may see now: a receipt opens nothing. Where the answer is another one for no reason
     that can be seen, it is asked for once more: the corpus may have been changed while it was asked.
     """
     config = config_of(receipt)
+    if then and not config.as_of:
+        config = replace(config, as_of=receipt["askedAt"])
     again = ask(receipt["question"], config)
-    found = _compared(receipt, again)
+    found = _compared(receipt, again, scores=not then)
     if found.verdict is Verdict.UNEXPLAINED:
         once_more = ask(receipt["question"], config)
         if once_more["corpusVersion"] != again["corpusVersion"]:
-            found = _compared(receipt, once_more)
+            found = _compared(receipt, once_more, scores=not then)
     return found
 
 
-def _compared(before: Receipt, now: Receipt) -> Replay:
+def _compared(before: Receipt, now: Receipt, *, scores: bool) -> Replay:
     causes = tuple(_causes(before, now))
-    differences = tuple(_differences(_own(before), _own(now)))
+    found = _differences(_own(before), _own(now))
+    differences = tuple(each for each in found if scores or each.kind != "score")
     otherwise = Verdict.CHANGED if causes else Verdict.UNEXPLAINED
     return Replay(otherwise if differences else Verdict.SAME, causes, differences, now)
 

@@ -13,12 +13,12 @@ from opx.domain.learning import Effect
 from opx.domain.outcomes import OutcomeResult
 from opx.domain.scopes import Reader, Scope
 from opx.domain.times import iso_time
-from opx.domain.told_outcomes import Counted, DocumentOutcomes, OutcomeReport, ToldOutcome, section_name
+from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport, ToldOutcome, section_name
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError, ReceiptNotFoundError
 from opx.hygiene import invisible
 from opx.hygiene.secrets import mask
 from opx.ingestion.catalog import Catalog
-from opx.learning.outcomes.store import OutcomeStore
+from opx.learning.outcomes.store import OutcomeStore, Standing
 from opx.learning.warnings import followed
 from opx.operations.audit import AuditRecord, scope_of
 from opx.ports import Clock
@@ -129,18 +129,17 @@ class OutcomeService:
         if not self._sight.admits(self._scope):
             raise removed_error(self._scope.client_id)
         told = self._told(given, receipt_id, document)
-        warning = self._warn(told, document) if told.result is OutcomeResult.MADE_WORSE else ""
-        counted = [self._count(one, told) for one in (document, *others)]
-        standing, how = counted[0]
+        standing, *_ = [self._count(one, told) for one in (document, *others)]
+        told = standing.told  # captured from that: who dies before tells it again, perhaps in other words
         return OutcomeReport(
             outcome_id=told.outcome_id,
             document_id=document.document_id,
             title=document.title,
             section=told.section,
             result=told.result,
-            counted=how,
-            standing=standing,
-            warning_id=warning,
+            counted=standing.counted,
+            standing=standing.known,
+            warning_id=self._warn(told, document) if told.result is OutcomeResult.MADE_WORSE else "",
         )
 
     def standing(self, document_id: str) -> DocumentOutcomes:
@@ -159,7 +158,7 @@ class OutcomeService:
         each = [one for scope in self._reader.visible for one in self._store.told(scope, document.key.id)]
         return tuple(islice(sorted(each, key=lambda one: (one.at, one.outcome_id), reverse=True), limit))
 
-    def _count(self, document: KnowledgeDocument, told: ToldOutcome) -> tuple[DocumentOutcomes, Counted]:
+    def _count(self, document: KnowledgeDocument, told: ToldOutcome) -> Standing:
         return self._store.count(self._scope.key, document.key.id, told, document.title)
 
     # -- what is told of

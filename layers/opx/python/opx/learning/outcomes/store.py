@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from opx.domain.told_outcomes import Counted, DocumentOutcomes, ToldOutcome
 from opx.errors import ConditionFailedError, StoreUnavailableError
@@ -34,6 +35,16 @@ _ATTEMPTS = 100
 _DAY_SECONDS = 86_400
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a document, what became of an outcome, and the outcome that counts: the first one that was told
+    of the same, if it had the same result."""
+
+    known: DocumentOutcomes
+    counted: Counted
+    told: ToldOutcome
+
+
 class OutcomeStore:
     """The only writer of counts and outcomes."""
 
@@ -42,7 +53,7 @@ class OutcomeStore:
         self._known = known
         self._clock = clock
 
-    def count(self, scope_key: str, key_id: str, told: ToldOutcome, title: str) -> tuple[DocumentOutcomes, Counted]:
+    def count(self, scope_key: str, key_id: str, told: ToldOutcome, title: str) -> Standing:
         """Count an outcome of the document with this key. Doing it again changes nothing; with another result, that
         counts in place of the first. Raises `StoreUnavailableError`."""
         self._known.note(scope_key, OUTCOMES)  # first: counts that nobody looks for would be lost
@@ -53,7 +64,7 @@ class OutcomeStore:
                 DocumentOutcomes.from_json(item) if item else DocumentOutcomes(told.document_id, told.version, title)
             )
             if before is not None and before.result is told.result:
-                return known, Counted.KNOWN
+                return Standing(known, Counted.KNOWN, before)
             changed = counted(known, told, before, title)
             revision = int(item["revision"]) if item else 0
             try:
@@ -64,7 +75,7 @@ class OutcomeStore:
             except ConditionFailedError:
                 continue
             self._write(scope_key, key_id, told, revision + 1)
-            return changed, Counted.CORRECTED if before else Counted.NEW
+            return Standing(changed, Counted.CORRECTED if before else Counted.NEW, told)
         raise StoreUnavailableError("the outcome can't be counted: too many others are told of the document at once")
 
     def _before(self, scope_key: str, key_id: str, outcome_id: str, item: Item | None) -> ToldOutcome | None:

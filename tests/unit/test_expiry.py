@@ -1,0 +1,119 @@
+"""What readers see of documents that are past their day, or should have been reviewed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import boto3
+import pytest
+
+from opx.domain.queries import QueryConfig
+from opx.domain.scopes import Identity
+from opx.errors import DocumentNotFoundError
+from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.retrieval.citations import citation
+from tests.e2e.systems import System, a_system
+
+DAY = 86_400
+ANYTHING = QueryConfig(min_confidence=0)
+DOCUMENTS = {
+    "documents/operations/alerts/disk.md": ("# Disk alert\n\nDisk of db-1 is full.\n", {}),
+    "documents/runbooks/disk.md": ("# Disk runbook\n\nDisk of db-1: grow it.\n", {"review_by": "2023-12-01"}),
+    "documents/runbooks/pool.md": ("# Disk pool\n\nDisk of db-1: use the pool.\n", {"expires": "2023-11-20"}),
+    "clients/acme/documents/runbooks/own.md": (
+        "---\nowner: team-a\n---\n# Own disk\n\nDisk of db-2.\n",
+        {"review_by": "2023-11-30"},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with a_system("embedded", tmp_path_factory.mktemp("home"), boto3.Session()) as made:
+        for key, (text, facts) in DOCUMENTS.items():
+            made.put(key, text, json.dumps(facts))
+        made.work()
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def from_the_start(system: System) -> None:
+    system.time.now = system.time.started
+
+
+def base(system: System, client: str = "") -> LocalKnowledgeBase:
+    return LocalKnowledgeBase(system.services, Identity(client))
+
+
+def titles(system: System, config: QueryConfig = ANYTHING) -> set[str]:
+    return {result.title for result in base(system).search("disk of db-1", config).results}
+
+
+def listed(system: System) -> set[str]:
+    return {document.title for document in base(system).documents().items}
+
+
+def test_what_expires_is_shown_until_the_day_before(system: System) -> None:
+    system.time.sleep(5 * DAY)
+    assert titles(system) == listed(system) == {"Disk alert", "Disk runbook", "Disk pool"}
+    system.time.sleep(DAY)
+    assert titles(system) == listed(system) == {"Disk alert", "Disk runbook"}
+
+
+def test_what_its_category_is_over_for_is_not_shown(system: System) -> None:
+    system.time.sleep(179 * DAY)
+    assert "Disk alert" in titles(system)
+    system.time.sleep(DAY)
+    assert titles(system) == listed(system) == {"Disk runbook"}
+
+
+def test_a_question_about_an_earlier_day_is_answered_as_of_then(system: System) -> None:
+    system.time.sleep(300 * DAY)
+    assert "Disk pool" in titles(system, QueryConfig(min_confidence=0, as_of="2023-11-19T12:00Z"))
+    assert "Disk pool" not in titles(system, QueryConfig(min_confidence=0, as_of="2023-11-21T12:00Z"))
+
+
+def test_a_document_that_expired_can_not_be_read(system: System) -> None:
+    document = system.document("documents/runbooks/pool.md").document_id
+    assert base(system).document(document).document.title == "Disk pool"
+    system.time.sleep(7 * DAY)
+    with pytest.raises(DocumentNotFoundError, match="expired on 2023-11-20"):
+        base(system).document(document)
+    with pytest.raises(DocumentNotFoundError):
+        list(base(system).chunks(document))
+
+
+def test_what_should_have_been_reviewed_is_shown_with_a_warning(system: System) -> None:
+    def runbook() -> tuple[tuple[str, ...], str]:
+        (found,) = [one for one in base(system).search("disk of db-1", ANYTHING).results if one.title == "Disk runbook"]
+        assert found.metadata["reviewBy"] == "2023-12-01"
+        return found.flags, citation(found)
+
+    system.time.sleep(17 * DAY)  # the day itself
+    assert runbook()[0] == ()
+    system.time.sleep(DAY)
+    flags, text = runbook()
+    assert flags == ("review_overdue",)
+    assert "Warning: the day by which this was to be reviewed is over" in text
+
+
+class TestReviews:
+    def test_what_is_due_soon_and_what_is_overdue_with_who_owns_it(self, system: System) -> None:
+        system.time.sleep(17 * DAY)
+        report = base(system, "acme").reviews(days=0)
+        assert [(item.title, item.owner, item.overdue) for item in report.items] == [
+            ("Own disk", "team-a", 1),
+            ("Disk runbook", "", 0),
+        ]
+        assert report.owners() == {"team-a": (1, 1), "(nobody)": (0, 1)}
+        assert type(report).from_json(report.to_json()) == report
+
+    def test_nothing_of_another_scope_is_told(self, system: System) -> None:
+        assert [item.title for item in base(system, "other").reviews(days=3650).items] == ["Disk runbook"]
+
+    def test_an_owner_sees_what_is_its_own(self, system: System) -> None:
+        assert [item.title for item in base(system, "acme").reviews(owner="Team-A", days=60).items] == ["Own disk"]
+
+    def test_what_is_further_ahead_is_left_out(self, system: System) -> None:
+        assert base(system, "acme").reviews(days=10).items == ()

@@ -1,0 +1,175 @@
+"""Legal holds: what they are on, who may end them, and what they keep from being removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.domain.documents import DocumentKey
+from opx.domain.scopes import Identity, Scope
+from opx.errors import (
+    HeldError,
+    HoldNotFoundError,
+    InvalidInputError,
+    InvalidScopeError,
+    UnknownCategoryError,
+)
+from opx.lifecycle.holds import Hold
+from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.services import Services
+from opx.tenants.offboarding import Offboarding
+from tests.agent_calls import a_system, id_of
+
+INCIDENTS = "operations/incidents"
+OF_ACME = "clients/acme/documents/operations/incidents/web.md"
+OF_SHOP = "clients/acme/projects/shop/documents/runbooks/web.md"
+SHARED = "documents/runbooks/disk.md"
+ACME, SHOP, OTHER = Scope("acme"), Scope("acme", project_id="shop"), Scope("acmeshop")
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    texts = {OF_ACME: "# Web\n\nIt failed.\n", OF_SHOP: "# Web\n\nRestart.\n", SHARED: "# Disk\n\nIt is full.\n"}
+    with a_system(tmp_path_factory.mktemp("home"), texts) as system:
+        yield system
+
+
+@pytest.fixture(autouse=True)
+def lifted(services: Services) -> Iterator[None]:
+    yield
+    for hold in services.holds.in_force():
+        services.holds.lift(hold.id, "test")
+
+
+def base_of(services: Services, client: str = "", project: str = "") -> LocalKnowledgeBase:
+    return LocalKnowledgeBase(services, Identity(client, project, "ada"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "scope", "category", "covered"),
+    [
+        ({}, ACME, INCIDENTS, True),
+        ({"within": "client:acme"}, SHOP, INCIDENTS, True),
+        ({"within": "client:acme"}, OTHER, INCIDENTS, False),
+        ({"within": "client:acme/project:shop"}, ACME, INCIDENTS, False),
+        ({"within": "global"}, ACME, INCIDENTS, False),
+        ({"within": "global"}, Scope(), INCIDENTS, True),
+        ({"category": "operations"}, ACME, INCIDENTS, True),
+        ({"category": "operations/inc"}, ACME, INCIDENTS, False),
+        ({"category": INCIDENTS, "within": "client:acme"}, OTHER, INCIDENTS, False),
+        ({"source": "documents/x.md", "within": "client:acme"}, ACME, INCIDENTS, True),
+        ({"source": "documents/x.md", "within": "client:acme"}, SHOP, INCIDENTS, False),
+        ({"source": "documents/y.md", "within": "client:acme"}, ACME, INCIDENTS, False),
+    ],
+)
+def test_a_hold_covers_what_is_all_of_what_it_says(
+    parts: dict[str, str], scope: Scope, category: str, covered: bool
+) -> None:
+    assert Hold("case", "ada", **parts).covers(DocumentKey(scope, "documents/x.md"), category) is covered
+
+
+def test_the_same_hold_again_changes_nothing(services: Services) -> None:
+    first = services.holds.add(Hold("case", "ada", category=INCIDENTS))
+    assert services.holds.add(Hold("case", "bob", category=INCIDENTS)) == first
+    assert services.holds.in_force() == [first]
+    assert Hold.from_json(first.to_json()) == first
+
+
+def test_a_hold_that_was_lifted_is_kept_as_a_record(services: Services) -> None:
+    hold = services.holds.add(Hold("case 7", "ada", within="client:acme"))
+    services.holds.lift(hold.id, "bob")
+    assert services.holds.in_force() == []
+    (record,) = [one for one in services.holds.lifted() if one.reason == "case 7"]
+    assert (record.id, record.by, record.lifted_by) == (hold.id, "ada", "bob")
+    assert record.lifted >= record.since > ""
+    with pytest.raises(HoldNotFoundError, match=hold.id):
+        services.holds.lift(hold.id, "bob")
+
+
+@pytest.mark.parametrize(
+    ("hold", "error", "message"),
+    [
+        (Hold(" ", "ada"), InvalidInputError, "reason"),
+        (Hold("x" * 1001, "ada"), InvalidInputError, "reason"),
+        (Hold("case", ""), InvalidInputError, "name of who"),
+        (Hold("case", "ada", within="acme"), InvalidScopeError, "not the key of a scope"),
+        (Hold("case", "ada", category="nonsense"), UnknownCategoryError, "nonsense"),
+        (Hold("case", "ada", source="documents/x.md"), InvalidInputError, "scope"),
+    ],
+)
+def test_a_hold_that_says_too_little_is_refused(
+    services: Services, hold: Hold, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        services.holds.add(hold, services.knowledge)
+    assert services.holds.in_force() == []
+
+
+def test_what_is_held_can_not_be_deleted_by_hand(services: Services) -> None:
+    document = id_of(services, SHARED)
+    hold = base_of(services).add_hold("case", document=document[:12])
+    with pytest.raises(HeldError, match=f"documents/runbooks/disk.md can't be removed: hold {hold.id} on document"):
+        base_of(services).delete(document)
+    with pytest.raises(HeldError, match="case"):
+        base_of(services).delete_objects([SHARED])
+    assert id_of(services, SHARED) == document
+
+
+@pytest.mark.parametrize("parts", [{}, {"within": "client:acme/project:shop"}, {"category": INCIDENTS}])
+def test_a_client_of_which_something_is_held_is_not_removed(services: Services, parts: dict[str, str]) -> None:
+    hold = services.holds.add(Hold("case", "ada", **parts))
+    with pytest.raises(HeldError, match=f"client acme can't be removed: hold {hold.id}"):
+        Offboarding(services).remove("acme")
+    assert services.clients.get("acme").state == "active"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("parts", [{"within": "client:acmeshop"}, {"category": "security/cve"}, {"within": "global"}])
+def test_holds_on_others_do_not_keep_a_client(services: Services, parts: dict[str, str]) -> None:
+    services.holds.add(Hold("case", "ada", **parts))
+    Offboarding(services)._check_holds("acme")
+
+
+class TestWhoMay:
+    def test_a_client_holds_what_is_its_own(self, services: Services) -> None:
+        assert base_of(services, "acme").add_hold("case", everything=True).within == "client:acme"
+        assert base_of(services, "acme", "shop").add_hold("case", category="runbooks").within == OF_SHOP_KEY
+
+    @pytest.mark.parametrize("within", ["global", "client:other", "client:acme"])
+    def test_nobody_holds_what_is_not(self, services: Services, within: str) -> None:
+        with pytest.raises(InvalidScopeError, match="your own"):
+            base_of(services, "acme", "shop").add_hold("case", within=within)
+
+    def test_a_client_sees_and_ends_its_own_alone(self, services: Services) -> None:
+        mine = base_of(services, "acme").add_hold("case", everything=True)
+        others = services.holds.add(Hold("case", "ada"))
+        assert base_of(services, "acme").holds() == [mine]
+        with pytest.raises(HoldNotFoundError):
+            base_of(services, "acme").lift_hold(others.id)
+        assert {hold.id for hold in base_of(services).holds()} == {mine.id, others.id}
+
+    @pytest.mark.parametrize(
+        "parts", [{}, {"everything": True, "category": INCIDENTS}, {"document": "ab12", "category": INCIDENTS}]
+    )
+    def test_what_is_to_be_held_has_to_be_said_once(self, services: Services, parts: dict[str, Any]) -> None:
+        with pytest.raises(InvalidInputError, match=r"to be held|hold on a document"):
+            base_of(services).add_hold("case", **parts)
+
+
+OF_SHOP_KEY = "client:acme/project:shop"
+
+
+def test_the_knowledge_file_says_how_much_may_go(tmp_path: Path) -> None:
+    from opx.errors import KnowledgeConfigError
+    from opx.lifecycle.guard import GuardRules, read_guard_rules
+
+    file = tmp_path / "knowledge.yaml"
+    assert read_guard_rules() == GuardRules(0.2, 20)
+    file.write_text("retention: {max_share: 0.5}\n")
+    assert read_guard_rules(file) == GuardRules(0.5, 20)
+    for wrong in ("{max_share: 0}", "{max_share: 1.5}", "{at_least: -1}", "{at_least: 1.5}", "{maxshare: 1}"):
+        file.write_text(f"retention: {wrong}\n")
+        with pytest.raises(KnowledgeConfigError, match=r"knowledge.yaml:1: "):
+            read_guard_rules(file)
