@@ -187,6 +187,18 @@ class ObjectStoreContract:
             store.put(key, b"text")
         assert keys(store) == []
 
+    def test_an_object_is_removed_on_condition_only_while_it_is_the_same(self, store: ObjectStore) -> None:
+        old = store.put("a.md", b"old")
+        new = store.put("a.md", b"new")
+        assert not store.delete("a.md", etag=old.etag)
+        assert store.head("a.md") is not None
+        assert store.delete("a.md", etag=new.etag)
+        assert store.head("a.md") is None
+
+    def test_removing_on_condition_what_is_not_there_does_nothing(self, store: ObjectStore) -> None:
+        assert store.delete("a.md", etag="0" * 32)
+        assert store.head("a.md") is None
+
     @pytest.mark.parametrize("key", [*MALFORMED_KEYS, "\ud800"])
     def test_nothing_is_found_or_removed_under_a_malformed_key(self, store: ObjectStore, key: str) -> None:
         store.put("a", b"text")

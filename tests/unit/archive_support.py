@@ -10,10 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from opx.bootstrap import bootstrap
 from opx.domain.scopes import Scope
-from opx.lifecycle.archive import ENTRIES, MANIFEST, _digest_of
+from opx.errors import ArchiveError
+from opx.lifecycle.archive import ENTRIES, MANIFEST, digest_of
 from opx.lifecycle.exporting import Exporter
+from opx.lifecycle.importing import Importer
 from opx.services import Services
 from opx.settings import Settings
 from opx.tables import ALL_TABLES
@@ -71,7 +75,7 @@ def resealed(entries: Entries, **manifest: Any) -> Entries:
     listing = "".join(line + "\n" for line in lines).encode()
     facts = {**json.loads(entries[MANIFEST]), **manifest}
     facts["entries"] = {"count": len(kept), "sha256": hashlib.sha256(listing).hexdigest()}
-    facts["sha256"] = _digest_of({name: value for name, value in facts.items() if name != "sha256"})
+    facts["sha256"] = digest_of({name: value for name, value in facts.items() if name != "sha256"})
     return {**kept, ENTRIES: listing, MANIFEST: json.dumps(facts).encode()}
 
 
@@ -88,3 +92,12 @@ def everything_in(services: Services) -> tuple[list[str], list[str]]:
     """All objects and all items."""
     items = (f"{spec.name} {sorted(item.items())}" for spec in ALL_TABLES for item in services.every_item(spec))
     return [f"{info.key} {info.etag} {info.metadata}" for info in services.store.list()], sorted(items)
+
+
+def refused(services: Services, path: Path, **options: Any) -> str:
+    """Why, and that nothing was changed."""
+    before = everything_in(services)
+    with pytest.raises(ArchiveError) as caught:
+        Importer(services).run(path, **options)
+    assert everything_in(services) == before
+    return str(caught.value)

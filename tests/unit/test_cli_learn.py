@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from opx.domain.learning import CheckpointReport, CheckpointType, Refusal
+from opx.learning.checkpoints import CheckpointEmbeddingService
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at
 
@@ -47,12 +49,20 @@ def test_what_is_kept_waits_until_it_is_verified_and_then_for_a_checkpoint(eithe
     listed = either("learn", "list", "--state", "waiting")
     assert (listed.exit_code, entry_id in listed.stdout, FAILURE in listed.stdout) == (0, True, True)
     early = either("learn", "checkpoint", "invoices")
-    assert "0 taken in" in early.stdout
+    assert (early.exit_code, "0 taken in" in early.stdout) == (0, True)
     assert f"1 solution waits for `opx learn verify`:\n  {entry_id}" in early.stdout
     assert "worked; the next checkpoint takes it in" in either("learn", "verify", entry_id, "--worked").stdout
     done = either("learn", "checkpoint", "invoices", "--type", "phase_completion", "--json")
     assert json.loads(done.stdout)["report"]["patternsNew"] == 1
     assert either("learn", "list", "--state", "waiting").exit_code == 1
+
+
+def test_what_a_checkpoint_could_not_take_in_is_told(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry_id = captured(opx, "--verified")
+    report = CheckpointReport("invoices", CheckpointType.MANUAL, refused=(Refusal(entry_id, "it is too long"),))
+    monkeypatch.setattr(CheckpointEmbeddingService, "process_checkpoint", lambda *_: report)
+    found = opx("learn", "checkpoint", "invoices")
+    assert (found.exit_code, f"{entry_id}: it is too long" in found.stderr) == (1, True)
 
 
 def test_every_type_is_kept_with_what_was_said(opx: Opx) -> None:
@@ -128,18 +138,18 @@ def test_nothing_that_was_captured_acts_on_the_terminal(opx: Opx) -> None:
     assert opx("learn", "context", "It stops").stdout.count("[END CONTEXT]") <= 1
 
 
-def test_an_outcome_is_told_and_shown(either: Opx) -> None:
-    path = either.write("disk.md", "# Disk full\n\n1. Delete old logs.\n2. Restart the broker.\n")
-    either("ingest", path)
-    answer = json.loads(either("search", "disk full", "--min-confidence", "0", "--json").stdout)
+def test_an_outcome_is_told_and_shown(opx: Opx) -> None:
+    path = opx.write("disk.md", "# Disk full\n\n1. Delete old logs.\n2. Restart the broker.\n")
+    opx("ingest", path)
+    answer = json.loads(opx("search", "disk full", "--min-confidence", "0", "--json").stdout)
     receipt, document = answer["receiptId"], answer["results"][0]["metadata"]["documentId"]
-    told = either("outcome", "record", receipt, document, "resolved")
+    told = opx("outcome", "record", receipt, document, "resolved")
     assert told.stdout.startswith("new: Disk full resolved\nknown of it: 1 of 1 resolved")
-    corrected = either("outcome", "record", receipt, document, "made_worse", "--step", "Restart the broker.")
+    corrected = opx("outcome", "record", receipt, document, "made_worse", "--step", "Restart the broker.")
     assert corrected.stdout.startswith("corrected: Disk full made worse")
     assert "the next checkpoint makes a warning of it" in corrected.stderr
-    assert "0 of 1 resolved, 1 made it worse" in either("outcome", "show", document).stdout
-    assert either("outcome", "record", "0" * 32, document, "resolved").exit_code == 2
+    assert "0 of 1 resolved, 1 made it worse" in opx("outcome", "show", document).stdout
+    assert opx("outcome", "record", "0" * 32, document, "resolved").exit_code == 2
 
 
 def test_without_knowledge_there_is_nothing_to_list(opx: Opx) -> None:

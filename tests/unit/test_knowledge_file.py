@@ -249,7 +249,11 @@ def test_inventory_of_services_is_kept_for_good(shipped: KnowledgeModel) -> None
 
 
 def test_no_category_is_shipped_beside_the_agreed_ones(shipped: KnowledgeModel) -> None:
-    assert set(shipped.categories) == {row[0] for row in SHIPPED} | {"learning/patterns", "learning/warnings", "operations/inventory"}
+    assert set(shipped.categories) == {row[0] for row in SHIPPED} | {
+        "learning/patterns",
+        "learning/warnings",
+        "operations/inventory",
+    }
 
 
 def test_documents_without_any_sign_are_procedures(shipped: KnowledgeModel) -> None:

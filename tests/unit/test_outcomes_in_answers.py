@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,6 +23,7 @@ from opx.errors import (
     ReceiptNotFoundError,
     StoreUnavailableError,
 )
+from opx.ingestion.catalog import Catalog
 from opx.learning.outcomes.experience import LearnedExperience
 from opx.learning.outcomes.known import KnownScopes
 from opx.learning.warnings import StepWarnings
@@ -216,10 +217,10 @@ class TestRefusals:
         services.store.put(key, b"# Gone volume\n\nGrow it.")
         list(services.manager.work())
         receipt, document = ask(services, "gone volume").receipt_id, id_of(services, key)
-        catalog = services.outcomes(SHOP)
-        object.__setattr__(catalog._sight, "catalog", NoDocuments())
+        outcomes = services.outcomes(SHOP)
+        outcomes._sight = replace(outcomes._sight, catalog=cast("Catalog", NoDocuments()))
         with pytest.raises(DocumentNotFoundError, match="gone"):
-            catalog.record(receipt, document, "resolved")
+            outcomes.record(receipt, document, "resolved")
         take_out(services, key)
 
     def test_client_that_was_removed_meanwhile(self, services: Services) -> None:

@@ -77,7 +77,7 @@ def test_what_changes_meanwhile_is_in_the_new_index(world: World, phase: Phase) 
     world.put("pod", "Pod evicted")
     world.put("tape", TAPE)
     world.drain()
-    world.finish(reindexer)
+    assert world.finish(reindexer).job.phase is Phase.DONE
     assert world.titles() == [DISK, "Pod evicted", TAPE]
 
 
@@ -121,7 +121,7 @@ def test_a_document_that_is_being_written_is_made_up_for_when_it_is_done(world: 
 
     index.apply = catch_up_meanwhile  # type: ignore[method-assign, assignment]
     world.take_in(pod="Pod evicted")
-    world.finish(reindexer)
+    assert world.finish(reindexer).job.phase is Phase.DONE
     assert world.titles() == [DISK, "Pod evicted", VAULT]
 
 
@@ -138,7 +138,7 @@ def test_a_change_while_another_one_is_made_up_for_is_not_forgotten(world: World
         return apply(changes)  # type: ignore[arg-type]
 
     index.apply = change_meanwhile  # type: ignore[method-assign, assignment]
-    world.finish(reindexer)
+    assert world.finish(reindexer).job.phase is Phase.DONE
     assert world.titles() == [DISK, "Pod pending", VAULT]
 
 

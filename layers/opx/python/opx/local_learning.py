@@ -52,7 +52,6 @@ class LocalLearning:
         return captured.entries(state=state, limit=limit, after=after, project_id=project_id)
 
     def checkpoint(self, project_id: str, checkpoint_type: CheckpointType) -> CheckpointReport | None:
-        """Where it is done here, and documents are taken in here, too, the new patterns can be found afterwards."""
         requests = self._services.checkpoint_requests
         if requests is not None:
             from opx.learning.events import checkpoint_message
@@ -60,11 +59,7 @@ class LocalLearning:
             project = project_id or self._identity.project_id
             requests.send(checkpoint_message(self.scope, project, checkpoint_type))
             return None
-        report = self._services.checkpoints(self._identity).process_checkpoint(project_id, checkpoint_type)
-        if self._services.drain is not None:
-            for _ in self._services.drain.run():
-                pass
-        return report
+        return self._services.checkpoints(self._identity).process_checkpoint(project_id, checkpoint_type)
 
     def patterns(self, *, limit: int = 100) -> Sequence[Pattern]:
         self._check_may_ask()

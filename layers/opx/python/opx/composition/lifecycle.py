@@ -43,9 +43,11 @@ class LifecycleServices(OutcomeServices):
         from opx.lifecycle.guard import read_guard_rules
         from opx.lifecycle.patterns import PatternKeeper
         from opx.lifecycle.pruning import KnowledgePruningService
+        from opx.lifecycle.redating import Redating
         from opx.lifecycle.removal import Removal
         from opx.lifecycle.retention import DueVersions, RetentionState
 
+        state = RetentionState(self.table(LIFECYCLE), self.knowledge)
         patterns = PatternKeeper(lambda: self.patterns, self.knowledge)
         removal = Removal(
             store=self.store,
@@ -60,7 +62,7 @@ class LifecycleServices(OutcomeServices):
         return KnowledgePruningService(
             catalog=self.catalog,
             calendar=self.calendar,
-            state=RetentionState(self.table(LIFECYCLE), self.knowledge),
+            state=state,
             holds=self.holds,
             removal=removal,
             rules=read_guard_rules(self.knowledge_path),
@@ -68,7 +70,7 @@ class LifecycleServices(OutcomeServices):
             clock=self.clock,
             due=partial(DueVersions, self.catalog, self.calendar, self.knowledge),
             exclusive=self.exclusive_work,
-            unit_of_work=self.unit_of_work,
+            redating=Redating(self.catalog, self.calendar, state, self.unit_of_work),
             patterns=patterns,
             purge=self.purge_expired,
             report=report,

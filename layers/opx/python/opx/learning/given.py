@@ -33,7 +33,7 @@ class GivenField:
 FIELDS = {
     field.name: field
     for field in (
-        GivenField(PROJECT_FIELD, "The project that it was learned in; the caller's own, if the caller has one."),
+        GivenField(PROJECT_FIELD, "The project that it was learned in; the caller's own, if the caller has one.", 64),
         GivenField("agent_type", "What kind of agent it was, such as backend_developer."),
         GivenField("task_type", "What kind of task, such as api_implementation."),
         GivenField("technology", "What it is about, such as postgresql."),

@@ -151,10 +151,9 @@ def _is_old(day: str, now: float) -> bool:
 
 def _verify(services: Services, event: LearningEvent) -> str:
     given = _only(event, _VERIFIED)
-    if not isinstance(given.get("worked"), bool):
-        raise InvalidInputError("worked must be true or false: whether the solution was seen to work")
+    worked: Any = given.get("worked")  # which is checked where it is kept
     texts = {name: text_of(given, name) for name in ("effect", "incident")}
-    return services.capture(event.identity).verify(text_of(given, "entry_id"), given["worked"], **texts).id
+    return services.capture(event.identity).verify(text_of(given, "entry_id"), worked, **texts).id
 
 
 def _record(services: Services, event: LearningEvent) -> str:

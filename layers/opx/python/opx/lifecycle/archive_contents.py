@@ -17,7 +17,7 @@ from opx.item_json import from_json
 from opx.lifecycle.archive import ArchiveReader
 from opx.lifecycle.archived_rows import ARCHIVED, Archived
 from opx.lifecycle.blobs import Blob, BlobReader
-from opx.lifecycle.exporting import DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES
+from opx.lifecycle.corpus_export import DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES
 from opx.lifecycle.store_checks import CHUNK_FILE
 from opx.ports import Item
 from opx.tables import DOCUMENTS, PROJECTS

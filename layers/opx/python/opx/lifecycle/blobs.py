@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import IO, Any, BinaryIO
 
 from opx.errors import ArchiveError
-from opx.lifecycle.archive import BLOCK, ArchiveReader, ArchiveWriter, EntryWriter, spooled
+from opx.lifecycle.archive import BLOCK, ArchiveReader
+from opx.lifecycle.archive_writing import ArchiveWriter, EntryWriter, spooled
 
 PACK_BYTES = 64 * 1024 * 1024
 """A pack that has so much gets no further object."""

@@ -13,10 +13,12 @@ from functools import cached_property
 from statistics import median
 from typing import Protocol
 
+from opx.domain.queries import SearchMode
 from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import fingerprint
 from opx.lifecycle.past_terms import Analysed, Bm25, Corpus, passes
 from opx.ports import Leg, SearchEngine, SearchRequest, SearchResponse, Vector
+from opx.retrieval.hybrid import DEPTH
 from opx.text.fields import Words, words
 
 MAX_DEPTH = 2000
@@ -89,13 +91,14 @@ class PastEngine:
         )
 
     def _of_then(self, request: SearchRequest) -> tuple[SearchResponse, set[str]]:
-        """An answer of the index with enough hits of then, and their ids."""
+        """An answer of the index with enough hits of then, and their ids. As many as a quick search looks at are enough."""
         depth = request.depth
         while True:
             response = self._index.search(replace(request, depth=depth))
             kept = self._currency.kept(response.chunks.values())
             legs = (response.lexical, response.vector, response.fused or Leg())
-            short = [leg for leg in legs if len(leg.hits) >= depth and _count(leg, kept) < request.depth]
+            enough = min(request.depth, DEPTH[SearchMode.FAST])
+            short = [leg for leg in legs if len(leg.hits) >= depth and _count(leg, kept) < enough]
             if not short:
                 return response, kept
             if depth >= MAX_DEPTH or response.fused is not None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.learning import CATEGORY
 from opx.ingestion.calendar import expiry_of
-from opx.lifecycle.retention import Found, Verdict
+from opx.lifecycle.retention import DueVersions, Found, Verdict
 
 if TYPE_CHECKING:
+    from opx.ingestion.calendar import CalendarEntry
     from opx.learning.patterns import PatternStore
 
 
@@ -31,6 +33,11 @@ class PatternKeeper:
         head = self._patterns().head(document.key.scope.key, pattern_id) if pattern_id else None
         expires = expiry_of(CATEGORY, head.embedded_at, self._knowledge) if head else ""
         return expires if expires > until else ""
+
+    def judged(self, due: DueVersions, entries: Sequence[CalendarEntry]) -> Iterator[Found]:
+        """What is to become of each entry, with what is known of patterns."""
+        for found in due.judged(entries):
+            yield replace(found, verdict=Verdict.LATER) if self.day_of(found, due.until) else found
 
     def let_go(self, found: Found) -> bool:
         """Forget the pattern whose document is to be removed, before it is: a head without one would not be found again.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.times import day_number, day_text, iso_time
 from opx.errors import InvalidInputError, PruneStoppedError
+from opx.lifecycle.forecast import Forecast
 from opx.lifecycle.guard import Guard, GuardRules
 from opx.lifecycle.report import PruneReport, PruneReports
 from opx.lifecycle.retention import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from opx.ingestion.catalog import Catalog
     from opx.lifecycle.holds import Holds
     from opx.lifecycle.patterns import PatternKeeper
+    from opx.lifecycle.redating import Redating
     from opx.lifecycle.removal import Removal
     from opx.ports import Clock
 
@@ -38,7 +39,6 @@ log = logging.getLogger(__name__)
 
 WORKED_AGAIN = "a pattern that has just worked again"
 _DAY_SECONDS = 86400
-_REDATED_AT_ONCE = 500
 
 
 class KnowledgePruningService:
@@ -57,7 +57,7 @@ class KnowledgePruningService:
         clock: Clock,
         due: Callable[..., DueVersions],
         exclusive: Callable[[], AbstractContextManager[Any]],
-        unit_of_work: Callable[[], AbstractContextManager[Any]],
+        redating: Redating,
         patterns: PatternKeeper,
         purge: Callable[[], object] = lambda: None,
         report: Report = unreported,
@@ -73,7 +73,8 @@ class KnowledgePruningService:
         self._clock = clock
         self._due = due
         self._exclusive = exclusive
-        self._unit_of_work = unit_of_work
+        self._redating = redating
+        self._forecast = Forecast(state, patterns)
         self._patterns = patterns
         self._purge = purge
         self._measure = report
@@ -113,10 +114,11 @@ class KnowledgePruningService:
     def _run(self, report: PruneReport, rules: GuardRules, ends: float | None) -> None:
         cursor = self._since(report)
         guard = Guard(rules, self._count)
-        report.stopped = tuple(guard.excess(self._what_goes(guard, cursor, report), self._state.before_and_now()))
+        due = self._forecast.of(self._due_now(report), cursor, guard, report)
+        report.stopped = tuple(guard.excess(due, self._state.before_and_now()))
         if report.stopped or report.dry_run:
             return
-        since = self._redate(report, cursor, ends)
+        since = self._redating.run(report, cursor, lambda: self._is_over(ends))
         if not report.unfinished:
             self._remove(report, since, ends)
         self._purge()
@@ -143,79 +145,9 @@ class KnowledgePruningService:
     def _due_now(self, report: PruneReport) -> DueVersions:
         return self._due(until=report.until, holds=self._holds.in_force())
 
-    # -- what would go
-
-    def _what_goes(self, guard: Guard, since: str, report: PruneReport) -> Mapping[str, int]:
-        """How many versions of each category are due; looked at one by one where that is more than usual, and in a dry
-        run, whose report it becomes."""
-        due, shortened = self._due_now(report), self._state.shortened()
-        counts = Counter(
-            entry.category
-            for _, entries in due.entries(since)
-            for entry in entries
-            if entry.category not in shortened and not due.hold_on(entry)
-        )
-        looked_at = {path for path, count in counts.items() if report.dry_run or guard.is_suspicious(path, count)}
-        if looked_at or shortened or report.dry_run:
-            exact = self._looked_at(due, since, {*looked_at, *shortened}, shortened, report)
-            counts = Counter({path: count for path, count in counts.items() if path not in looked_at}) + exact
-        if report.dry_run:
-            report.removed = counts
-        return counts
-
-    def _looked_at(
-        self, due: DueVersions, since: str, categories: set[str], shortened: Mapping[str, str], report: PruneReport
-    ) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for _, entries in due.entries(since):
-            for batch in batches(entry for entry in entries if entry.category in categories):
-                for found in self._judged(due, batch):
-                    if found.verdict is Verdict.HELD and found.hold and report.dry_run:
-                        report.held[found.hold.id] += 1
-                    document = found.document
-                    by_policy = document is not None and document.category in shortened and not document.expires
-                    counts[found.entry.category] += found.verdict is Verdict.DUE and not by_policy
-        for category in shortened:
-            counts[category] += sum(1 for _ in due.by_policy(category))
-        return +counts
-
     def _count(self, category: str, enough: int) -> int:
         versions = self._catalog.in_category(category, current_only=False)
         return sum(1 for _ in zip(range(enough), versions, strict=False))
-
-    # -- another policy
-
-    def _redate(self, report: PruneReport, since: str, ends: float | None) -> str:
-        """Have the calendar follow the policies of today; the first day to look at then."""
-        done = []
-        for category, before in self._state.shortened().items():
-            earliest = self._redated(category, before, report, ends)
-            if report.unfinished:
-                break
-            since = min(since, earliest or since)
-            done.append(category)
-        noted = done if report.unfinished else self._state.changed()
-        if noted:
-            with self._unit_of_work():
-                self._state.note_cursor(since, report.started)
-                for category in noted:
-                    self._state.note_policy(category)
-        return since
-
-    def _redated(self, category: str, before: str, report: PruneReport, ends: float | None) -> str:
-        """Enter the versions of a category for other days; the earliest of these."""
-        until, earliest = self._state.redated_until(category)
-        documents = self._catalog.in_category(category, current_only=False, until=until)
-        for batch in batches(documents, _REDATED_AT_ONCE):
-            with self._unit_of_work():
-                days = [day for day in map(self._calendar.redate, batch) if day]
-                earliest = min([*days, *([earliest] if earliest else [])], default="")
-                self._state.note_redated(category, before, batch[-1].last_updated, earliest)
-            report.redated[category] += len(batch)
-            if self._is_over(ends):
-                report.unfinished = True
-                break
-        return earliest
 
     # -- what goes
 
@@ -236,7 +168,7 @@ class KnowledgePruningService:
         """Do what is to be done with these; how many are to be looked at again."""
         due = self._due_now(report)  # with the holds of this moment
         verdicts: dict[Verdict, list[Found]] = {verdict: [] for verdict in Verdict}
-        for found in self._judged(due, batch):
+        for found in self._patterns.judged(due, batch):
             verdicts[found.verdict].append(found)
         for found in verdicts[Verdict.LATER]:
             self._put_right(found)
@@ -250,11 +182,6 @@ class KnowledgePruningService:
         staying = len(verdicts[Verdict.DUE]) - len(going)
         report.kept[WORKED_AGAIN] += staying
         return self._removal.remove(going, report) + staying + len(verdicts[Verdict.HELD])
-
-    def _judged(self, due: DueVersions, batch: list[CalendarEntry]) -> Iterator[Found]:
-        for found in due.judged(batch):
-            later = self._patterns.day_of(found, due.until)
-            yield replace(found, verdict=Verdict.LATER) if later else found
 
     def _put_right(self, found: Found) -> None:
         """Enter a version for the day on which it expires by now."""

@@ -25,7 +25,7 @@ from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import failure_id
 from opx.lifecycle.differences_found import Difference, Problem
 from opx.parallel import Each
-from opx.ports import HeldDocument, Item, ObjectInfo
+from opx.ports import HeldDocument, Item, ObjectInfo, Table
 from opx.tables import FAILURES, GRAPH, KEYS
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class StoreChecks:
         return bool(since and seconds) and since > iso_time(self._services.clock() - seconds)
 
     @cached_property
-    def _graph(self) -> object:
+    def _graph(self) -> Table:
         return self._services.table(GRAPH)
 
 

@@ -76,7 +76,9 @@ RESEARCH = all_required(
     {
         "topic": TEXT,
         "searchesPerformed": _COUNT,
-        "findings": list_of(object_of({**_PASSAGE, **_WARNINGS}, tuple(_PASSAGE)), "What was found out, the best first."),
+        "findings": list_of(
+            object_of({**_PASSAGE, **_WARNINGS}, tuple(_PASSAGE)), "What was found out, the best first."
+        ),
         "documentIds": _DOCUMENT_IDS,
         "gaps": {**TEXTS, "description": "Parts of the topic that nothing good was found for."},
         **_STATE,
@@ -106,10 +108,19 @@ DOCUMENT = object_of(
         ),
         "untrusted": {"type": "boolean", "description": "True if it comes from outside the organisation."},
         "createdAt": TEXT,
-        "currentSince": {"type": "string", "description": "Since when questions are answered from it, empty if unknown."},
-        "supersededAt": {"type": "string", "description": "Since when no question is any more; empty if it is current."},
+        "currentSince": {
+            "type": "string",
+            "description": "Since when questions are answered from it, empty if unknown.",
+        },
+        "supersededAt": {
+            "type": "string",
+            "description": "Since when no question is any more; empty if it is current.",
+        },
         "expires": {"type": "string", "description": "The day from which on it isn't shown, if it says so itself."},
-        "reviewBy": {"type": "string", "description": "The day by which its owner is to look at it again, if one is set."},
+        "reviewBy": {
+            "type": "string",
+            "description": "The day by which its owner is to look at it again, if one is set.",
+        },
         "owner": {"type": "string", "description": "Who looks after it, if it says so."},
     },
     ("documentId", "title", "category", "tags", "s3Location", "metadata", "version", "state", "createdAt"),

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from opx.learning.query import RAGQueryService
 
 
+OWN_PROJECT = ""
+"""The identity's, which nothing that an agent says can change."""
+
+
 class Learning(Protocol):
     """What the tools need of a system; `Services` has it."""
 
@@ -67,7 +71,7 @@ class LearningTools:
         """Keep what failed and what was done about it."""
         captured, steps = self._captured, _lines(solution_steps)
         entry_id = captured.capture_failure_solution(
-            self._project, self._agent, task_type, failure_description, error_message, steps, technology
+            OWN_PROJECT, self._agent, task_type, failure_description, error_message, steps, technology
         )
         return EntryReply(captured.entry(entry_id))
 
@@ -80,15 +84,13 @@ class LearningTools:
         """Keep what a person rejected."""
         captured = self._captured
         given = gate_type, human_feedback, revision_approach
-        return EntryReply(
-            captured.entry(captured.capture_gate_rejection(self._project, *given, agent_type=self._agent))
-        )
+        return EntryReply(captured.entry(captured.capture_gate_rejection(OWN_PROJECT, *given, agent_type=self._agent)))
 
     def capture_gate_approval(self, gate_type: str, approved_approach: str) -> EntryReply:
         """Keep what a person approved at once."""
         captured = self._captured
         given = gate_type, approved_approach
-        return EntryReply(captured.entry(captured.capture_gate_approval(self._project, *given, agent_type=self._agent)))
+        return EntryReply(captured.entry(captured.capture_gate_approval(OWN_PROJECT, *given, agent_type=self._agent)))
 
     def capture_warning(
         self, tried: str, effect: str, problem: str = "", reference: str = "", incident: str = ""
@@ -96,7 +98,7 @@ class LearningTools:
         """Keep what didn't help."""
         captured = self._captured
         about = {"problem": problem, "reference": reference, "incident": incident}
-        return EntryReply(captured.entry(captured.capture_warning(self._project, self._agent, tried, effect, **about)))
+        return EntryReply(captured.entry(captured.capture_warning(OWN_PROJECT, self._agent, tried, effect, **about)))
 
     def report_outcome(
         self, receipt_id: str, document_id: str, result: str, step: str = "", incident: str = ""
@@ -136,10 +138,6 @@ class LearningTools:
     @property
     def _captured(self) -> KnowledgeCaptureService:
         return self._learning.capture(self._identity)
-
-    @property
-    def _project(self) -> str:
-        return self._identity.project_id
 
 
 def _lines(text: str) -> tuple[str, ...]:

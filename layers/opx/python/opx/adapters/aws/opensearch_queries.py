@@ -135,7 +135,12 @@ def held_body(after: HeldDocument | None, size: int) -> Body:
 
 def held_documents(response: Mapping[str, Any]) -> list[HeldDocument]:
     buckets = response.get("aggregations", {}).get(_HELD, {}).get("buckets", [])
-    return [HeldDocument(*(each["key"][field] for field in _HELD_FIELDS), each["doc_count"]) for each in buckets]
+    return [_held(each["key"], each["doc_count"]) for each in buckets]
+
+
+def _held(place: Mapping[str, str], entries: int) -> HeldDocument:
+    scope, key, document, category = (place[field] for field in _HELD_FIELDS)
+    return HeldDocument(scope, key, document, category, entries)
 
 
 def lexical_leg(response: Mapping[str, Any]) -> Leg:

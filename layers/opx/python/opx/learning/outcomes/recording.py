@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.ids import normalise, stable_hash
+from opx.domain.ids import stable_hash
 from opx.domain.learning import Effect
 from opx.domain.outcomes import OutcomeResult
 from opx.domain.scopes import Reader, Scope
 from opx.domain.times import iso_time
 from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport, ToldOutcome, section_name
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError, ReceiptNotFoundError
-from opx.hygiene import invisible
-from opx.hygiene.secrets import mask
 from opx.ingestion.catalog import Catalog
 from opx.learning.outcomes.store import OutcomeStore, Standing
+from opx.learning.outcomes.telling import Telling, checked_text, clean_line, result_of
 from opx.learning.warnings import followed
 from opx.operations.audit import AuditRecord, scope_of
 from opx.ports import Clock
@@ -30,7 +29,6 @@ SHORTEST_ID = 6
 MAX_SAME = 10
 """Documents with the same text that an outcome counts for."""
 
-_LONGEST = {"receipt_id": 64, "section": 500, "step": 1000, "incident": 100, "note": 2000, "occurrence": 200}
 _SECTIONS_NAMED = 8
 
 NO_AUDIT_LOG = (
@@ -38,26 +36,6 @@ NO_AUDIT_LOG = (
     "a number of days to take outcomes"
 )
 NO_DOCUMENT = "the receipt has an answer without results; what came of it can't be told"
-
-
-@dataclass(frozen=True, slots=True)
-class Telling:
-    """What somebody tells. Texts are cut of what nobody can see, and secrets in them are masked.
-
-    Raises `InvalidInputError` for an unknown result, and for a text that is none or too long.
-    """
-
-    result: OutcomeResult
-    section: str = ""
-    step: str = ""
-    incident: str = ""
-    note: str = ""
-    occurrence: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "result", _result(self.result))
-        for one in fields(self)[1:]:
-            object.__setattr__(self, one.name, _text(one.name, getattr(self, one.name)))
 
 
 class CaptureWarning(Protocol):
@@ -121,8 +99,8 @@ class OutcomeService:
         for a document that is gone, `ClientRemovedError`, `StoreUnavailableError`, and `InvalidInputError` for a document
         that the receipt doesn't name, a section that the document doesn't have, and what can't be read.
         """
-        given = Telling(_result(result), section, step, incident, note, occurrence)
-        receipt_id = _text("receipt_id", receipt_id)
+        given = Telling(result_of(result), section, step, incident, note, occurrence)
+        receipt_id = checked_text("receipt_id", receipt_id)
         wanted = self._returned(receipt_id, document_id)
         document, *others = self._documents(wanted)
         given = replace(given, section=self._section(document, given.section))
@@ -220,7 +198,7 @@ class OutcomeService:
             incident=given.incident,
             note=given.note,
             occurrence=given.occurrence,
-            principal=_line(self._reader.identity.principal)[:256],
+            principal=clean_line(self._reader.identity.principal)[:256],
         )
 
     def _warn(self, told: ToldOutcome, document: KnowledgeDocument) -> str:
@@ -255,27 +233,3 @@ def _sections(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
     for chunk in chunks:
         for depth in range(1, len(chunk.section) + 1):
             yield section_name(chunk.section[:depth])
-
-
-def _result(value: OutcomeResult | str) -> OutcomeResult:
-    try:
-        return OutcomeResult(value)
-    except ValueError:
-        raise InvalidInputError(f"unknown result {str(value)[:60]!r}; allowed: {', '.join(OutcomeResult)}") from None
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
-    text = _line(value)
-    if len(text) > _LONGEST[name]:
-        raise InvalidInputError(f"{name} may have {_LONGEST[name]:,} characters, not {len(text):,}")
-    return text
-
-
-def _line(text: str) -> str:
-    """On one line, without what nobody can see, secrets masked."""
-    whole = normalise(text.encode("utf-8", "replace").decode().replace("\0", " "))
-    visible, _ = invisible.removed(whole)
-    masked, _ = mask(visible)
-    return " ".join(masked.split())

@@ -50,6 +50,7 @@ class Job:
     began_at: str = ""
     not_before: float = 0
     rounds: int = 0
+    comparisons: int = 0
     force: bool = False
     rollback: bool = False
     report: dict[str, Any] = field(default_factory=dict)

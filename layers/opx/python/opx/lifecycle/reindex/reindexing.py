@@ -56,7 +56,7 @@ class Reindexer(Orders):
         job = self._held()
         self._steps.begin()
         if again and job.phase is Phase.REFUSED:
-            job.phase = Phase.CATCHING_UP
+            job.phase, job.comparisons = Phase.CATCHING_UP, 0
         try:
             while not (job.phase in (Phase.DONE, Phase.REFUSED) or job.not_before > self._making.clock()):
                 self._steps.take(job)

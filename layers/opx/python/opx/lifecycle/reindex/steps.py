@@ -22,10 +22,13 @@ from opx.ports import Item, KeyRange
 DOCUMENTS_A_STEP = 100
 CHANGES_A_STEP = 100
 FEW_CHANGES = 20
-"""Left in the journal, after which it is switched: the rest is made up for at once."""
+"""In the journal, which are made up for in the moment of the switch."""
 
 MOST_ROUNDS = 20
-"""Of catching up with those who change documents faster than that, before it is switched all the same."""
+"""Of catching up with few changes, or waiting for those under way, before it is gone on all the same."""
+
+MOST_COMPARISONS = 5
+"""While documents change between catching up and comparing."""
 
 SETTLING_ROUNDS = 60
 
@@ -83,15 +86,17 @@ class Steps:
                 yield from self._making.keys.query(key, index="scope-index", where=where)
 
     def _catch_up(self, job: Job) -> None:
-        """Make up for some changes. When nothing is left but what is under way, and that is little, go on."""
-        if self._renew_some(job):
+        """Make up for some changes; go on when nothing is left, or always something new."""
+        looked_at = self._renew_some(job)
+        if looked_at > FEW_CHANGES:
             return
-        left = len(self._under_way)
-        self._under_way.clear()
         job.rounds += 1
-        if left > FEW_CHANGES and job.rounds < MOST_ROUNDS:
-            job.not_before = self._making.clock() + self._making.pace.pause_seconds
+        if job.rounds < MOST_ROUNDS and (looked_at or self._under_way):
+            if not looked_at:
+                self._under_way.clear()
+                job.not_before = self._making.clock() + self._making.pace.pause_seconds
             return
+        self._under_way.clear()
         job.rounds = 0
         job.phase = Phase.SWITCHING if job.rollback else Phase.CHECKING
         job.not_before = 0 if job.rollback else self._making.clock() + self._making.pace.settling_seconds
@@ -108,8 +113,7 @@ class Steps:
             filled = self._making.filler.renew(edition, key_id, head, since=edition.edition.made_at)
             job.renewed += 1
             job.note_lacking(filled.lacking)
-            if not journal.drop(edition.name, key_id, mark):
-                self._under_way.add(key_id)
+            journal.drop(edition.name, key_id, mark)
         return len(rows)
 
     def _check(self, job: Job) -> None:
@@ -123,7 +127,13 @@ class Steps:
                 f"{job.lacking_count:,} documents have no chunk file: `opx reconcile --repair` takes them in again"
             )
         job.report = report
-        job.phase = Phase.REFUSED if report["problems"] and not job.force else Phase.SWITCHING
+        job.comparisons += 1
+        if not report["problems"] or job.force:
+            job.phase = Phase.SWITCHING
+        elif self._making.editions.journal.count(job.edition, 1) and job.comparisons < MOST_COMPARISONS:
+            job.phase = Phase.CATCHING_UP  # what changed since may be all that is missing
+        else:
+            job.phase = Phase.REFUSED
 
     def _compared(self, job: Job, state: IndexState) -> dict[str, Any]:
         report = compare(
