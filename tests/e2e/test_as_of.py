@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import boto3
@@ -14,9 +14,11 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.domain.times import iso_time
 from opx.ingestion.calendar import Calendar, CalendarEntry
-from opx.lifecycle.as_of import IN_FUTURE, AsOf
+from opx.ingestion.catalog_items import document_item
+from opx.lifecycle.as_of import IN_FUTURE, UNDATED, AsOf
 from opx.lifecycle.past_engine import CAME_LATER
 from opx.lifecycle.past_reading import NOT_ALL, UNREADABLE, Bounds
+from opx.tables import DOCUMENTS
 from tests.e2e.systems import System, a_system, chunk_key
 
 FOLDER = "documents/runbooks/procedures/"
@@ -154,6 +156,19 @@ class TestVersions:
         embedded.time.sleep(5)
         contents = [result.content for result in asked(embedded, "disk full", at).results]
         assert [("One." in content) for content in contents] == [True]
+
+    def test_of_versions_without_beginnings_the_first_that_ended_since_was_current(self, embedded: System) -> None:
+        embedded.put(name_of("disk full"), text_of("disk full", "One."))
+        at = worked(embedded)
+        for word in ("Two.", "Three."):
+            embedded.put(name_of("disk full"), text_of("disk full", word))
+            worked(embedded)
+        documents = embedded.services.table(DOCUMENTS)
+        for version in list(embedded.versions(name_of("disk full"))):
+            documents.put(document_item(replace(version, current_since="")))
+        answer = asked(embedded, "disk full", at)
+        assert ["One." in result.content for result in answer.results] == [True]
+        assert UNDATED in answer.notes
 
     def test_before_there_was_anything_nothing_is_found(self, embedded: System) -> None:
         embedded.put(name_of("disk full"), text_of("disk full"))

@@ -30,6 +30,7 @@ from opx.tools.groups import TOOLS
 from opx.tools.learning_group import LEARNING_GROUP
 from opx.tools.learning_tools import LearningTools
 from tests.aws.cloud import Cloud, a_cloud
+from tests.fakes import function_logs
 from tests.infra.templates import Assembly, Resource, lint_findings, listed, synthesised
 from tests.infra.test_ingestion import BUCKET
 from tests.infra.test_object_rights import ACTIONS, Pair, refused
@@ -215,7 +216,7 @@ class TestRightsAreEnough:
 
     def test_for_all_that_an_event_and_a_checkpoint_take(self, default: Assembly, aws: boto3.Session) -> None:
         asked: set[Pair] = set()
-        with a_cloud(aws) as cloud:
+        with function_logs(), a_cloud(aws) as cloud:
             outcome = _an_outcome(cloud)
             _record(cloud, asked)
             _done(cloud, learn, "Outcome", outcome)
@@ -234,7 +235,7 @@ class TestRightsAreEnough:
 
     def test_for_all_that_agents_tell_and_ask(self, granted: Assembly, aws: boto3.Session) -> None:
         asked: set[Pair] = set()
-        with a_cloud(aws) as cloud:
+        with function_logs(), a_cloud(aws) as cloud:
             outcome = _an_outcome(cloud)
             _record(cloud, asked)
             tools = LearningTools(cloud.services, Identity("acme", "shop", "orchestrator"), "orchestrator")

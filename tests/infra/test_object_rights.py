@@ -16,12 +16,15 @@ import pytest
 
 from opx.adapters.aws.object_store import PART_BYTES
 from opx.bootstrap import bootstrap
+from opx.domain.documents import DocumentKey, DocumentState
+from opx.lifecycle.restoring import Restorer
 from opx.services import Services
 from opx.settings import Settings
 from opx.tables import DELIVERIES, PROJECTS
 from opx.webhooks.answers import answer
 from opx.webhooks.receiving import receiver_of
 from tests.aws.tables import create_table
+from tests.builders import a_document
 from tests.infra.templates import Assembly, listed
 from tests.infra.test_ingestion import BUCKET
 from tests.unit.webhook_support import KNOWLEDGE, NOW, SecretsInMemory, an_issue, github
@@ -35,10 +38,12 @@ CATEGORY = "web/github_issues"
 ACTIONS = {
     "AbortMultipartUpload": ("AbortMultipartUpload",),
     "CompleteMultipartUpload": ("PutObject",),
+    "CopyObject": ("GetObjectVersion", "PutObject"),
     "CreateMultipartUpload": ("PutObject",),
     "DeleteObject": ("DeleteObject",),
     "GetObject": ("GetObject", "ListBucket"),
     "HeadObject": ("GetObject", "ListBucket"),
+    "ListObjectVersions": ("ListBucketVersions",),
     "ListObjectsV2": ("ListBucket",),
     "PutObject": ("PutObject",),
     "UploadPart": ("PutObject",),
@@ -63,7 +68,7 @@ class Account:
             self.asked.add((f"dynamodb:{model.name}", TABLES + params["TableName"]))
             return
         for action in ACTIONS[model.name]:
-            resource = BUCKET if action == "ListBucket" else f"{BUCKET}/{params['Key']}"
+            resource = BUCKET if action.startswith("ListBucket") else f"{BUCKET}/{params['Key']}"
             self.asked.add((f"s3:{action}", resource))
 
 
@@ -146,6 +151,22 @@ def test_who_puts_documents_may_do_all_that_it_takes(
         action for action, _ in account.asked if action.startswith("s3:")
     }
     assert refused(account.asked, allowed(deployed, stack, role)) == set()
+
+
+def test_who_restores_documents_may_do_all_that_it_takes(
+    deployed: Assembly, account: Account, services: Services
+) -> None:
+    versioned = {"Status": "Enabled"}
+    account.session.client("s3").put_bucket_versioning(Bucket=NAME, VersioningConfiguration=versioned)
+    manager = services.manager
+    for text, metadata in (("# A", {"tags": LONG}), ("# B", {})):
+        key = manager.put_document(CATEGORY, text, {"source": "a.md", **metadata})
+    known = DocumentKey(services.scope, key.removeprefix(services.scope.prefix))
+    document = a_document(key=known, state=DocumentState.SUPERSEDED, current_since="2999-01-01T00:00:00Z")
+    restorer = Restorer(store=services.store, writer=manager, past=services.past_objects)
+    assert restorer.restore(document).original
+    assert {"s3:GetObjectVersion", "s3:ListBucketVersions"} <= {action for action, _ in account.asked}
+    assert refused(account.asked, allowed(deployed, "api", "ManageKnowledgeRole")) == set()
 
 
 def test_sources_may_upload_in_parts(deployed: Assembly, account: Account, services: Services) -> None:

@@ -114,6 +114,7 @@ class TestNoticing:
             ("disk", {}, {"notes": (INDEX_DOWN,)}),
             ("disk", {}, {"notes": (NO_TIER,)}),
             ("disk", {"document_id": "d"}, {}),
+            ("disk", {"as_of": "2026-01-01"}, {}),
             ("?!", {}, {}),
             ("", {}, {}),
             ("disk", {"min_confidence": 0.99}, {"best_rejected": a_result(score=0.8)}),

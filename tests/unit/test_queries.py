@@ -73,6 +73,20 @@ def test_too_many_results_are_lowered_to_the_most_there_are() -> None:
     assert QueryConfig(max_results=MAX_RESULTS + 1).max_results == MAX_RESULTS
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("", ""),
+        ("2026-11-03T02:14Z", "2026-11-03T02:14:00Z"),
+        ("2026-11-03T02:14:59.9", "2026-11-03T02:14:59Z"),
+        ("2026-11-03T02:14+02:00", "2026-11-03T00:14:00Z"),
+        ("2026-11-03", "2026-11-03T00:00:00Z"),
+    ],
+)
+def test_a_time_is_kept_in_utc(given: str, meant: str) -> None:
+    assert QueryConfig(as_of=given).as_of == meant
+
+
 @pytest.mark.parametrize("confidence", [0, 1, 0.5])
 def test_confidence_may_be_any_probability(confidence: float) -> None:
     assert QueryConfig(min_confidence=confidence).min_confidence == confidence
@@ -89,6 +103,8 @@ def test_confidence_may_be_any_probability(confidence: float) -> None:
         ({"tiers": ("intern",)}, "internal, specialized, internet"),
         ({"mode": "slow"}, "fast, balanced"),
         ({"fusion": "sum"}, "rrf, weighted_rrf, min_max"),
+        ({"as_of": "yesterday"}, "as_of must be a time such as 2026-03-31T14:05Z, not 'yesterday'"),
+        ({"as_of": "0001-01-01T00:00+14:00"}, "as_of must be a time"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_by_name(wrong: dict[str, object], named: str) -> None:

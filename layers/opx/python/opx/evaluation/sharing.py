@@ -45,7 +45,7 @@ class Shared:
 def shared_searches(services: Services) -> Iterator[Shared]:
     """While the block runs, the index and the embedder of these services answer the same question once."""
     index, embedder, shared = services.index, services.embedder, Shared()
-    asked = services.query_embedder or embedder
+    asked = services.editions.current().embedder if services.has_editions else embedder
     services.__dict__.update(index=_Index(index, shared), embedder=_Embedder(asked, shared))
     try:
         yield shared

@@ -63,7 +63,7 @@ class AwsServices(StorableChecks, Services):
     def open(self) -> None:
         super().open()
         if self.has_editions and self.settings.search_engine != MANAGED_ENGINE:
-            _ = self._search_client
+            _ = (self._search_client, self.embedder)
 
     @cached_property
     def _session(self) -> Any:
