@@ -156,7 +156,7 @@ def test_who_puts_documents_may_do_all_that_it_takes(
 def test_who_restores_documents_may_do_all_that_it_takes(
     deployed: Assembly, account: Account, services: Services
 ) -> None:
-    versioned = {"Status": "Enabled"}
+    versioned: Any = {"Status": "Enabled"}
     account.session.client("s3").put_bucket_versioning(Bucket=NAME, VersioningConfiguration=versioned)
     manager = services.manager
     for text, metadata in (("# A", {"tags": LONG}), ("# B", {})):

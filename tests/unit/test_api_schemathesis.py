@@ -51,6 +51,7 @@ NAMES: dict[str, Any] = {
     "objectKeys": KEYS[0],
     "updatedFrom": "2026-01-01",
     "updatedBefore": "2100-01-01",
+    "asOf": "2026-01-01T12:00Z",
     "timeWindow": "7d",
     "groupId": "grocers",
     "ref": "runbook:disk",

@@ -55,6 +55,7 @@ class TestFrame:
             "[Document ID: " + "a" * 32 + "]",
             "[document  id: x]",
             "[**Document ID: x**]",
+            "[Receipt ID: x]",
         ],
     )
     def test_lookalikes_of_our_marks_are_changed(self, marker: str) -> None:

@@ -410,3 +410,11 @@ class TestOnceADay:
         assert daily.poll()[-1] == "pruning: the time was up: the next run goes on"
         assert [len(daily.poll()) for _ in range(3)] != [0, 0, 0]
         assert system.entries() == []
+
+
+def test_a_first_run_has_no_policy_to_compare_with_and_claims_no_change(tmp_path: Path, aws: boto3.Session) -> None:
+    with a_system("embedded", tmp_path, aws) as system:
+        taken_in(system)
+        taken_in(system, RUNBOOK)
+        report = system.services.pruning.run()
+    assert list(report.lines()) == [f"nothing of before {report.until} is past its retention"]

@@ -291,9 +291,10 @@ def test_what_was_refused_is_compared_anew_when_it_is_called_again(world: World)
     assert job.phase is Phase.REFUSED
     assert "1 documents have no chunk file" in job.report["problems"][-1]
     path.write_bytes(data)
-    assert reindexer.advance(lambda: False, again=True).job.phase is Phase.REFUSED  # it still lacks it
-    reindexer.discard()
-    assert world.reindex().job.phase is Phase.DONE
+    assert world.finish(reindexer).job.phase is Phase.REFUSED
+    reindexer.compare_again()
+    assert world.finish(reindexer).job.phase is Phase.DONE
+    assert world.titles() == [DISK, POD, VAULT]
 
 
 def chunk_file_of(world: World, title: str) -> Path:
@@ -337,6 +338,18 @@ def test_an_index_of_another_model_is_replaced_by_one_of_this(tmp_path: Path) ->
         assert (changed.model, changed.titles()) == ("words-16/1", [DISK, POD])
         with pytest.raises(InvalidInputError, match="no earlier index"):
             changed.reindexer.roll_back()
+        with pytest.raises(IncompatibleIndexError, match="--discard"):
+            services.every_index()
+        changed.reindexer.discard()
+        assert len(services.every_index()) == 1
+
+
+def test_what_is_left_after_the_switch_is_not_thrown_away(world: World) -> None:
+    reindexer = world.reach(Phase.SETTLING)
+    with pytest.raises(InvalidInputError, match="finish that"):
+        reindexer.discard()
+    world.finish(reindexer)
+    assert len(reindexer.discard()) == 1
 
 
 def test_a_new_index_that_was_deleted_is_noticed(world: World, tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from click.testing import CliRunner, Result
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.queue import SqliteQueue
 from opx.adapters.embedded.table import SqliteTable
+from opx.bootstrap import bootstrap
 from opx.cli.main import Launch, cli
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.lifecycle.reindex.asked import GO_ON, take_turn
 from opx.lifecycle.reindex.job import Job, JobStore, Phase
+from opx.settings import Settings
 from opx.tables import LIFECYCLE
 from tests.doubles.fake_time import FakeTime
 from tests.unit.reindex_support import World, services_at
@@ -138,6 +140,18 @@ WORDS = ("ash", "bay", "cat", "dew", "elm", "fig", "gum", "hay", "ivy", "jar", "
 def test_a_message_that_is_not_understood_is_refused(tmp_path: Path, body: str) -> None:
     with services_at(tmp_path) as services, pytest.raises(InvalidInputError):
         take_turn(body, services, stop=lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"search_generation": "classic"}, "next-generation"),
+        ({"search_engine": "bedrock_knowledge_base", "knowledge_base_id": "KB"}, "makes its index itself"),
+    ],
+)
+def test_where_there_can_be_no_second_index_none_is_made(settings: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        _ = bootstrap(Settings(backend="aws", **settings)).reindexer  # type: ignore[arg-type]
 
 
 def test_each_turn_asks_for_the_next_until_it_is_done(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from opx.ingestion.announcing import AnnouncingObjectStore
 from opx.tables import GRAPH
 
 ON_AWS = (
-    "rebuild works on a folder of this machine. A deployed system gets a new index by a deployment (docs/deploy.md); "
-    "then `opx ingest` of the same files sends again what that index lacks"
+    "rebuild works on a folder of this machine. A deployed system gets a new index by a message (docs/rebuild.md), or "
+    "by a deployment (docs/deploy.md); then `opx ingest` of the same files sends again what that index lacks"
 )
 
 
@@ -30,8 +30,9 @@ def rebuild_command(session: Session, *, graph_too: bool) -> None:
     """Go through all stored documents and take in again those that the index lacks.
 
     After an upgrade that can't read the old index, or when the index is damaged: delete the folder `index` in the home
-    folder, then run this. Vectors are cached, so that only a new embedding model costs time. Nothing is lost by running
-    it at any other time: what is in order stays as it is.
+    folder (`index-NAME`, if `opx reindex` made it), then run this. `opx reindex` makes a new one while questions are
+    answered. Vectors are cached, so that only a new embedding model costs time. Nothing is lost by running it at any
+    other time: what is in order stays as it is.
 
     Things and relations are found anew with each document that is taken in. Where only they are to be (an upgrade has
     other rules for them, or some are missing), give --graph. Names and merges that people have set stay.

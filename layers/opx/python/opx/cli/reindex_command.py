@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,7 @@ from opx.cli.exits import NO_ANSWER, CommandFailed
 from opx.cli.output import aligned, print_json
 from opx.cli.session import Session, pass_session
 from opx.domain.times import iso_time
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, ReindexBusyError
 
 if TYPE_CHECKING:
     from opx.lifecycle.reindex.job import Job
@@ -76,7 +77,7 @@ def reindex_command(
             reindexer.roll_back()
         elif force:
             reindexer.force()
-        else:
+        elif model or model_path or not reindexer.is_under_way:
             edition = reindexer.start(model=model, model_path=model_path, dimension=dimension)
             click.echo(f"a new index for {edition.model_id}", err=True)
         _finish(_worked(services, reindexer), as_json=as_json)
@@ -87,13 +88,16 @@ def _worked(services: Services, reindexer: Reindexer) -> Progress:
     if services.rebuilds:
         from opx.lifecycle.reindex.asked import GO_ON
 
+        with suppress(ReindexBusyError):  # a function has it in hand already
+            reindexer.compare_again()
         services.rebuilds.send(GO_ON)
         click.echo("a function works on it; Ctrl-C ends watching, and `opx reindex` watches again", err=True)
         return _watched(reindexer)
-    again, shown = True, ""
+    reindexer.compare_again()
+    shown = ""
     while True:
-        progress = reindexer.advance(_timer(STEP_SECONDS), again=again)
-        again, shown = False, _show(progress.job, shown)
+        progress = reindexer.advance(_timer(STEP_SECONDS))
+        shown = _show(progress.job, shown)
         if progress.finished:
             return progress
         time.sleep(min(progress.wait_seconds, LONGEST_WAIT))

@@ -46,12 +46,17 @@ class EntryState(StrEnum):
 
 
 class CheckpointType(StrEnum):
-    """Why what was captured is taken in now."""
+    """Why what was captured is taken in now. `phase completion` is `phase_completion`."""
 
     PHASE_COMPLETION = "phase_completion"
     PROJECT_COMPLETION = "project_completion"
     CANCELLATION = "cancellation"
     MANUAL = "manual"
+
+    @classmethod
+    def _missing_(cls, value: object) -> CheckpointType | None:
+        name = "_".join(str(value).casefold().replace("-", " ").split())
+        return next((kind for kind in cls if kind.value == name), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ QUOTED = (
 )
 _QUOTE = "> "
 _MARKERS = re.compile(
-    r"\[(?=[\s\W_]{0,20}(?:(?:begin|end|start)\W{0,5}(?:of\W{0,5})?)?(?:untrusted|(?:document|receipt)\s{0,5}id))", re.IGNORECASE
+    r"\[(?=[\s\W_]{0,20}(?:(?:begin|end|start)\W{0,5}(?:of\W{0,5})?)?(?:untrusted|(?:document|receipt)\s{0,5}id))",
+    re.IGNORECASE,
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069]")
 

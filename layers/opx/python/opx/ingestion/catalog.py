@@ -103,7 +103,7 @@ class Catalog:
         return self._claims.release(claim, applied=applied)
 
     def give_up(self, claim: Claim) -> None:
-        """End a claim on a key of which there was nothing before, and of which nothing is left."""
+        """End a claim on a key that has no version, and leave nothing of it."""
         self._claims.forget(claim)
 
     def remove_version(self, document: KnowledgeDocument) -> None:

@@ -226,9 +226,9 @@ class IngestionPipeline:
     def _missing(self, claim: Claim) -> Outcome | Claim:
         if claim.current_id or claim.interrupted:
             return claim
-        if claim.head:
+        if claim.head.get("version"):
             self._catalog.release(claim, applied=True)
-        else:
+        else:  # it never had a version, or has none any more
             self._catalog.give_up(claim)
         return Outcome(Result.SKIPPED, claim.event.key, "the object is gone")
 

@@ -45,7 +45,8 @@ class OrchestratorContextBuilder:
     def build_context_for_task(self, task: str | Mapping[str, Any], agent_type: str = "") -> str:
         """The patterns that may help with a task, best first, in the frame that orchestrators know; "" if there is none.
 
-        Of a task that is a mapping, `description`, `task_type` and `technology` are read. Patterns that find no room
+        Of a task that is a mapping, `description`, `task_type` and `technology` are read; without a description it raises
+        `InvalidInputError`, as a text without words does. Patterns that find no room
         within `max_tokens` (cl100k) are shortened, and the last ones left out. No text of a pattern can end the frame or
         pass for a line of it.
         """
@@ -107,8 +108,8 @@ def _warned(pattern: RAGPattern) -> Iterator[str]:
     """The steps of a solution, each after what warns of it; what warns of none of them in particular comes first."""
     steps = pattern.solution.splitlines() or [""]
     before: dict[int, list[str]] = {0: _said_of_all(pattern)}
-    for warning in pattern.warnings:
-        before.setdefault(_step_of(warning, steps), []).append(f"(WARNING, {warning})")
+    for warning, step in zip(pattern.warnings, _steps_of(pattern.warnings, steps), strict=True):
+        before.setdefault(step, []).append(f"(WARNING, {warning})")
     for at, step in enumerate(steps):
         yield from before.get(at, ())
         yield step
@@ -121,12 +122,14 @@ def _said_of_all(pattern: RAGPattern) -> list[str]:
     return [f"(WARNING, failed {pattern.failure_count} of {tried} times)"] if failed else []
 
 
-def _step_of(warning: str, steps: Sequence[str]) -> int:
-    """Which step a warning quotes; the first if it quotes none."""
+def _steps_of(warnings: Sequence[str], steps: Sequence[str]) -> list[int]:
+    """Which step each warning quotes; the first if it quotes none."""
+    if not warnings:
+        return []
     terms = [terms_of(_NUMBER.sub("", step)) for step in steps]
     finder = StepFinder([one or frozenset({step}) for one, step in zip(terms, steps, strict=True)])
-    quoted = finder.found(terms_of(warning))
-    return max(quoted, key=lambda at: len(terms[at])) if quoted else 0
+    quoted = [finder.found(terms_of(warning)) for warning in warnings]
+    return [max(found, key=lambda at: len(terms[at])) if found else 0 for found in quoted]
 
 
 def _cut(text: str, most: int) -> str:
@@ -143,8 +146,10 @@ def _cut(text: str, most: int) -> str:
 def _facts(task: str | Mapping[str, Any]) -> dict[str, str]:
     if isinstance(task, str):
         return {"description": task, "task_type": "", "technology": ""}
-    facts = {name: task.get(name, "") for name in ("description", "task_type", "technology")}
-    wrong = [name for name, value in facts.items() if not isinstance(value, str)]
+    if not isinstance(task, Mapping):
+        raise InvalidInputError(f"task must be a text or a mapping with a description, not {type(task).__name__}")
+    facts = {name: task.get(name) for name in ("description", "task_type", "technology")}
+    wrong = [name for name, value in facts.items() if not isinstance(value, str | None)]
     if wrong:
         raise InvalidInputError(f"{', '.join(wrong)} of a task must be a text")
-    return facts
+    return {name: value or "" for name, value in facts.items()}

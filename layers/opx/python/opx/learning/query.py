@@ -49,9 +49,9 @@ class PatternSearch:
 class RAGQueryService:
     """Patterns for one reader: what others of the same client learned. Only an orchestrator may ask.
 
-    Every method raises `NotOrchestratorError`, `InvalidInputError` for a question without words, and
-    `StoreUnavailableError` if patterns could not be searched, by words and by meaning: an empty list means that there is
-    none. Of longer texts, the first `MAX_QUERY_CHARACTERS` are searched.
+    Every method raises `NotOrchestratorError`, `InvalidInputError` for a question without words or an argument that is no
+    text, and `StoreUnavailableError` if patterns could not be searched, by words and by meaning: an empty list means that
+    there is none. Of longer texts, the first `MAX_QUERY_CHARACTERS` are searched. None stands for an empty text.
     """
 
     def __init__(self, search: PatternSearch) -> None:
@@ -60,27 +60,46 @@ class RAGQueryService:
     def query_for_task(
         self,
         task_description: str,
-        agent_type: str = "",
-        task_type: str = "",
-        technology: str = "",
+        agent_type: str | None = "",
+        task_type: str | None = "",
+        technology: str | None = "",
         max_results: int = 5,
     ) -> list[RAGPattern]:
         """Up to `max_results` (1-20) patterns for a task, of similarity .7 or more; by similarity and by how surely each
         works. What is empty stands for any."""
         self._search.check()
-        if not 1 <= max_results <= MOST_PATTERNS:
-            raise InvalidInputError(f"max_results must be 1 to {MOST_PATTERNS}, not {max_results}")
-        question = PatternQuestion(_given(task_description, "task_description"), "", agent_type, task_type, technology)
+        if isinstance(max_results, bool) or not isinstance(max_results, int) or not 1 <= max_results <= MOST_PATTERNS:
+            raise InvalidInputError(f"max_results must be 1 to {MOST_PATTERNS}, not {max_results!r}")
+        said = _text("task_description", task_description)
+        if not said.strip():
+            raise InvalidInputError("task_description is empty: say in a sentence what is to be done")
+        question = PatternQuestion(
+            said,
+            agent_type=_text("agent_type", agent_type),
+            task_type=_text("task_type", task_type),
+            technology=_text("technology", technology),
+        )
         return self._found(question, TASK_THRESHOLD, max_results)
 
     def query_for_failure(
-        self, failure_description: str, error_message: str = "", agent_type: str = "", task_type: str = ""
+        self,
+        failure_description: str,
+        error_message: str | None = "",
+        agent_type: str | None = "",
+        task_type: str | None = "",
     ) -> list[RAGPattern]:
         """Up to three patterns for a failure, of similarity .75 or more, in the same order."""
         self._search.check()
-        text = failure_description if failure_description.strip() else error_message
-        said, error = _given(text, "failure_description"), error_message[:MAX_QUERY_CHARACTERS]
-        question = PatternQuestion(said, error, agent_type, task_type, of_failure=True)
+        said, error = _text("failure_description", failure_description), _text("error_message", error_message)
+        if not (said.strip() or error.strip()):
+            raise InvalidInputError("failure_description is empty: say in a sentence what went wrong")
+        question = PatternQuestion(
+            said if said.strip() else error,
+            error,
+            _text("agent_type", agent_type),
+            _text("task_type", task_type),
+            of_failure=True,
+        )
         return self._found(question, FAILURE_THRESHOLD, FAILURE_RESULTS)
 
     def _found(self, question: PatternQuestion, threshold: float, most: int) -> list[RAGPattern]:
@@ -150,10 +169,11 @@ def _told(answer: Answer, documents: Sequence[str]) -> Answer:
     return replace(answer, results=tuple(by_id[one] for one in documents if one in by_id), best_rejected=None)
 
 
-def _given(text: str, name: str) -> str:
-    if not text.strip():
-        raise InvalidInputError(f"{name} is empty: say in a sentence what is to be done, or what went wrong")
-    return text[:MAX_QUERY_CHARACTERS]
+def _text(name: str, value: str | None) -> str:
+    """An argument as far as it is searched."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
+    return (value or "")[:MAX_QUERY_CHARACTERS]
 
 
 def _pattern(match: Match) -> RAGPattern:

@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 1000
-"""Ids of unverified entries that a report names."""
-
-_BATCH = 100
-
 
 @dataclass(frozen=True, slots=True)
 class CheckpointParts:

@@ -57,6 +57,7 @@ def pattern_from_json(data: Mapping[str, Any]) -> Pattern:
         agent_types=tuple(data["agentTypes"]),
         task_types=tuple(data["taskTypes"]),
         technology=str(data["technology"]),
+        gate_type=str(data["gateType"]),
         success_count=int(data["successCount"]),
         failure_count=int(data["failureCount"]),
         embedded_at=str(data["embeddedAt"]),
@@ -109,4 +110,5 @@ def _occurrence_from_json(data: Mapping[str, Any]) -> PatternOccurrence:
         at=str(data["at"]),
         incident=str(data["incident"]),
         reason=str(data["reason"]),
+        key=str(data["key"]),
     )

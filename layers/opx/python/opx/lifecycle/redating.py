@@ -58,7 +58,8 @@ class Redating:
                 days = [day for day in map(self._calendar.redate, batch) if day]
                 earliest = min([*days, *([earliest] if earliest else [])], default="")
                 self._state.note_redated(category, before, batch[-1].last_updated, earliest)
-            report.redated[category] += len(batch)
+            if before:  # else there is nothing to compare with
+                report.redated[category] += sum(1 for document in batch if not document.expires)
             if is_over():
                 report.unfinished = True
                 break

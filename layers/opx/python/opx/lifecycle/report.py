@@ -44,7 +44,7 @@ class PruneReport:
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not (+self.removed or self.redated or self.stopped or self.unfinished or self.notes)
+        return not (+self.removed or +self.redated or self.stopped or self.unfinished or self.notes)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,7 +57,7 @@ class PruneReport:
             "removed": dict(sorted((+self.removed).items())),
             "kept": dict(sorted((+self.kept).items())),
             "held": dict(sorted(self.held.items())),
-            "redated": dict(sorted(self.redated.items())),
+            "redated": dict(sorted((+self.redated).items())),
             "stopped": [excess.to_json() for excess in self.stopped],
             "unfinished": self.unfinished,
             "notes": list(self.notes),
@@ -68,7 +68,7 @@ class PruneReport:
         verb = "would go" if self.dry_run else "removed"
         for category, count in sorted((+self.removed).items()):
             yield f"{verb}: {count:,} of {category}"
-        for category, count in sorted(self.redated.items()):
+        for category, count in sorted((+self.redated).items()):
             yield f"entered for another day: {count:,} of {category}, whose retention has changed"
         for hold, count in sorted(self.held.items()):
             yield f"kept by hold {hold}: {count:,}"

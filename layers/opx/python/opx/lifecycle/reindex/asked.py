@@ -44,13 +44,15 @@ def take_turn(body: str, services: Rebuilding, *, stop: Callable[[], bool]) -> P
     if wanted == "discard":
         reindexer.discard()
         return None
-    if wanted == "reindex":
+    if wanted == "reindex" and (asked.get("model") or not reindexer.is_under_way):
         reindexer.start(model=str(asked.get("model", "")), dimension=int(asked.get("dimension", 0)))
     elif wanted == "rollback":
         reindexer.roll_back()
     elif wanted == "force":
         reindexer.force()
-    return _worked(services, reindexer, stop, again=wanted == "reindex")
+    if wanted == "reindex":
+        reindexer.compare_again()
+    return _worked(services, reindexer, stop)
 
 
 def _gone_on(services: Rebuilding, reindexer: Reindexer, stop: Callable[[], bool]) -> Progress | None:
@@ -58,14 +60,14 @@ def _gone_on(services: Rebuilding, reindexer: Reindexer, stop: Callable[[], bool
     if not reindexer.is_under_way:
         return None
     try:
-        return _worked(services, reindexer, stop, again=False)
+        return _worked(services, reindexer, stop)
     except ReindexBusyError as exc:
         log.info("%s", exc)
         return None
 
 
-def _worked(services: Rebuilding, reindexer: Reindexer, stop: Callable[[], bool], *, again: bool) -> Progress:
-    progress = reindexer.advance(stop, again=again)
+def _worked(services: Rebuilding, reindexer: Reindexer, stop: Callable[[], bool]) -> Progress:
+    progress = reindexer.advance(stop)
     if progress.finished:
         log.info("the new index is %s: %s", progress.job.phase, progress.job.report)
     elif services.rebuilds:

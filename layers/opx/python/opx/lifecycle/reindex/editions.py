@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from opx.domain.ids import stable_hash
-from opx.errors import EditionChangedError, StoreUnavailableError
+from opx.errors import EditionChangedError, IncompatibleIndexError, StoreUnavailableError
 from opx.ingestion.embedding_cache import CachedEmbedder
 from opx.lifecycle.reindex.book import Edition, EditionBook, EditionState, IndexState, Journal
 from opx.ports import (
@@ -125,9 +125,15 @@ class Editions:
         return found or self.current()
 
     def every(self) -> list[OpenEdition]:
-        """All that hold entries and can be read, for those who remove what must not be anywhere."""
-        unread = (EditionState.UNREADABLE, EditionState.DISCARDED)
-        return [self.open(one) for one in self.book.read().editions if one.state not in unread]
+        """All that hold entries, for those who remove what must not be anywhere. Raises `IncompatibleIndexError` if there
+        is one that this program can't read."""
+        editions = [one for one in self.book.read().editions if one.state is not EditionState.DISCARDED]
+        if any(one.state is EditionState.UNREADABLE for one in editions):
+            raise IncompatibleIndexError(
+                "there is an earlier index that this program can't read, so that nothing can be removed from it: remove all "
+                "of it with `opx reindex --discard`, then try again"
+            )
+        return [self.open(one) for one in editions]
 
     def models(self) -> list[str]:
         """Ids of the models of all editions, in whatever state."""

@@ -31,7 +31,7 @@ ReadChunks = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
 
 @dataclass(slots=True)
 class Filled:
-    """What was put into an edition; `lacking` are sources of documents whose chunk files are gone."""
+    """What was put into an edition; `lacking` are keys of documents whose chunk files are gone."""
 
     documents: int = 0
     chunks: int = 0
@@ -101,7 +101,7 @@ class Filler:
         found = [one for one in self._each(self._document, current) if one]
         for one in found:
             if one.document.chunk_count and not one.chunks and self._is_searched(one.document):
-                filled.lacking.append(one.document.key.source)
+                filled.lacking.append(one.document.key.id)
         filled.documents += len(found)
         filled.chunks += sum(len(one.chunks) for one in found)
         return found

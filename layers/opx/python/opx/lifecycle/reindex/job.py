@@ -15,7 +15,9 @@ from opx.ports import Absent, AnyOf, Clock, Equals, Item, LessThan, Table
 SAMPLE = 50
 """Documents by which the new index is compared with the old one: those whose keys have the smallest hashes."""
 
-MOST_LACKING = 20
+MOST_LACKING = 200
+"""Keys that are kept of documents without chunk files."""
+
 _ENTRY = "job"
 
 
@@ -30,6 +32,10 @@ class Phase(StrEnum):
     SETTLING = "settling"
     DONE = "done"
     REFUSED = "refused"
+
+
+AFTER_THE_SWITCH = (Phase.SWITCHING, Phase.SETTLING)
+"""Of a job without a target: what is left to do."""
 
 
 @dataclass(slots=True)
@@ -55,9 +61,9 @@ class Job:
     rollback: bool = False
     report: dict[str, Any] = field(default_factory=dict)
 
-    def note_lacking(self, sources: list[str]) -> None:
-        self.lacking_count += len(sources)
-        self.lacking = [*self.lacking, *sources][:MOST_LACKING]
+    def note_lacking(self, key_ids: list[str]) -> None:
+        self.lacking_count += len(key_ids)
+        self.lacking = [*self.lacking, *key_ids][:MOST_LACKING]
 
     def add_to_sample(self, key_ids: list[str]) -> None:
         """Any documents, but the same ones however often the work was interrupted."""

@@ -9,7 +9,7 @@ from secrets import token_hex
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError
 from opx.lifecycle.reindex.book import Edition, EditionState, IndexState
-from opx.lifecycle.reindex.job import Job, Phase
+from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Job, Phase
 from opx.lifecycle.reindex.making import Making
 
 log = logging.getLogger(__name__)
@@ -102,6 +102,11 @@ class Orders:
     def discard(self) -> list[Edition]:
         """Remove every index that doesn't answer, one that is being made included. Raises `ReindexBusyError`."""
         state = self._making.editions.book.read()
+        last = self._making.jobs.read()
+        if state.target is None and last and last.phase in AFTER_THE_SWITCH:
+            raise InvalidInputError(
+                "it was switched, and something is left to make up for: finish that with `opx reindex`"
+            )
         gone = [one for one in state.others if one.state is not EditionState.DISCARDED]
         left = state.active.switched_at + self._making.pace.start_seconds - self._making.clock()
         if gone and left > 0:

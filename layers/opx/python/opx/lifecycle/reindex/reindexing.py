@@ -15,13 +15,10 @@ from collections.abc import Callable
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError
 from opx.lifecycle.reindex.book import Edition, EditionState, IndexState
-from opx.lifecycle.reindex.job import Job, Phase
+from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Job, Phase
 from opx.lifecycle.reindex.making import Making, Progress
 from opx.lifecycle.reindex.orders import Orders
 from opx.lifecycle.reindex.steps import Steps
-
-_SWITCHED = (Phase.SWITCHING, Phase.SETTLING)
-"""Of a job without a target: what is left to do after the switch."""
 
 
 class Reindexer(Orders):
@@ -38,7 +35,7 @@ class Reindexer(Orders):
     def is_under_way(self) -> bool:
         """Whether there is anything to go on with."""
         last = self._making.jobs.read()
-        return self._making.editions.book.read().target is not None or bool(last and last.phase in _SWITCHED)
+        return self._making.editions.book.read().target is not None or bool(last and last.phase in AFTER_THE_SWITCH)
 
     def force(self) -> None:
         """Switch although the checks said no."""
@@ -47,16 +44,22 @@ class Reindexer(Orders):
         job.phase = Phase.CATCHING_UP if job.phase is Phase.REFUSED else job.phase
         self._making.jobs.release(job)
 
-    def advance(self, stop: Callable[[], bool], *, again: bool = False) -> Progress:
-        """Work until `stop` says so, or there is nothing to do now. `again`: compare anew what was refused.
+    def compare_again(self) -> None:
+        """Look once more at what was refused, and at what was lacking; nothing if nothing was."""
+        job = self._held()
+        if job.phase is Phase.REFUSED:
+            self._making.editions.journal.note(job.edition, job.lacking)
+            job.phase, job.comparisons, job.lacking, job.lacking_count = Phase.CATCHING_UP, 0, [], 0
+        self._making.jobs.release(job)
+
+    def advance(self, stop: Callable[[], bool]) -> Progress:
+        """Work until `stop` says so, or there is nothing to do now.
 
         Raises `InvalidInputError` if nothing is being made, `ReindexBusyError` if another is at it, and
         `StoreUnavailableError`; then it can be gone on with.
         """
         job = self._held()
         self._steps.begin()
-        if again and job.phase is Phase.REFUSED:
-            job.phase, job.comparisons = Phase.CATCHING_UP, 0
         try:
             while not (job.phase in (Phase.DONE, Phase.REFUSED) or job.not_before > self._making.clock()):
                 self._steps.take(job)
@@ -71,7 +74,7 @@ class Reindexer(Orders):
         state = self._making.editions.book.read()
         last = self._making.jobs.read()
         name = state.target
-        if name is None and last and last.phase in _SWITCHED:
+        if name is None and last and last.phase in AFTER_THE_SWITCH:
             name = last.edition  # it is switched, and not yet done
         if name is None:
             raise InvalidInputError("no index is being made")
