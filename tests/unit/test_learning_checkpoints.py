@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opx.domain.learning import EntryState, EntryType
+from opx.domain.learning import CheckpointType, EntryState, EntryType
 from opx.domain.scopes import Identity
 from opx.errors import ClientRemovedError, IndexUnavailableError, InvalidInputError, UnknownProjectError
 from opx.ingestion.events import ObjectEvent
@@ -238,6 +238,12 @@ def test_an_unknown_project_is_refused_and_the_known_ones_are_named(school: Scho
 def test_a_project_that_captured_nothing_has_nothing_to_take_in(school: School) -> None:
     school.services.projects.assign("acme", "quiet", "")
     assert school.checkpoint("quiet").taken_in == 0
+
+
+@pytest.mark.parametrize("kind", ["phase_completion", "phase completion", "Phase-Completion"])
+def test_a_type_of_checkpoint_may_be_written_in_words(school: School, kind: str) -> None:
+    school.failure()
+    assert school.checkpoint(kind=kind).checkpoint_type is CheckpointType.PHASE_COMPLETION
 
 
 def test_an_unknown_type_of_checkpoint_is_refused(school: School) -> None:

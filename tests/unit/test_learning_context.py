@@ -14,6 +14,7 @@ from opx.domain.learning import EntryType, RAGPattern
 from opx.errors import InvalidInputError
 from opx.learning.context import BEGIN, END, OrchestratorContextBuilder, label, render
 from opx.learning.framing import framed_line, skeleton
+from opx.learning.query import RAGQueryService
 from opx.text.tokenizer import count_tokens
 
 MARKS = (
@@ -174,6 +175,36 @@ class TestBudget:
     def test_too_small_for_anything_is_refused(self) -> None:
         with pytest.raises(InvalidInputError, match="max_tokens"):
             OrchestratorContextBuilder(None, max_tokens=20)  # type: ignore[arg-type]
+
+
+class TestTask:
+    @pytest.mark.parametrize(("task", "named"), [(None, "NoneType"), (5, "int"), ({"description": 5}, "description")])
+    def test_that_is_neither_a_text_nor_a_mapping_of_texts_is_refused(self, task: Any, named: str) -> None:
+        with pytest.raises(InvalidInputError, match=named):
+            OrchestratorContextBuilder(Asked()).build_context_for_task(task, "backend")
+
+    def test_that_is_a_mapping_is_asked_for_with_what_it_has(self) -> None:
+        asked = Asked()
+        OrchestratorContextBuilder(asked).build_context_for_task({"description": "d", "technology": None}, "backend")
+        assert asked.questions == [("d", "backend", "", "", 5)]
+
+
+class Asked(RAGQueryService):
+    """Knows nothing, and notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.questions: list[tuple[object, ...]] = []
+
+    def query_for_task(
+        self,
+        task_description: str,
+        agent_type: str | None = "",
+        task_type: str | None = "",
+        technology: str | None = "",
+        max_results: int = 5,
+    ) -> list[RAGPattern]:
+        self.questions.append((task_description, agent_type, task_type, technology, max_results))
+        return []
 
 
 class TestText:

@@ -285,14 +285,25 @@ class TestErrors:
 
 
 class TestBadQuestions:
-    @pytest.mark.parametrize("most", [0, -1, 21])
-    def test_with_a_number_of_results_that_can_not_be_are_refused(self, most: int) -> None:
+    @pytest.mark.parametrize("most", [0, -1, 21, True, "5", 2.0])
+    def test_with_a_number_of_results_that_can_not_be_are_refused(self, most: Any) -> None:
         with pytest.raises(InvalidInputError, match="max_results"):
             Knowing([]).service().query_for_task("a task", max_results=most)
 
     def test_without_words_are_refused(self) -> None:
         with pytest.raises(InvalidInputError, match="task_description"):
             Knowing([]).service().query_for_task(" \n")
+
+    @pytest.mark.parametrize("name", ["task_description", "agent_type", "task_type", "technology"])
+    def test_with_what_is_no_text_are_refused_by_its_name(self, name: str) -> None:
+        asked: dict[str, Any] = {"task_description": "a task", name: 5}
+        with pytest.raises(InvalidInputError, match=f"{name} must be a text, not int"):
+            Knowing([]).service().query_for_task(**asked)
+
+    def test_take_none_for_an_empty_text(self) -> None:
+        service = Knowing([a_pattern()]).service()
+        assert service.query_for_task(PROBLEM, None, None, None)
+        assert service.query_for_failure(PROBLEM, None, None, None)
 
     def test_with_an_error_alone_are_answered(self) -> None:
         assert Knowing([a_pattern()]).service().query_for_failure("", ERROR)

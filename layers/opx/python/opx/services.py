@@ -257,7 +257,7 @@ class Services(LifecycleServices):
         return ChatPlanner(chat) if chat else RulePlanner()
 
     @cached_property
-    def records(self) -> QuestionRecords:
+    def records(self) -> QuestionRecords:  # type: ignore[override]
         """What is kept of questions."""
         from opx.operations.records import QuestionRecords
 

@@ -181,7 +181,7 @@ def _print_status(reindexer: Reindexer, *, as_json: bool) -> None:
         click.echo(line)
     if job and state.target is not None:
         _show(job, "")
-        if job.not_before:
+        if job.not_before > time.time():
             click.echo(f"goes on at {iso_time(job.not_before)}")
     for problem in job.report.get("problems", []) if job else []:
         click.echo(f"problem: {problem}")

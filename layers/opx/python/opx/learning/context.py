@@ -108,8 +108,8 @@ def _warned(pattern: RAGPattern) -> Iterator[str]:
     """The steps of a solution, each after what warns of it; what warns of none of them in particular comes first."""
     steps = pattern.solution.splitlines() or [""]
     before: dict[int, list[str]] = {0: _said_of_all(pattern)}
-    for warning, step in zip(pattern.warnings, _steps_of(pattern.warnings, steps), strict=True):
-        before.setdefault(step, []).append(f"(WARNING, {warning})")
+    for warning, place in zip(pattern.warnings, _places_of(pattern.warnings, steps), strict=True):
+        before.setdefault(place, []).append(f"(WARNING, {warning})")
     for at, step in enumerate(steps):
         yield from before.get(at, ())
         yield step
@@ -122,7 +122,7 @@ def _said_of_all(pattern: RAGPattern) -> list[str]:
     return [f"(WARNING, failed {pattern.failure_count} of {tried} times)"] if failed else []
 
 
-def _steps_of(warnings: Sequence[str], steps: Sequence[str]) -> list[int]:
+def _places_of(warnings: Sequence[str], steps: Sequence[str]) -> list[int]:
     """Which step each warning quotes; the first if it quotes none."""
     if not warnings:
         return []

@@ -85,7 +85,7 @@ class S3ObjectStore:
         """Conditions are those of "How to perform conditional deletes" in the Amazon S3 user guide."""
         if not _can_exist(key):
             return True
-        condition = {"IfMatch": f'"{etag}"'} if etag else {}
+        condition: Any = {"IfMatch": f'"{etag}"'} if etag else {}
         with translated_errors(f"delete {self._uri(key)}"):
             try:
                 self._client.delete_object(Bucket=self._bucket, Key=key, **condition)
