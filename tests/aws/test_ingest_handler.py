@@ -55,7 +55,7 @@ def test_the_scheduler_has_documents_mention_what_was_declared_after_them(cloud:
 def test_details_of_a_found_document_name_its_object(cloud: Cloud) -> None:
     cloud.put(DISK, TEXT)
     cloud.deliver()
-    document_id = cloud.ask(TITLE).rpartition("[Document ID: ")[2].rstrip("]")
+    document_id = cloud.ask(TITLE).rpartition("[Document ID: ")[2].partition("]")[0]
     details = json.loads(ask(cloud.retrieve, "get_document_details", document_id=document_id))
     assert details["s3Location"] == f"s3://{BUCKET}/{DISK}"
 
@@ -235,7 +235,7 @@ class TestOtherClients:
         cloud.put(VAULT, f"# {VAULT_TITLE}\n\nThree key holders unseal the vault.")
         cloud.put(DISK, TEXT)
         cloud.deliver()
-        return cloud.ask(VAULT_TITLE, "acme").rpartition("[Document ID: ")[2].rstrip("]")
+        return cloud.ask(VAULT_TITLE, "acme").rpartition("[Document ID: ")[2].partition("]")[0]
 
     def test_owner_finds_the_document(self, cloud: Cloud, document_id: str) -> None:
         assert f"Source: {VAULT_TITLE}" in cloud.ask(VAULT_TITLE, "acme")

@@ -458,7 +458,16 @@ class TestProjects:
         assert call(handler, "assign_project", caller=ROLE, clientId="acme", **request)[0] == 200
 
 
-NEEDING_ONE = ("delete_document", "remove_alias", "merge_things", "undo_merge")
+NEEDING_ONE = (
+    "delete_document",
+    "remove_alias",
+    "merge_things",
+    "undo_merge",
+    "restore_document",
+    "verify_entry",
+    "checkpoint",
+    "record_outcome",
+)
 """Writes of what has to be there already."""
 
 
@@ -476,6 +485,19 @@ class TestWhoMayWrite:
         ("remove_alias", {"alias": "service:co"}),
         ("merge_things", {"body": {"from": "service:co", "into": "service:checkout"}}),
         ("undo_merge", {"mergeId": "f" * 32}),
+        ("restore_document", {"documentId": "f" * 32, "body": {"version": 1}}),
+        (
+            "capture_entry",
+            {"body": {"entry_type": "failure_solution", "project_id": "shop", "failure_description": "it hangs"}},
+        ),
+        ("verify_entry", {"entryId": "f" * 32, "body": {"worked": True}}),
+        ("checkpoint", {"body": {"projectId": "shop"}}),
+        ("record_outcome", {"body": {"receiptId": "f" * 32, "documentId": "f" * 32, "result": "resolved"}}),
+    )
+    HOLDS: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("holds", {}),
+        ("add_hold", {"body": {"reason": "matter 12", "category": "runbooks"}}),
+        ("lift_hold", {"holdId": "f" * 32}),
     )
     PROJECTS: tuple[tuple[str, dict[str, Any]], ...] = (
         ("project", {"clientId": "acme", "projectId": "shop"}),
@@ -483,10 +505,10 @@ class TestWhoMayWrite:
     )
 
     def test_these_are_all_routes_of_the_function(self) -> None:
-        names = {name for name, _ in (*self.WRITES, *self.PROJECTS)} | {route.name for route in SOURCES}
+        names = {name for name, _ in (*self.WRITES, *self.PROJECTS, *self.HOLDS)} | {route.name for route in SOURCES}
         assert names == {route.name for route in ROUTE.values() if route.function == "manage_knowledge"}
 
-    @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS])
+    @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS, *HOLDS])
     @pytest.mark.parametrize("caller", [None, {}, READER, a_token(scopes=""), a_token(scopes="opx/writer xopx/write")])
     def test_nobody_writes_without_the_scope(
         self, refusing: Handler, name: str, request_: dict[str, Any], caller: dict[str, Any] | None
@@ -510,6 +532,11 @@ class TestWhoMayWrite:
     def test_projects_are_for_administrators(self, handler: Handler, name: str, request_: dict[str, Any]) -> None:
         assert refusal(call(handler, name, caller=ACME, **request_)) == (403, "forbidden")
         assert call(handler, name, caller=a_token("acme", scopes="opx/admin"), **request_)[0] == 200
+
+    @pytest.mark.parametrize(("name", "request_"), HOLDS)
+    def test_holds_are_for_administrators(self, handler: Handler, name: str, request_: dict[str, Any]) -> None:
+        assert refusal(call(handler, name, caller=ACME, **request_)) == (403, "forbidden")
+        assert call(handler, name, caller=a_token("acme", scopes="opx/admin"), **request_)[0] in (200, 400, 404)
 
     def test_a_role_writes_for_whom_the_installation_is_configured(
         self, services: Services, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ import pytest
 
 from opx.domain.documents import DocumentKey
 from opx.domain.outcomes import LOWEST, Counts, OutcomeResult, OutcomeScore, Tally
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Scope
 from opx.domain.told_outcomes import Counted, OutcomeReport
@@ -314,7 +314,7 @@ class TestReads:
         table = Counting(services.table(OUTCOMES))
         known = KnownScopes(table)
         warnings = StepWarnings(table, known, services.clock)
-        experience = LearnedExperience(table, known, warnings, services.catalog)
+        experience = LearnedExperience(table, known, warnings, lambda: services.catalog)
         query = a_query(services, experience)
         assert [_reads(table, query) for _ in range(3)] == [1, 0, 0]
         tell(services, "resolved")
@@ -416,6 +416,25 @@ class TestNegativeKnowledge:
         text = citations([result])
         assert text.index("[Warning: tried in INC-7") < text.index(f"- {STEP}.")
         assert not any(one.warnings for one in ask(services, identity=STRANGER).results)
+
+    def test_a_warning_takes_nothing_from_the_page_that_it_is_about(self, services: Services) -> None:
+        who = Identity("acme", "followed")
+
+        def found(mode: SearchMode) -> Answer:
+            everywhere = QueryConfig(min_confidence=0, categories=None, mode=mode)
+            return services.query_service(who).answer("Volumes", everywhere)
+
+        modes = (SearchMode.BALANCED, SearchMode.THOROUGH)
+        before = [found(mode).results[0] for mode in modes]
+        tell(services, "made_worse", key=LONG, identity=who, note="Volumes", incident="INC-70")
+        services.checkpoints(who).process_checkpoint(who.project_id, "manual")
+        for mode, first in zip(modes, before, strict=True):
+            results = found(mode).results
+            assert first.parts
+            assert results[0].parts
+            assert (results[0].document_id, len(results[0].warnings)) == (first.document_id, 1)
+            assert results[0].parts.confidence == pytest.approx(first.parts.confidence, abs=0.01)
+            assert "learning/warnings" in [result.category for result in results]
 
     def test_told_twice_it_is_captured_once_and_of_two_answers_twice(self, services: Services) -> None:
         document, outcomes = id_of(services, DISK), services.outcomes(SHOP)

@@ -132,6 +132,7 @@ def test_a_result_explains_its_place() -> None:
         "rerank": None,
         "confidence": 0.8,
         "trust": 0.9,
+        "outcome": None,
         "final": 0.72,
     }
 

@@ -11,7 +11,6 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.scopes import Identity, Scope, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, OpxError
 from opx.knowledge_base import MAX_PAGE, Failure, ObjectState, Page, Progress, ProjectView, PutFile, Status
-from opx.lifecycle.deleting import check_removal
 from opx.local_baselines import LocalBaselines
 from opx.local_graph import LocalGraph
 from opx.local_learning import LocalLearning
@@ -128,6 +127,8 @@ class LocalKnowledgeBase(
                 yield info.key
 
     def delete_objects(self, object_keys: Sequence[str]) -> None:
+        from opx.lifecycle.deleting import check_removal
+
         for key in object_keys:
             self._check_own(key)
         check_removal(self._services, object_keys)

@@ -29,7 +29,9 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
 
     services = session.services
     with ExitStack() as stack:
-        runner = Runner(services, tell=_tell, feeds=[DirectoryFeed(services), *services.stream_feeds(), DailyPruning(services)])
+        runner = Runner(
+            services, tell=_tell, feeds=[DirectoryFeed(services), *services.stream_feeds(), DailyPruning(services)]
+        )
         if once:
             while runner.round():
                 pass

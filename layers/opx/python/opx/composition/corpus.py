@@ -92,7 +92,7 @@ class CorpusServices(ModelServices):
         table = self.table(EMBEDDINGS)
         if not self.has_editions:
             return CachedEmbedder(self.embedder, table, days=days, clock=self.clock)
-        from opx.lifecycle.reindex.editions import EditionCache
+        from opx.lifecycle.reindex.edition_cache import EditionCache
 
         return EditionCache(self.editions, table, days=days, clock=self.clock)
 

@@ -33,7 +33,7 @@ class OutcomeServices(LearningServices):
         """What answers say of both."""
         from opx.learning.outcomes.experience import LearnedExperience
 
-        return LearnedExperience(self.table(OUTCOMES), self.known_outcomes, self.warnings, self.catalog)
+        return LearnedExperience(self.table(OUTCOMES), self.known_outcomes, self.warnings, lambda: self.catalog)
 
     def outcomes(self, identity: Identity | None = None) -> OutcomeService:
         """Takes outcomes down for this identity, or for the one that the installation is configured for. Raises

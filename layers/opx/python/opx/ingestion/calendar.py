@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.expiry import expiry_day
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import scope_of_key
-from opx.domain.times import day_number, day_text
-from opx.errors import UnknownCategoryError
 from opx.ports import Item, KeyRange, Table
 
 _VERSION_DIGITS = 8
@@ -28,24 +27,6 @@ class CalendarEntry:
     version: int
     category: str
     at: str
-
-
-def expiry_day(document: KnowledgeDocument, knowledge: KnowledgeModel) -> str:
-    """The day from which on a version is not to be shown: the one that it gives itself, or else the day of its last
-    update and what its category keeps documents for. "" for what is kept for good."""
-    if document.expires:
-        return document.expires
-    return expiry_of(document.category, document.last_updated, knowledge)
-
-
-def expiry_of(category: str, last_updated: str, knowledge: KnowledgeModel) -> str:
-    """What the category's retention makes of a document's last update; "" for good, and for a category that is gone."""
-    try:
-        days = knowledge.category(category).retention.days
-    except UnknownCategoryError:
-        return ""
-    updated = day_number(last_updated)
-    return "" if days is None or updated is None else day_text(updated + days)
 
 
 class Calendar:

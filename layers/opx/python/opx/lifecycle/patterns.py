@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentKey, DocumentState
+from opx.domain.expiry import expiry_of
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.learning import CATEGORY
-from opx.ingestion.calendar import expiry_of
 from opx.lifecycle.retention import DueVersions, Found, Verdict
 
 if TYPE_CHECKING:

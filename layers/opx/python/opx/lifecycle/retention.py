@@ -12,9 +12,10 @@ from itertools import islice
 from typing import TypeVar
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.expiry import expiry_day
 from opx.domain.knowledge import KnowledgeModel, Retention
 from opx.domain.times import day_number, day_text
-from opx.ingestion.calendar import Calendar, CalendarEntry, expiry_day
+from opx.ingestion.calendar import Calendar, CalendarEntry
 from opx.ingestion.catalog import Catalog
 from opx.lifecycle.holds import Hold, covering
 from opx.ports import Table

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.expiry import expiry_day, expiry_of
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.learning import CATEGORY as PATTERNS
 from opx.domain.results import IndexedChunk
 from opx.domain.times import iso_time
-from opx.ingestion.calendar import expiry_day, expiry_of
 from opx.ports import Clock
 
 DAY = len("2026-03-31")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
+from opx.domain.learning import WARNINGS
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
@@ -45,7 +46,7 @@ class FusedHits:
     say on one scale how good the first, second ... hit is. `judged`: the fused scores are the engine's own estimates of
     relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so. `words` are those of the
     question, each with the terms that stand for it; `term_weights` has the first of them. `passages` are all chunks of each
-    document that either leg had.
+    document that either leg had. `with_warnings`: the same with the warnings that were found, None if none was.
     """
 
     hits: tuple[FusedHit, ...]
@@ -57,6 +58,7 @@ class FusedHits:
     leg_ms: dict[str, float] = field(default_factory=dict)
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     passages: Mapping[str, tuple[IndexedChunk, ...]] = field(default_factory=dict)
+    with_warnings: FusedHits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +79,20 @@ class HybridSearch:
         self._index = index
 
     def run(self, asking: Asking, where: SearchFilter, config: QueryConfig) -> FusedHits:
-        """The fused hits. Raises `IndexUnavailableError`."""
+        """The fused hits. Warnings are apart: a warning is worded like the page that it is about, and beside it the page
+        would lose half of its confidence. Raises `IndexUnavailableError`."""
         depth = DEPTH[config.mode]
         response = self._index.search(SearchRequest(where, asking.text, asking.vector, depth, asking.languages))
-        return fused_hits(
-            response,
-            config.fusion or DEFAULT_FUSION,
-            config.max_chunks_per_document,
+        fused = partial(
+            fused_hits,
+            method=config.fusion or DEFAULT_FUSION,
+            per_document=config.max_chunks_per_document,
             require_provenance=config.require_provenance,
             accepts=asking.accepts,
             asked=words(asking.text or "", asking.languages),
         )
+        others = _without_warnings(response)
+        return fused(others) if others is response else replace(fused(others), with_warnings=fused(response))
 
 
 def fused_hits(
@@ -127,6 +132,19 @@ def fused_hits(
         words=asked,
         passages=_by_document(response.chunks.values()),
     )
+
+
+def _without_warnings(response: SearchResponse) -> SearchResponse:
+    """The same response if it has none."""
+    chunks = {entry: indexed for entry, indexed in response.chunks.items() if indexed.chunk.category != WARNINGS}
+    if len(chunks) == len(response.chunks):
+        return response
+
+    def kept(leg: Leg) -> Leg:
+        return replace(leg, hits=tuple(hit for hit in leg.hits if hit[0] in chunks))
+
+    lexical, vector, fused = kept(response.lexical), kept(response.vector), response.fused and kept(response.fused)
+    return replace(response, lexical=lexical, vector=vector, fused=fused, chunks=chunks)
 
 
 def _by_document(chunks: Iterable[IndexedChunk]) -> dict[str, tuple[IndexedChunk, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from opx.domain.queries import Fusion, SearchMode
@@ -23,6 +24,9 @@ EMBED_SECONDS = 3.0
 """After so long the words alone are searched. A model that was not used for a while takes a second or two."""
 
 BOTH, LEXICAL, VECTOR = "both", "lexical", "vector"
+
+Judge = Callable[[Asked, FusedHits], list[Judged]]
+"""Says how likely each hit of a search answers the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +72,29 @@ class TierSearch:
             return None
 
     def run(self, asked: Asked, vector: Vector | None, where: SearchFilter) -> list[Judged]:
-        """The hits that pass the filter and the question's conditions, the likeliest first. Raises
+        """The hits that pass the filter and the question's conditions, the likeliest first, and then warnings. Raises
         `IndexUnavailableError`."""
         found = self.found(asked, vector, where, asked.text)
+        judge: Judge = _by_confidence
         if asked.config.mode is SearchMode.THOROUGH and self._rules.rerank and not found.judged:
-            return self._looked_at_again(asked, vector, where, found)
+            judge = self._by_ranker(asked, vector, where, found)
         with asked.timed("judge"):
-            judged = zip(found.hits, confidences(asked.text, found), strict=True)
-            return [Judged(hit, confidence) for hit, confidence in judged]
+            judged = judge(asked, found)
+            if found.with_warnings:
+                judged += [one for one in judge(asked, found.with_warnings) if one.warns]
+        return judged
 
-    def _looked_at_again(
-        self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits
-    ) -> list[Judged]:
-        """The hits of this search and of one without the question's values, by the local ranker."""
+    def _by_ranker(self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits) -> Judge:
+        """The local ranker, with the hits of a second search without the question's values."""
         text = without_values(asked.text, found)
         second = found
         if text != asked.text:
             second = self.found(asked, None if vector is None else self.embedded(asked, text), where, text)
-        with asked.timed("judge"):
-            return rank_again(asked, text, found, second)
+
+        def judge(asked: Asked, first: FusedHits) -> list[Judged]:
+            return rank_again(asked, text, first, second if first is found else second.with_warnings or second)
+
+        return judge
 
     def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
@@ -102,6 +110,11 @@ class TierSearch:
         for leg, reason in found.failed_legs.items():
             asked.lacks(f"partial: the {leg} search is missing ({reason})")
         return found
+
+
+def _by_confidence(asked: Asked, found: FusedHits) -> list[Judged]:
+    judged = zip(found.hits, confidences(asked.text, found), strict=True)
+    return [Judged(hit, confidence) for hit, confidence in judged]
 
 
 def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:

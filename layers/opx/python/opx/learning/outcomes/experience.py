@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.ids import stable_hash
@@ -14,7 +15,6 @@ from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import scope_of_key
 from opx.domain.told_outcomes import DocumentOutcomes
 from opx.errors import StoreUnavailableError
-from opx.ingestion.catalog import Catalog
 from opx.learning.outcomes.known import KnownScopes
 from opx.learning.outcomes.rows import OUTCOMES, WARNINGS, head_key, head_scope, known_key, known_scope
 from opx.learning.outcomes.tried import Holds, Passage, TriedSteps
@@ -22,6 +22,9 @@ from opx.learning.warnings import StepWarnings
 from opx.ports import Item, Table
 from opx.retrieval.experience import Experienced, Inexperienced
 from opx.retrieval.judging import Judged
+
+if TYPE_CHECKING:
+    from opx.ingestion.catalog import Catalog
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +37,9 @@ _SCOPES_REMEMBERED = 32
 class LearnedExperience:
     """For all readers of a process; each is asked for with the scopes that it may see."""
 
-    def __init__(self, table: Table, known: KnownScopes, warnings: StepWarnings, catalog: Catalog) -> None:
+    def __init__(
+        self, table: Table, known: KnownScopes, warnings: StepWarnings, catalog: Callable[[], Catalog]
+    ) -> None:
         self._table = table
         self._known = known
         self._warnings = warnings
@@ -71,7 +76,7 @@ class LearnedExperience:
         return found[1]
 
     def _document_of(self, scope_key: str, source: str) -> str:
-        latest = next(self._catalog.versions(DocumentKey(scope_of_key(scope_key), source)), None)
+        latest = next(self._catalog().versions(DocumentKey(scope_of_key(scope_key), source)), None)
         return latest.document_id if latest and latest.state is DocumentState.CURRENT else ""
 
 

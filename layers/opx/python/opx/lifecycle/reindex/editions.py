@@ -8,11 +8,10 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 from opx.domain.ids import stable_hash
 from opx.errors import EditionChangedError, IncompatibleIndexError, StoreUnavailableError
-from opx.ingestion.embedding_cache import CachedEmbedder
 from opx.lifecycle.reindex.book import Edition, EditionBook, EditionState, IndexState, Journal
 from opx.ports import (
     DocumentChange,
@@ -234,21 +233,6 @@ class EditionEmbedder:
     def embed_query(self, text: str) -> Vector:
         edition = self._editions.current()
         return EditionVector(edition.name, edition.embedder.embed_query(text))
-
-
-class EditionCache(CachedEmbedder):
-    """The cache of vectors, by the model of the edition that answers throughout a call."""
-
-    def __init__(self, editions: Editions, *args: Any, **options: Any) -> None:
-        super().__init__(EditionEmbedder(editions), *args, **options)
-        self._editions = editions
-
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        with self._editions.bound(self._editions.current()):
-            return super().embed_documents(texts)
-
-    def other_models(self) -> Iterable[str]:
-        return self._editions.models()
 
 
 class EditionedIndex:
