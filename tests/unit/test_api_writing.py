@@ -488,7 +488,14 @@ class TestWhoMayWrite:
         ("restore_document", {"documentId": "f" * 32, "body": {"version": 1}}),
         (
             "capture_entry",
-            {"body": {"entry_type": "failure_solution", "project_id": "shop", "failure_description": "it hangs"}},
+            {
+                "body": {
+                    "entry_type": "failure_solution",
+                    "project_id": "shop",
+                    "failure_description": "it hangs",
+                    "solution_steps": ["restart it"],
+                }
+            },
         ),
         ("verify_entry", {"entryId": "f" * 32, "body": {"worked": True}}),
         ("checkpoint", {"body": {"projectId": "shop"}}),

@@ -328,7 +328,7 @@ class TestReads:
 
         before = ask(services)
         table = services.table(OUTCOMES)
-        failing = Failing(table, services.known_outcomes, services.warnings, services.catalog)
+        failing = Failing(table, services.known_outcomes, services.warnings, lambda: services.catalog)
         answer = a_query(services, failing).answer(DISK_TITLE, ANYTHING)
         assert answer.results == before.results
         assert (answer.partial, answer.notes) == (True, (NOT_READ,))

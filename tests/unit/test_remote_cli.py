@@ -142,8 +142,8 @@ def test_status_says_which_api_and_whose_documents(opx: DeployedOpx) -> None:
 
 def test_status_tells_of_an_index_that_is_broken(opx: DeployedOpx) -> None:
     opx("ingest", opx.write("a.md", RUNBOOK))
-    answering: Any = opx.system.services.editions.current().index
-    answering._database.set_meta("identity", "another/1")
+    answering = opx.system.services.editions.current().index
+    answering._database.set_meta("identity", "another/1")  # type: ignore[attr-defined]
     opened = opx.system.services.__dict__
     del opened["index"]
     opened.pop("editions").close()

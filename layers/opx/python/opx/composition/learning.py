@@ -66,12 +66,13 @@ class LearningServices(ReindexServices):
 
         return StepWarnings(self.table(OUTCOMES), self.known_outcomes, self.clock)
 
-    def capture(self, identity: Identity | None = None) -> KnowledgeCaptureService:
-        """Captures for this identity, or for the one that the installation is configured for."""
+    def capture(self, identity: Identity | None = None, at: float | None = None) -> KnowledgeCaptureService:
+        """Captures for this identity, or for the one that the installation is configured for: what happens now, or what
+        happened `at` a time (seconds since the epoch)."""
         from opx.learning.capture import KnowledgeCaptureService
 
-        asked = self.identity_of(identity)
-        return KnowledgeCaptureService(asked, self.staging, self.learning_projects, self.clients, self.clock)
+        asked, clock = self.identity_of(identity), self.clock if at is None else lambda: at
+        return KnowledgeCaptureService(asked, self.staging, self.learning_projects, self.clients, clock)
 
     def checkpoints(self, identity: Identity | None = None) -> CheckpointEmbeddingService:
         """Takes in what this identity captured, or the one that the installation is configured for. Raises

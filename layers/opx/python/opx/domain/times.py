@@ -25,6 +25,12 @@ def utc_time(text: str) -> str | None:
     return aware.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def epoch_seconds(text: str) -> float | None:
+    """Seconds since the epoch, for what `utc_time` reads; None if it is no time."""
+    moment = utc_time(text)
+    return datetime.fromisoformat(moment).timestamp() if moment else None
+
+
 def day_number(text: str) -> int | None:
     """Days from 1970-01-01 to the day that a time or date begins with, `2025-03-14`; None if it doesn't begin with one."""
     try:

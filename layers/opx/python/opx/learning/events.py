@@ -15,6 +15,7 @@ from typing import Any
 
 from opx.domain.learning import CheckpointType
 from opx.domain.scopes import GLOBAL_KEY, Identity, Scope, scope_of_key
+from opx.domain.times import epoch_seconds
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.learning.given import PROJECT_FIELD
 
@@ -41,12 +42,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LearningEvent:
-    """An event that was read. `day` is the UTC day on which it happened, as the event says; "" if it doesn't."""
+    """An event that was read. `at` is when it happened, in seconds since the epoch; None if the event doesn't say."""
 
     kind: Kind
     identity: Identity
     detail: Mapping[str, Any]
-    day: str = ""
+    at: float | None = None
 
 
 def read_event(body: str, configured: Identity) -> LearningEvent:
@@ -61,7 +62,7 @@ def read_event(body: str, configured: Identity) -> LearningEvent:
         raise InvalidInputError(f"the event's source is {quoted(event.get('source'))}, not {SOURCE}")
     detail = dict(_object(event.get("detail"), "the event's detail"))
     identity = _identity(detail, configured)
-    return LearningEvent(_kind(event.get("detail-type")), identity, detail, str(event.get("time") or "")[:10])
+    return LearningEvent(_kind(event.get("detail-type")), identity, detail, epoch_seconds(str(event.get("time"))))
 
 
 def checkpoint_message(scope: Scope, project_id: str, checkpoint_type: CheckpointType) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity
-from opx.domain.times import day_number, iso_time
 from opx.errors import (
     ConditionFailedError,
     EntryNotFoundError,
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 log = logging.getLogger(__name__)
+
+_DAY_SECONDS = 86_400
 
 LAST_WAIT = 3
 """Deliveries of an event about an entry that isn't there: what it is about may come after it."""
@@ -127,15 +128,13 @@ def _as_it_came(body: str) -> object:
 def learn(services: Services, event: LearningEvent) -> str:
     """Do what an event says, but for a checkpoint; the id of the entry or the outcome.
 
-    The same text of the same project is the same occurrence within a day of the event, also where the event is delivered or
-    replayed much later. Raises `InvalidInputError`, `EntryNotFoundError`, `ReceiptNotFoundError` and
+    What is captured is of the time of the event: one that is delivered or replayed much later is the same occurrence as
+    when it came first. Raises `InvalidInputError`, `EntryNotFoundError`, `ReceiptNotFoundError` and
     `StoreUnavailableError`.
     """
     if event.kind in _CAPTURED:
         given = {**event.detail, TYPE_FIELD: _CAPTURED[event.kind].value}
-        if _is_old(event.day, services.clock()):
-            given.setdefault("occurrence", event.day)
-        return capture(services.capture(event.identity), given)
+        return capture(services.capture(event.identity, _happened(event, services.clock())), given)
     if event.kind is Kind.VERIFIED:
         return _verify(services, event)
     if event.kind is Kind.OUTCOME:
@@ -143,10 +142,9 @@ def learn(services: Services, event: LearningEvent) -> str:
     raise InvalidInputError(f"{event.kind.value} goes to the function that does checkpoints")
 
 
-def _is_old(day: str, now: float) -> bool:
-    """Whether an event is of another time than what is captured now."""
-    then, today = day_number(day), day_number(iso_time(now))
-    return then is not None and today is not None and abs(today - then) > 1
+def _happened(event: LearningEvent, now: float) -> float | None:
+    """The time of the event; None if it can't be that: no clock is more than a day ahead."""
+    return event.at if event.at is not None and 0 < event.at < now + _DAY_SECONDS else None
 
 
 def _verify(services: Services, event: LearningEvent) -> str:
