@@ -234,11 +234,11 @@ def test_while_the_tables_are_away_events_come_again_and_the_others_go_on(
     capture = learning.services.capture
     calls: list[Identity | None] = []
 
-    def away_at_first(identity: Identity | None = None) -> Any:
+    def away_at_first(identity: Identity | None = None, at: float | None = None) -> Any:
         calls.append(identity)
         if len(calls) == 1:
             raise StoreUnavailableError("can't be reached")
-        return capture(identity)
+        return capture(identity, at)
 
     monkeypatch.setattr(learning.services, "capture", away_at_first)
     learning.put("FailureSolved", **FAILURE)

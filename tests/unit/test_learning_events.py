@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity, Scope
+from opx.domain.times import iso_time
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.learning import fields
 from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
@@ -17,10 +19,13 @@ from opx.learning.given import FIELDS, FORMS, MAX_STEPS, read_entry
 from opx.learning.handling import LAST_WAIT, handle_batch, learn
 from opx.operations.metrics import Metric
 from opx.settings import Settings
+from tests.doubles.fake_time import FakeTime
 from tests.fakes import Measured
+from tests.lessons import a_school, sqlite_tables
 
 NOW = 1_790_000_000.0
-TODAY = "2026-09-21"
+HOUR, DAY = 3_600, 86_400
+DETAIL = {"gate_type": "security_review", "approved_approach": "one queue a client"}
 
 
 def an_event(kind: str = "GateApproved", detail: Any = None, **more: Any) -> str:
@@ -146,19 +151,53 @@ class Away:
 
 
 def a_system(captured: Captured, set_aside: Any = None) -> Any:
+    times: list[float | None] = []
+
+    def capture(identity: Identity, at: float | None = None) -> Captured:
+        times.append(at)
+        return captured
+
     return SimpleNamespace(
-        settings=Settings(), clock=lambda: NOW, capture=lambda identity: captured, learning_failed=set_aside
+        settings=Settings(), clock=lambda: NOW, capture=capture, learning_failed=set_aside, times=times
     )
 
 
 @pytest.mark.parametrize(
-    ("time", "occurrence"),
-    [(f"{TODAY}T23:00:00Z", None), ("2026-09-20T00:00:00Z", None), ("2026-09-12T10:00:00Z", "2026-09-12"), ("", None)],
+    ("time", "at"),
+    [
+        ("2026-09-21T13:00:00Z", 1_789_995_600.0),
+        ("2026-09-21T15:00:00+02:00", 1_789_995_600.0),
+        ("2099-01-01T00:00:00Z", None),
+        ("9999-12-31T23:59:59Z", None),
+        ("0001-01-01T00:00:00Z", None),
+        ("yesterday", None),
+        (["2026"], None),
+        (None, None),
+    ],
 )
-def test_an_event_of_another_day_keeps_its_day_so_that_a_replay_counts_once(time: str, occurrence: str | None) -> None:
-    captured = Captured()
-    learn(a_system(captured), read_event(an_event(time=time), Identity()))
-    assert captured.told[0].get("occurrence") == occurrence
+def test_what_is_captured_is_of_the_time_of_its_event(time: object, at: float | None) -> None:
+    system = a_system(Captured())
+    learn(system, read_event(an_event(time=time), Identity()))
+    assert system.times == [at]
+
+
+@pytest.mark.parametrize("later", [0, 1, 2, 300], ids=lambda days: f"{days} days later")
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_events_that_are_replayed_count_once_whenever_that_is(
+    tmp_path: Path, time: FakeTime, later: int, order: tuple[int, ...]
+) -> None:
+    school = a_school(tmp_path, sqlite_tables(tmp_path, time), time)
+    told = [time.now, time.now + 20 * HOUR, time.now + 30 * HOUR]  # the third is another occurrence
+    body = [an_event(time=iso_time(at), detail=DETAIL) for at in told]
+    for at, each in zip(told, body, strict=True):
+        time.now = at
+        learn(school.services, read_event(each, Identity("acme", "one")))
+    first = school.capture().entries()
+    time.now += later * DAY
+    for one in order:
+        learn(school.services, read_event(body[one], Identity("acme", "one")))
+    assert (school.capture().entries(), len(first)) == (first, 2)
+    school.services.index.close()  # type: ignore[attr-defined]
 
 
 def test_an_occurrence_that_is_given_counts() -> None:

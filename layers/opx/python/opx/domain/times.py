@@ -17,18 +17,22 @@ def iso_time(seconds: float) -> str:
 def utc_time(text: str) -> str | None:
     """`2025-03-14T09:26:53Z` for a time in ISO 8601, of UTC if it names no offset, or for the beginning of a day; None if
     it is none."""
-    try:
-        moment = datetime.fromisoformat(text)
-        aware = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-    return aware.strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = _moment(text)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
 
 
 def epoch_seconds(text: str) -> float | None:
     """Seconds since the epoch, for what `utc_time` reads; None if it is no time."""
-    moment = utc_time(text)
-    return datetime.fromisoformat(moment).timestamp() if moment else None
+    moment = _moment(text)
+    return moment.timestamp() if moment else None
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def day_number(text: str) -> int | None:

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_DAY_SECONDS = 86_400
-
 LAST_WAIT = 3
 """Deliveries of an event about an entry that isn't there: what it is about may come after it."""
+
+_DAY_SECONDS = 86_400
 
 _CAPTURED = {
     Kind.FAILURE_SOLVED: EntryType.FAILURE_SOLUTION,
