@@ -162,7 +162,7 @@ class KnowledgeAlarms(Construct):
             "prune-stopped",
             self._measured.of(Metric.PRUNE_STOPPED, "Maximum", period=_HOUR),
             "Much more than usual is past its retention at once, so that nothing was removed. The function's log says of "
-            "what and since when: mend the policy in knowledge.yaml, or have it removed with `opx prune --allow-share`.",
+            'what and since when: mend the policy in knowledge.yaml, or call the function with {"allowShare": 1}.',
             threshold=0,
         )
 

@@ -9,11 +9,16 @@ from typing import Any
 
 import boto3
 import pytest
+from moto import mock_aws
+from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
+from moto.dynamodb.models import dynamodb_backends
+from moto.sqs.models import sqs_backends
 
 from lambdas.learn_from_events.handler import make_handler as make_learn_handler
 from lambdas.learn_from_work.handler import make_handler as make_tools_handler
 from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_handler
 from opx.adapters.aws.queue import SqsQueue
+from opx.bootstrap import bootstrap
 from opx.domain.learning import CheckpointType, StagingEntry
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
@@ -103,10 +108,10 @@ class Learning:
         return [one["Key"] for one in found]
 
 
-@pytest.fixture
-def learning(aws: boto3.Session) -> Iterator[Learning]:
-    with function_logs(), a_cloud(aws) as cloud:
-        events = aws.client("events")
+@pytest.fixture(scope="module")
+def deployed(aws_session: boto3.Session) -> Iterator[Learning]:
+    with mock_aws(), function_logs(), a_cloud(aws_session) as cloud:
+        events = aws_session.client("events")
         events.create_event_bus(Name=BUS)
         queues = {
             name: cloud.sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("learning", "checkpoints", "failed")
@@ -120,6 +125,30 @@ def learning(aws: boto3.Session) -> Iterator[Learning]:
             ]
             events.put_targets(Rule=name, EventBusName=BUS, Targets=[{"Id": "queue", "Arn": arn}])
         yield Learning(cloud, events, queues)
+
+
+@pytest.fixture
+def learning(deployed: Learning) -> Learning:
+    """With empty stores, and services that tests may change."""
+    cloud, given = deployed.cloud, deployed.services
+    for table in dynamodb_backends[ACCOUNT]["eu-central-1"].tables.values():
+        table.items.clear()
+    queues = sqs_backends[ACCOUNT]["eu-central-1"]
+    for name, queue in queues.queues.items():
+        queue.last_purged_at = None  # or else it may be done once a minute
+        queues.purge_queue(name)
+    for key in deployed.objects(""):
+        cloud.s3.delete_object(Bucket=BUCKET, Key=key)
+    for index in cloud.search._indexes.values():
+        for document in [one.id for one in index.documents()]:
+            index.remove(document)
+    services = bootstrap(
+        given.settings,
+        index=given.index,
+        embedder=given.embedder,
+        _client=given._client,  # type: ignore[attr-defined]
+    )
+    return replace(deployed, cloud=replace(cloud, services=services))
 
 
 def test_what_an_event_tells_becomes_a_pattern_that_another_project_finds(learning: Learning) -> None:

@@ -10,6 +10,8 @@ import boto3
 import pytest
 
 from lambdas.prune_knowledge.handler import make_handler
+from opx.lifecycle import guard
+from opx.lifecycle.guard import GuardRules
 from opx.lifecycle.holds import Hold
 from tests.aws.cloud import Cloud, a_cloud
 from tests.emf import Named, measured
@@ -65,17 +67,19 @@ def test_it_removes_and_keeps_and_says_so(cloud: Cloud, capsys: Captured) -> Non
     assert "Keep it" in cloud.ask("keep it")
 
 
-def test_where_too_much_would_go_it_says_so_by_a_metric(cloud: Cloud, capsys: Captured) -> None:
+def test_where_too_much_would_go_it_says_so_by_a_metric(
+    cloud: Cloud, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "read_guard_rules", lambda _: GuardRules(at_least=3))
     knowledge = cloud.services.knowledge
-    for number in range(21):
+    for number in range(3):
         cloud.put(
             f"documents/operations/alerts/{number}.md", f"---\nupdated: 2021-01-01\n---\n# A {number}\n\nIt is.\n"
         )
-    for _ in range(3):
-        cloud.deliver()
+    cloud.deliver()
     capsys.readouterr()
     found = make_handler(lambda: cloud.services)({}, Context())
     assert [one["category"] for one in found["stopped"]] == ["operations/alerts", ""]
     assert value_of(capsys.readouterr().out, "PruneStopped") == [1.0]
-    assert make_handler(lambda: cloud.services)({"allowShare": 1}, Context())["versions"] == 21
+    assert make_handler(lambda: cloud.services)({"allowShare": 1}, Context())["versions"] == 3
     assert list(cloud.services.catalog.in_category(knowledge.category("operations/alerts").path)) == []

@@ -78,7 +78,7 @@ class LearnedKnowledgeContract:
         ("changes", "named"),
         [
             ({"failure_description": ""}, "failure_description"),
-            ({"solution_steps": []}, "solution_steps"),
+            ({"solution_steps": [], "success_verified": True}, "solution_steps"),
             ({"human_feedback": "no"}, "human_feedback"),
             ({"entry_type": "gate_approval"}, "error_message|failure_description"),
             ({"project_id": "search"}, "search"),

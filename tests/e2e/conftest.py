@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
 import pytest
 
-from tests.e2e.systems import BACKENDS, System, a_system
+from tests.e2e.systems import BACKENDS, System, a_system, an_empty_home
 
 
 @pytest.fixture(params=BACKENDS)
@@ -18,9 +19,15 @@ def system(request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session) -
         yield made
 
 
+@pytest.fixture(scope="session")
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return an_empty_home(tmp_path_factory.mktemp("home"))
+
+
 @pytest.fixture
-def embedded(tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
-    with a_system("embedded", tmp_path, aws) as made:
+def embedded(tmp_path: Path, empty_home: Path) -> Iterator[System]:
+    shutil.copytree(empty_home, tmp_path, dirs_exist_ok=True)
+    with a_system("embedded", tmp_path, boto3.Session()) as made:
         yield made
 
 

@@ -200,6 +200,16 @@ def a_system(
         yield system
 
 
+def an_empty_home(home: Path) -> Path:
+    """A folder whose tables and index are there, which takes longer than a copy of it."""
+    with bootstrap(Settings(home=str(home)), embedder=WordsEmbedder()) as services:
+        for spec in ALL_TABLES:
+            services.table(spec)
+        services.index.apply([])
+        services.queue.waiting()  # type: ignore[attr-defined]
+    return home
+
+
 @contextmanager
 def _embedded(
     backend: str, home: Path, session: boto3.Session, embedder: Embedder, settings: Mapping[str, Any]

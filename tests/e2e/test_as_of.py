@@ -27,7 +27,6 @@ LATER = ("memory leak", "nginx errors")
 QUESTIONS = (
     "what to do when disk full",
     "kafka lag growing",
-    "dns timeout in resolver",
     "purge old logs",
     "memory leak",
 )

@@ -130,18 +130,19 @@ def test_role_is_for_knowledge_bases_of_this_account_alone(managed: Assembly) ->
     }
 
 
-def test_index_is_filled_by_the_knowledge_base_and_made_by_who_deploys(managed: Assembly) -> None:
+def test_index_is_filled_by_the_knowledge_base_and_made_by_who_deploys_or_rebuilds(managed: Assembly) -> None:
     allowed: dict[str, set[str]] = {}
     for policy in managed.resources("search", "OpenSearchServerless::AccessPolicy").values():
         (statement,) = json.loads(policy["Policy"])
         (rule,) = statement["Rules"]
-        (principal,) = statement["Principal"]
         if rule["Resource"] in (["index/dev-opx-knowledge/opx-managed"], ["index/dev-opx-knowledge/*"]):
-            allowed[principal.rpartition("/")[2]] = {each.removeprefix("aoss:") for each in rule["Permission"]}
+            for principal in statement["Principal"]:
+                allowed[principal.rpartition("/")[2]] = {each.removeprefix("aoss:") for each in rule["Permission"]}
             assert len(policy["Name"]) <= 32 - len("0123456789") + len("dev")
     assert allowed["dev-opx-knowledge-base-<AWS::Region>"] == {"DescribeIndex", "ReadDocument", "WriteDocument"}
     makers = {role for role, may in allowed.items() if "CreateIndex" in may}
-    assert makers == {"cdk-hnb659fds-cfn-exec-role-<AWS::AccountId>-<AWS::Region>"}
+    deploys = "cdk-hnb659fds-cfn-exec-role-<AWS::AccountId>-<AWS::Region>"
+    assert makers == {deploys, "dev-opx-rebuild-index-<AWS::Region>"}
 
 
 def test_own_index_cannot_be_reached_by_the_knowledge_base(managed: Assembly) -> None:

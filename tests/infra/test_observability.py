@@ -14,6 +14,7 @@ import pytest
 from lambdas.consume_stream.handler import make_handler as make_stream_handler
 from lambdas.learn_from_events.handler import make_handler as make_learn_handler
 from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_handler
+from lambdas.prune_knowledge.handler import make_handler as make_prune_handler
 from lambdas.pull_sources.handler import make_handler as make_pull_handler
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up_handler
@@ -103,6 +104,7 @@ def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     _pull(cloud)
     _stream(cloud, monkeypatch)
     _learn(cloud)
+    _prune(cloud)
     make_roll_up_handler(lambda: cloud.services)({}, FakeContext())
     make_coverage_handler(lambda: cloud.services)({"holdings": True}, FakeContext())
 
@@ -155,6 +157,12 @@ def _learn(cloud: Cloud) -> None:
     ):
         body = json.dumps({"source": "opx.learning", "detail-type": kind, "detail": detail})
         make(lambda: cloud.services)({"Records": [{"messageId": kind, "body": body}]}, FakeContext())
+
+
+def _prune(cloud: Cloud) -> None:
+    cloud.put("documents/runbooks/due.md", "---\nexpires: 2020-01-01\n---\n# Due\n\nText.")
+    cloud.deliver()
+    make_prune_handler(lambda: cloud.services)({}, Runtime())
 
 
 def _ingest(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

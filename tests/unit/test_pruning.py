@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +19,13 @@ from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, PruneStoppedError
 from opx.ingestion.events import ObjectEvent
 from opx.learning.pattern_rows import head_row
+from opx.lifecycle import guard
 from opx.lifecycle.daily import DailyPruning
+from opx.lifecycle.guard import GuardRules
 from opx.lifecycle.holds import Hold
 from opx.lifecycle.removal import BUSY, NEWER
 from opx.tables import ALL_TABLES, CALENDAR, LIFECYCLE, PATTERNS, TableSpec
-from tests.e2e.systems import System, a_system, chunk_key, created, deleted, key_of, with_leases
+from tests.e2e.systems import System, a_system, an_empty_home, chunk_key, created, deleted, key_of, with_leases
 
 DAY = 86_400
 ALERT = "documents/operations/alerts/disk.md"
@@ -30,10 +33,19 @@ RUNBOOK = "documents/runbooks/disk.md"
 SIX_MONTHS = 180
 
 
+@pytest.fixture(scope="module")
+def pruned_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a system that has noted the policies."""
+    home = an_empty_home(tmp_path_factory.mktemp("home"))
+    with a_system("embedded", home, boto3.Session()) as made:
+        made.services.pruning.run()
+    return home
+
+
 @pytest.fixture
-def system(tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
-    with a_system("embedded", tmp_path, aws) as made:
-        made.services.pruning.run()  # which notes the policies
+def system(pruned_once: Path, tmp_path: Path) -> Iterator[System]:
+    shutil.copytree(pruned_once, tmp_path, dirs_exist_ok=True)
+    with a_system("embedded", tmp_path, boto3.Session()) as made:
         yield made
 
 
@@ -159,11 +171,11 @@ class TestWhatGoes:
         assert rows(system, ALERT) == []
 
     def test_a_run_ends_in_time_and_the_next_goes_on(self, system: System) -> None:
-        many(system, 12)
+        many(system, 4)
         later(system, SIX_MONTHS + 1)
         first = system.services.pruning.run(seconds=0, allow_share=1)
         assert first.unfinished
-        assert system.services.pruning.run(allow_share=1).versions + first.versions == 12
+        assert system.services.pruning.run(allow_share=1).versions + first.versions == 4
         assert system.entries() == []
 
 
@@ -297,32 +309,37 @@ class TestPolicies:
 
 
 class TestGuard:
+    @pytest.fixture(autouse=True)
+    def rules(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Five documents are many."""
+        monkeypatch.setattr(guard, "read_guard_rules", lambda _: GuardRules(at_least=5))
+
     def test_a_policy_that_was_shortened_by_mistake_removes_nothing(self, system: System) -> None:
-        many(system, 25)
+        many(system, 5)
         later(system, 10)
         with_retention(system, "operations/alerts", "7d")
         with pytest.raises(
-            PruneStoppedError, match=r"25 of 25 versions of operations/alerts \(100%\).* was 6m and is 7d"
+            PruneStoppedError, match=r"5 of 5 versions of operations/alerts \(100%\).* was 6m and is 7d"
         ):
             system.services.pruning.prune_old_knowledge()
         with_retention(system, "operations/alerts", "6m")
         report = system.services.pruning.run()
         assert (report.versions, report.redated.total()) == (0, 0)
-        assert len(system.entries()) == 25
+        assert len(system.entries()) == 5
 
     def test_what_is_meant_is_removed_when_somebody_says_so(self, system: System) -> None:
-        many(system, 25)
+        many(system, 5)
         later(system, SIX_MONTHS + 1)
         assert system.services.pruning.run().stopped
-        assert system.services.pruning.run(allow_share=1).versions == 25
+        assert system.services.pruning.run(allow_share=1).versions == 5
 
     def test_few_documents_are_no_reason_to_stop(self, system: System) -> None:
-        many(system, 19)
+        many(system, 4)
         later(system, SIX_MONTHS + 1)
-        assert system.services.pruning.prune_old_knowledge() == 19
+        assert system.services.pruning.prune_old_knowledge() == 4
 
     def test_documents_that_are_due_no_more_are_no_reason_to_stop(self, system: System) -> None:
-        many(system, 25)
+        many(system, 5)
         with_retention(system, "operations/alerts", "2y")
         later(system, SIX_MONTHS + 1)
         assert system.services.pruning.prune_old_knowledge() == 0

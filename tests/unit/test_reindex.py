@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.bootstrap import bootstrap
-from opx.errors import EditionChangedError, IncompatibleIndexError, InvalidInputError
+from opx.errors import EditionChangedError, EmbeddingError, IncompatibleIndexError, InvalidInputError
 from opx.ingestion.outcomes import Result
 from opx.lifecycle.reindex import steps
 from opx.lifecycle.reindex.job import Phase
@@ -24,7 +24,7 @@ from opx.tables import LIFECYCLE
 from opx.tenants.administration import Administration
 from tests.builders import EVERYONE
 from tests.unit.cli_support import WordEmbedder
-from tests.unit.reindex_support import World, a_model, services_at
+from tests.unit.reindex_support import Words, World, a_model, services_at
 
 DISK, POD, VAULT, TAPE = "Disk full", "Pod crashed", "Vault sealed", "Tape lost"
 
@@ -342,6 +342,62 @@ def test_an_index_of_another_model_is_replaced_by_one_of_this(tmp_path: Path) ->
             services.every_index()
         changed.reindexer.discard()
         assert len(services.every_index()) == 1
+
+
+@contextmanager
+def later(world: World, model: Callable[[str, str, int], WordEmbedder]) -> Iterator[World]:
+    """Another process, to which that is what a name of a model means."""
+    settings = world.services.settings
+    with bootstrap(settings, embedder=WordEmbedder(), model_embedder=model) as services:
+        yield World(services)
+
+
+def test_another_model_in_the_place_of_the_one_that_the_index_is_for_is_noticed(world: World) -> None:
+    world.reindex()
+    with later(world, lambda *_: Renamed()) as changed:
+        with pytest.raises(IncompatibleIndexError, match=r"for the model words-32/1.*opx reindex"):
+            changed.best(DISK)
+        with pytest.raises(IncompatibleIndexError):
+            changed.take_in(tape=TAPE)
+        changed.reindexer.discard()
+        assert "can't be read" in changed.reindex("").job.report["note"]
+        assert [outcome.result for outcome in changed.drain()] == [Result.INGESTED]
+        assert (changed.model, changed.titles()) == ("words-32/2", [DISK, POD, TAPE, VAULT])
+
+
+def test_an_index_whose_model_is_gone_is_replaced(world: World) -> None:
+    world.reindex()
+    with later(world, missing) as changed:
+        changed.reindexer.discard()
+        assert "can't be read" in changed.reindex("16").job.report["note"]
+        assert (changed.model, changed.titles()) == ("words-16/1", [DISK, POD, VAULT])
+
+
+def test_an_index_whose_model_is_gone_is_not_gone_back_to(world: World) -> None:
+    world.reindex()
+    world.roll_back()
+    with later(world, missing) as changed, pytest.raises(InvalidInputError, match="words-32/1 can't be used any more"):
+        changed.reindexer.roll_back()
+
+
+def test_the_folder_of_a_model_is_found_from_everywhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(world.services.__dict__, "model_embedder", lambda *_: Words(16))
+    edition = world.reindexer.start(model_path="models/mine")
+    assert edition.model_path == str(Path.cwd() / "models" / "mine")
+
+
+class Renamed(Words):
+    """Another model with vectors of as many numbers."""
+
+    def __init__(self) -> None:
+        super().__init__(32)
+        self.model_id = "words-32/2"
+
+
+def missing(model: str, path: str, dimension: int) -> WordEmbedder:
+    if model == "32":
+        raise EmbeddingError("there is no such model here")
+    return a_model(model, path, dimension)
 
 
 def test_what_is_left_after_the_switch_is_not_thrown_away(world: World) -> None:

@@ -13,7 +13,7 @@ from tests.builders import EVERYONE
 from tests.doubles.hooked_table import HookedTable
 from tests.unit.reindex_support import World, services_at
 
-EVERY = 3
+EVERY = 5
 """Of the writes: all of them take a while."""
 
 

@@ -112,8 +112,9 @@ def test_the_command_says_which_models_there_are(opx: Opx) -> None:
     assert "there is no model 'gpt' here" in result.stderr
 
 
-def test_the_command_does_one_thing_at_a_time(opx: Opx) -> None:
-    result = opx("reindex", "--rollback", "--discard")
+@pytest.mark.parametrize("both", ["--rollback --discard", "--force --model 32", "--model 32 --model-path ."])
+def test_the_command_does_one_thing_at_a_time(opx: Opx, both: str) -> None:
+    result = opx("reindex", *both.split())
     assert result.exit_code == 2
     assert "give one of" in result.stderr
 

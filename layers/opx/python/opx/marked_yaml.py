@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +84,16 @@ class Marked:
         return [Marked(node, self.file, f"{self.path}[{at}]") for at, node in enumerate(self.node.value)]
 
 
+@lru_cache(maxsize=2)
+def _composed(data: bytes) -> yaml.Node | None:
+    """One file is asked for each of its sections, and nobody changes what was read."""
+    return yaml.compose(data, Loader=_LOADER)
+
+
 def read_marked(path: Path, file: str) -> Marked:
     """The top value of a YAML file, called `file` in errors. Raises `KnowledgeConfigError` if it is no YAML."""
     try:
-        node = yaml.compose(path.read_bytes(), Loader=_LOADER)
+        node = _composed(path.read_bytes())
     except OSError as exc:
         raise KnowledgeConfigError(f"{file}: can't be read: {exc.strerror or exc}") from exc
     except yaml.MarkedYAMLError as exc:

@@ -52,7 +52,7 @@ LEARNING_SCHEMAS: Json = {
             "success_verified": {"type": ["boolean", "null"], "description": "Null until somebody said so."},
             "embedded": {**FLAG, "description": "Whether a checkpoint has taken it in."},
             "state": {**TEXT, "enum": [state.value for state in EntryState]},
-            "remarks": {**_TEXTS, "description": "What was masked in it."},
+            "remarks": {**_TEXTS, "description": "What was masked in it, or is missing for it to be learned from."},
         }
     ),
     "Pattern": object_of(
@@ -63,6 +63,7 @@ LEARNING_SCHEMAS: Json = {
             "errorMessage": TEXT,
             "agentTypes": _TEXTS,
             "taskTypes": _TEXTS,
+            "gateType": TEXT,
             "embeddedAt": {**TEXT, "description": "When it was last seen to work or to fail."},
             "firstSeen": TEXT,
             "projects": _TEXTS,
@@ -87,7 +88,7 @@ LEARNING_SCHEMAS: Json = {
             "patternsNew": COUNT,
             "patternsConfirmed": COUNT,
             "warnings": COUNT,
-            "waiting": {**_TEXTS, "description": "Entries of which nobody said yet whether they worked."},
+            "waiting": {**_TEXTS, "description": "Entries that nobody verified yet, or without a solution."},
             "refused": list_of(object_of({"entryId": TEXT, "reason": TEXT})),
             "tookMs": NUMBER,
         }
@@ -132,7 +133,8 @@ LEARNING_REPLIES: dict[str, Json] = {
                         "worked": FLAG,
                         "at": TEXT,
                         "incident": TEXT,
-                        "reason": {**TEXT, "description": "Why it is the same: first, key or similarity."},
+                        "reason": {**TEXT, "description": "Why it is counted: the same text (key), or similarity."},
+                        "key": {**TEXT, "description": "What its text is found by."},
                     }
                 )
             ),

@@ -63,7 +63,7 @@ def capture_failure(session: Session, /, *, as_json: bool, **given: Any) -> None
 
 @capture_command.command("rejection")
 @click.argument("gate_type", metavar="GATE")
-@click.option("--feedback", "human_feedback", required=True, metavar="TEXT", help="What the person said.")
+@click.option("--feedback", "human_feedback", default="", metavar="TEXT", help="What the person said.")
 @click.option("--approach", "revision_approach", default="", metavar="TEXT", help="What was changed for it.")
 @common_options
 @pass_session
@@ -101,17 +101,25 @@ def capture_warning(session: Session, /, *, as_json: bool, **given: Any) -> None
 @click.option("--json", "as_json", is_flag=True, help="Print the ids as JSON.")
 @pass_session
 def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
-    """Keep what FILE says (- for a pipe): an entry as a JSON object, or a list of them.
+    """Keep what FILE says (- for a pipe): an entry as a JSON object, or a list of them, up to the first that is wrong.
 
     \b
     {"entry_type": "failure_solution", "failure_description": "...", "solution_steps": ["..."]}
     """
     found = _read(file)
-    ids = [session.base.capture_entry(entry) for entry in (found if isinstance(found, list) else [found])]
-    if as_json:
-        print_json(ids)
-    for entry_id in () if as_json else ids:
-        click.echo(entry_id)
+    entries = found if isinstance(found, list) else [found]
+    ids: list[str] = []
+    try:
+        ids.extend(map(session.base.capture_entry, entries))
+    except InvalidInputError as exc:
+        if len(entries) == 1:
+            raise
+        raise InvalidInputError(f"entry {len(ids) + 1} of {len(entries)}: {exc} (those before it are kept)") from exc
+    finally:
+        if as_json:
+            print_json(ids)
+        for entry_id in () if as_json else ids:
+            click.echo(entry_id)
 
 
 def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], *, as_json: bool) -> None:

@@ -125,7 +125,7 @@ def process_checkpoint(session: Session, /, project_id: str, checkpoint_type: st
 @agent_option
 @task_type_option
 @technology_option
-@click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="How many at most; of a failure there are three.")
+@click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="How many at most; not for a failure.")
 @as_json_option
 @pass_session
 def find_patterns(
@@ -148,12 +148,13 @@ def find_patterns(
     base = session.existing_base()
     if task and (failure or error):
         raise click.UsageError("give either a task, or --failure")
+    if limit and (failure or error or (task and limit > MAX_RESULTS)):
+        raise click.UsageError(f"--limit is {MAX_RESULTS} at most for a task; for a failure there are three at most")
     if not (task or failure or error):
         _list_patterns(session, limit or 100, as_json=as_json)
         return
     if task:
-        most = min(limit or DEFAULT_RESULTS, MAX_RESULTS)
-        found = base.patterns_for_task(TaskQuestion(task, agent, task_type, technology, most))
+        found = base.patterns_for_task(TaskQuestion(task, agent, task_type, technology, limit or DEFAULT_RESULTS))
     else:
         found = base.patterns_for_failure(FailureQuestion(failure or error, error, agent, task_type))
     if as_json:

@@ -57,7 +57,7 @@ def report_lines(report: CheckpointReport) -> Iterator[str]:
     )
     if report.waiting:
         waits = "waits" if len(report.waiting) == 1 else "wait"
-        yield f"{plural(len(report.waiting), 'solution')} {waits} for `opx learn verify`:"
+        yield f"{len(report.waiting):,} {waits} for `opx learn verify`, or for a solution that could be verified:"
         yield from (f"  {entry_id}" for entry_id in report.waiting)
 
 

@@ -62,8 +62,8 @@ def reindex_command(
     if session.is_remote:
         raise InvalidInputError(REMOTE)
     session.existing_base()
-    if sum((rollback, discard, status_only, bool(model or model_path or force))) > 1:
-        raise InvalidInputError("give one of --model, --force, --rollback, --discard and --status")
+    if sum((rollback, discard, status_only, force, bool(model), bool(model_path))) > 1:
+        raise InvalidInputError("give one of --model, --model-path, --force, --rollback, --discard and --status")
     services = session.services
     if status_only:
         _print_status(services.reindexer, as_json=as_json)
@@ -154,7 +154,8 @@ def _report_lines(job: Job) -> list[str]:
     if report.get("questions"):
         old, new = report["found"]
         lines.append(f"of {report['questions']} questions the old one answered {old}, the new one {new}")
-    lines += [report["note"]] if report.get("note") else []
+    if report.get("note"):
+        return [*lines, report["note"], "`opx reindex --discard` removes it"]
     return [*lines, "the old one is kept for `opx reindex --rollback`; `opx reindex --discard` removes it"]
 
 

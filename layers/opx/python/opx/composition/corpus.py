@@ -75,7 +75,7 @@ class CorpusServices(ModelServices):
         """When versions of documents expire, are to be reviewed, and were replaced."""
         from opx.ingestion.calendar import Calendar
 
-        return Calendar(self.table(CALENDAR), self.knowledge)
+        return Calendar(self.table(CALENDAR), self.knowledge, self.clock)
 
     @cached_property
     def failures(self) -> FailureLog:

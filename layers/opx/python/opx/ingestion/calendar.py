@@ -6,14 +6,15 @@ What is entered for a day is listed by scope, too (`days#<scope>`): so it is fou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.expiry import expiry_day
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import scope_of_key
-from opx.ports import Item, KeyRange, Table
+from opx.domain.times import day_text
+from opx.ports import Clock, Item, KeyRange, Table
 
 _VERSION_DIGITS = 8
 
@@ -32,13 +33,15 @@ class CalendarEntry:
 class Calendar:
     """The rows of the calendar. Writing one again does no harm."""
 
-    def __init__(self, table: Table, knowledge: KnowledgeModel) -> None:
+    def __init__(self, table: Table, knowledge: KnowledgeModel, clock: Clock) -> None:
         self._table = table
         self._knowledge = knowledge
+        self._clock = clock
 
     def enter(self, document: KnowledgeDocument, known: KnowledgeDocument | None = None) -> None:
-        """Enter a version, in place of how it was `known` before."""
-        new = {(row["place"], row["entry"]): row for row in self._days(document)}
+        """Enter a version, in place of how it was `known` before. What has expired already is entered for today: the days
+        before may have been looked at for the last time."""
+        new = {(row["place"], row["entry"]): row for row in self._days(document, self._today)}
         self._table.put_many(new.values())
         if known:
             self._remove(row for row in self._days(known) if (row["place"], row["entry"]) not in new)
@@ -93,12 +96,16 @@ class Calendar:
 
     def lacks(self, document: KnowledgeDocument) -> bool:
         """Whether something that should be entered of a version is not."""
-        rows = self._expected(document)
-        return len(self._table.get_many([{"place": row["place"], "entry": row["entry"]} for row in rows])) < len(rows)
+        if not self._misses(self._expected(document)):
+            return False
+        where = KeyRange(begins_with=f"{_name(document)}#")
+        listed = self._table.query(days_place(document.key.scope.key), where=where, reverse=True, limit=1)
+        later = next((str(row["at"]) for row in listed), "")  # it may have been entered after it had expired
+        return not later or self._misses(self._expected(document, later))
 
     def complete(self, document: KnowledgeDocument) -> None:
-        """Enter all that should be entered of a version, current or not."""
-        self._table.put_many(self._expected(document))
+        """Enter all that should be entered of a version, current or not; for today, what has expired already."""
+        self._table.put_many(self._expected(document, self._today))
 
     def rows_of(self, scope_key: str) -> Iterator[Item]:
         """All rows of a scope: each before the one by which it is found."""
@@ -121,17 +128,25 @@ class Calendar:
         found = self._table.query(replaced_place(scope_key), where=KeyRange(low=at))
         return (entry for entry in map(_entry, found) if entry.at > at)
 
-    def _days(self, document: KnowledgeDocument) -> Iterator[Item]:
+    @property
+    def _today(self) -> str:
+        return day_text(int(self._clock() // 86400))
+
+    def _days(self, document: KnowledgeDocument, earliest: str = "") -> Iterator[Item]:
+        """The rows of the days on which a version expires, on `earliest` if that is later, and is to be reviewed."""
         if expires := expiry_day(document, self._knowledge):
-            day = _entered_for(document, expires)
+            day = max(_entered_for(document, expires), earliest)
             yield _row(f"expiry#{day}", _name(document), document, day)
             yield _row(days_place(document.key.scope.key), f"{_name(document)}#{day}", document, day)
         if document.review_by:
             place, entry = review_place(document.key.scope.key), f"{document.review_by}#{_name(document)}"
             yield _row(place, entry, document, document.review_by)
 
-    def _expected(self, document: KnowledgeDocument) -> list[Item]:
-        rows = list(self._days(document))
+    def _misses(self, rows: Sequence[Item]) -> bool:
+        return len(self._table.get_many([{"place": row["place"], "entry": row["entry"]} for row in rows])) < len(rows)
+
+    def _expected(self, document: KnowledgeDocument, earliest: str = "") -> list[Item]:
+        rows = list(self._days(document, earliest))
         if not document.superseded_at:
             return rows
         return [*(row for row in rows if not row["place"].startswith("review#")), _replaced_row(document)]

@@ -131,8 +131,8 @@ class Catalog:
         tags = tag_items(document)
         entries = {item["entry"] for item in tags}
         known = self._written(claim, document.document_id)
-        since = known.current_since if known and known.document_id == claim.current_id else ""
-        document = replace(document, current_since=since or iso_time(self._clock()))
+        stays = known is not None and document.document_id == claim.current_id  # as of when it may not have been noted
+        document = replace(document, current_since=known.current_since if known and stays else iso_time(self._clock()))
         if known and known.superseded_at:
             self._calendar.leave(known)
         self._calendar.enter(document, known)

@@ -14,7 +14,7 @@ from opx.domain.learning import EntryState, EntryType, StagingEntry
 from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.learning.entries import days_around, id_of, is_within_a_day, judged
+from opx.learning.entries import as_captured, days_around, id_of, is_within_a_day, judged
 from opx.learning.fields import checked, cleaned_line, effect_of
 from opx.learning.projects import LearningProjects, project_of
 from opx.learning.staging import Staging, first
@@ -66,7 +66,8 @@ class KnowledgeCaptureService:
         occurrence: str = "",
         incident: str = "",
     ) -> str:
-        """Capture what failed and what was done about it. It waits until `verify`, unless it is verified to have worked."""
+        """Capture what failed and what was done about it. It waits until `verify`, unless it is verified to have worked.
+        Without steps it tells of a failure alone, and waits for good."""
         if not isinstance(success_verified, bool):
             raise InvalidInputError("success_verified must be true or false")
         given = {
@@ -199,6 +200,7 @@ class KnowledgeCaptureService:
             remarks=found.remarks,
             **found.values,
         )
+        entry = as_captured(entry)
         self._projects.note(self.scope.key, project)
         return self._kept(entry, named)
 

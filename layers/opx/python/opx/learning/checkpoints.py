@@ -92,5 +92,5 @@ def _type(name: str) -> CheckpointType:
         return CheckpointType(name)
     except ValueError as exc:
         raise InvalidInputError(
-            f"unknown checkpoint type {str(name)[:60]!r}; there are: {', '.join(CheckpointType)}"
+            f"unknown checkpoint_type {str(name)[:60]!r}; there are: {', '.join(CheckpointType)}"
         ) from exc

@@ -8,6 +8,9 @@ from opx.domain.ids import stable_hash
 from opx.domain.learning import GATES, EntryType, StagingEntry
 from opx.domain.times import day_number, day_text, iso_time
 from opx.errors import InvalidInputError
+from opx.learning.pattern_documents import solution_of
+
+NO_SOLUTION = "no solution to learn: capture it again with what was done about it"
 
 _DAY = 86_400
 
@@ -42,10 +45,22 @@ def is_within_a_day(known: StagingEntry, now: float) -> bool:
     return iso_time(now - _DAY) < known.timestamp < iso_time(now + _DAY)
 
 
+def as_captured(entry: StagingEntry) -> StagingEntry:
+    """A new entry, which waits where it has nothing to learn yet. Raises `InvalidInputError` for one of which it is said
+    that this worked."""
+    if solution_of(entry):
+        return entry
+    if entry.worked and entry.entry_type is EntryType.FAILURE_SOLUTION:
+        raise InvalidInputError(f"what is said to have worked has {NO_SOLUTION}, as solution_steps")
+    return replace(entry, success_verified=None, remarks=(*entry.remarks, NO_SOLUTION))
+
+
 def judged(found: StagingEntry, worked: bool, effect: str, incident: str) -> StagingEntry:
-    """The entry with the verdict. Raises `InvalidInputError` where there is another already."""
+    """The entry with the verdict. Raises `InvalidInputError` where there is another already, and nothing to verify."""
     if found.entry_type in GATES or found.entry_type is EntryType.WARNING:
         raise InvalidInputError(f"{found.id} is a {found.entry_type}: only a solution is verified")
+    if not solution_of(found):
+        raise InvalidInputError(f"{found.id} has {NO_SOLUTION}")
     if found.success_verified is None:
         return replace(found, success_verified=worked, effect=effect, incident=incident or found.incident)
     if found.success_verified is not worked or (effect and found.effect not in ("", effect)):

@@ -52,15 +52,15 @@ FIELDS = {
 }
 _COMMON = ("agent_type", "task_type", "technology", "incident")
 _NEEDED = {
-    EntryType.FAILURE_SOLUTION: ("failure_description", "solution_steps"),
-    EntryType.GATE_REJECTION: ("gate_type", "human_feedback"),
-    EntryType.GATE_APPROVAL: ("gate_type", "approved_approach"),
+    EntryType.FAILURE_SOLUTION: ("failure_description",),
+    EntryType.GATE_REJECTION: ("gate_type",),
+    EntryType.GATE_APPROVAL: ("gate_type",),
     EntryType.WARNING: ("solution_steps", "effect"),
 }
 _ALSO = {
-    EntryType.FAILURE_SOLUTION: ("error_message",),
-    EntryType.GATE_REJECTION: ("revision_approach",),
-    EntryType.GATE_APPROVAL: (),
+    EntryType.FAILURE_SOLUTION: ("error_message", "solution_steps"),
+    EntryType.GATE_REJECTION: ("human_feedback", "revision_approach"),
+    EntryType.GATE_APPROVAL: ("approved_approach",),
     EntryType.WARNING: ("failure_description", "error_message", "reference"),
 }
 _CALLED = {

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.learning import CheckpointType, EntryType
+from opx.domain.learning import EntryType
 from opx.domain.scopes import Identity
 from opx.errors import (
     ConditionFailedError,
@@ -168,7 +168,7 @@ def checkpoint(services: Services, event: LearningEvent, report: Report = unrepo
     if event.kind is not Kind.CHECKPOINT:
         raise InvalidInputError(f"{event.kind.value} is no checkpoint")
     detail = _only(event, _CHECKPOINT)
-    kind = _checkpoint_type(detail.get("checkpoint_type"))
+    kind = text_of(detail, "checkpoint_type")
     project = text_of(detail, PROJECT_FIELD) or event.identity.project_id
     reports: list[CheckpointReport] = []
     unknown: UnknownProjectError | None = None
@@ -182,7 +182,7 @@ def checkpoint(services: Services, event: LearningEvent, report: Report = unrepo
     report(Metric.ENTRIES_TAKEN_IN, sum(each.taken_in for each in reports))
     report(Metric.ENTRIES_REFUSED, sum(len(each.refused) for each in reports))
     for each in reports:
-        log.info("%s of %s: %d taken in, %d refused", kind.value, project, each.taken_in, len(each.refused))
+        log.info("%s: %d taken in, %d refused", each.checkpoint_type.value, each.taken_in, len(each.refused))
     return reports
 
 
@@ -192,14 +192,6 @@ def _who(event: LearningEvent) -> list[Identity]:
     if event.detail.get(SCOPE_FIELD) or not own.project_id:
         return [own]
     return [own, Identity(own.client_id, "", own.principal)]
-
-
-def _checkpoint_type(value: object) -> CheckpointType:
-    try:
-        return CheckpointType(str(value))
-    except ValueError:
-        kinds = ", ".join(CheckpointType)
-        raise InvalidInputError(f"checkpoint_type {quoted(value)} is not one of {kinds}") from None
 
 
 def _only(event: LearningEvent, names: tuple[str, ...]) -> Mapping[str, Any]:

@@ -29,16 +29,16 @@ def pattern_id_of(source: str) -> str:
 def problem_of(entry: StagingEntry) -> str:
     """What an entry says was wrong, or what was decided about; "" for a warning that doesn't say."""
     if entry.entry_type is EntryType.GATE_REJECTION:
-        return f"Rejected at {entry.gate_type}: {entry.human_feedback}"
+        return f"Rejected at {entry.gate_type}{entry.human_feedback and f': {entry.human_feedback}'}"
     if entry.entry_type is EntryType.GATE_APPROVAL:
         return f"What is approved at {entry.gate_type}"
     return entry.failure_description
 
 
 def solution_of(entry: StagingEntry) -> str:
-    """What an entry says was done: several steps as a line each, which begins with its number."""
+    """What an entry says was done: several steps as a line each, which begins with its number. "" if it doesn't say."""
     if entry.entry_type is EntryType.GATE_REJECTION:
-        return entry.revision_approach or f"Take into account: {entry.human_feedback}"
+        return entry.revision_approach or (entry.human_feedback and f"Take into account: {entry.human_feedback}")
     if entry.entry_type is EntryType.GATE_APPROVAL:
         return entry.approved_approach
     if len(entry.solution_steps) < 2:
@@ -104,7 +104,7 @@ def record_of(pattern: Pattern) -> dict[str, Any]:
         "gate_type": pattern.gate_type[:_MAX_TAG],
     }
     record = {
-        "title": _title(pattern.problem),
+        "title": _line(pattern.problem, MAX_TITLE),
         **_texts(pattern),
         **tags,
         "timestamp": pattern.first_seen,
@@ -134,16 +134,12 @@ def _when_to_try(entry: StagingEntry) -> str:
         return f"Before {entry.gate_type} is asked for"
     parts = [f"with {entry.technology}" if entry.technology else ""]
     parts.append(f"in {entry.task_type} tasks" if entry.task_type else "")
-    parts.append(f"when the error is: {_quoted(entry.error_message)}" if entry.error_message else "")
+    parts.append(f"when the error is: {_line(entry.error_message, _MAX_QUOTED)}" if entry.error_message else "")
     said = ", ".join(filter(None, parts)) or "when the same problem occurs"
     return said[0].upper() + said[1:]
 
 
-def _title(problem: str) -> str:
-    line = " ".join(problem.split())
-    return line if len(line) <= MAX_TITLE else line[: MAX_TITLE - 1].rstrip() + "…"
-
-
-def _quoted(text: str) -> str:
+def _line(text: str, most: int) -> str:
+    """On one line of so many characters."""
     line = " ".join(text.split())
-    return line if len(line) <= _MAX_QUOTED else line[: _MAX_QUOTED - 1].rstrip() + "…"
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"

@@ -64,7 +64,8 @@ class Reconciler:
                 self._repair([one for one in checked.found if one.problem not in REMOVALS], report)
         if repair:
             self._remove(removals, report, max_share)
-            report.waiting = self._repairs.work()
+            report.waiting, failed = self._repairs.work()
+            report.repaired -= failed
         return report
 
     # -- repairing

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opx.ingestion.events import ObjectEvent
+from opx.ingestion.outcomes import Result
 from opx.lifecycle.differences_found import Difference, Problem
 from opx.lifecycle.store_checks import StoreChecks, scope_of
 from opx.ports import DocumentChange
@@ -24,7 +26,8 @@ class Repairs:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._checks = StoreChecks(services)
-        self._asked = 0
+        self._asked: Counter[str] = Counter()
+        """Objects that were announced, with how many differences each had."""
 
     def make(self, differences: Sequence[Difference]) -> None:
         """Repair these, or have it done by `work`."""
@@ -40,17 +43,19 @@ class Repairs:
                 case _:
                     self._note(difference)
                     again[difference.object_key] = difference
+                    self._asked[difference.object_key] += 1
         with self._services.unit_of_work():
             for object_key in again:
                 self._announce(object_key)
 
-    def work(self) -> int:
-        """Do here what was announced; how many documents are left to functions, where they do it."""
+    def work(self) -> tuple[int, int]:
+        """Do here what was announced. How many documents are left to functions, where they do it; and how many differences
+        are of documents that could not be taken in."""
         if self._services.drain is None:
-            return self._asked
-        for _ in self._services.drain.run():
-            pass
-        return 0
+            return len(self._asked), 0
+        last = {outcome.object_key: outcome.result for outcome in self._services.drain.run()}
+        failed = (self._asked[object_key] for object_key, result in last.items() if result is Result.FAILED)
+        return 0, sum(failed)
 
     def _note(self, difference: Difference) -> None:
         """Have the document done again although its object is as it was."""
@@ -61,7 +66,6 @@ class Repairs:
         """Without a sequencer, as it is no news: the pipeline reads what is there."""
         is_gone = self._services.store.head(object_key) is None
         self._services.queue.send(ObjectEvent(object_key, is_gone, "").to_json())
-        self._asked += 1
 
     def _enter(self, difference: Difference) -> None:
         if difference.key is None:

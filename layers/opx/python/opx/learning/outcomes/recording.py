@@ -16,8 +16,9 @@ from opx.domain.times import iso_time
 from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport, ToldOutcome, section_name
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError, ReceiptNotFoundError
 from opx.ingestion.catalog import Catalog
+from opx.learning.fields import cleaned_line
 from opx.learning.outcomes.store import OutcomeStore, Standing
-from opx.learning.outcomes.telling import Telling, checked_text, clean_line, result_of
+from opx.learning.outcomes.telling import Telling, checked_text, result_of
 from opx.learning.warnings import followed
 from opx.operations.audit import AuditRecord, scope_of
 from opx.ports import Clock
@@ -198,7 +199,7 @@ class OutcomeService:
             incident=given.incident,
             note=given.note,
             occurrence=given.occurrence,
-            principal=clean_line(self._reader.identity.principal)[:256],
+            principal=cleaned_line("principal", self._reader.identity.principal[:256]),
         )
 
     def _warn(self, told: ToldOutcome, document: KnowledgeDocument) -> str:

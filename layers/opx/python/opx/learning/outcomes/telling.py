@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from opx.domain.ids import normalise
 from opx.domain.outcomes import OutcomeResult
 from opx.errors import InvalidInputError
-from opx.hygiene import invisible
-from opx.hygiene.secrets import mask
+from opx.learning.fields import cleaned_line
 
 _LONGEST = {"receipt_id": 64, "section": 500, "step": 1000, "incident": 100, "note": 2000, "occurrence": 200}
 
@@ -42,17 +40,5 @@ def result_of(value: OutcomeResult | str) -> OutcomeResult:
 
 
 def checked_text(name: str, value: object) -> str:
-    """A field's text, cleaned. Raises `InvalidInputError`."""
-    if not isinstance(value, str):
-        raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
-    if len(value) > _LONGEST[name]:
-        raise InvalidInputError(f"{name} may have {_LONGEST[name]:,} characters, not {len(value):,}")
-    return clean_line(value)
-
-
-def clean_line(text: str) -> str:
-    """On one line, without what nobody can see, secrets masked."""
-    whole = normalise(text.encode("utf-8", "replace").decode().replace("\0", " "))
-    visible, _ = invisible.removed(whole)
-    masked, _ = mask(visible)
-    return " ".join(masked.split())
+    """A field's text, on one line and cleaned. Raises `InvalidInputError`."""
+    return cleaned_line(name, value, _LONGEST[name])

@@ -52,7 +52,14 @@ class OpenEdition:
 
     @property
     def embedder(self) -> Embedder:
-        return self._parts.edition_embedder(self.edition)
+        """Its model. Raises `IncompatibleIndexError` if another one is in that one's place by now."""
+        embedder, noted = self._parts.edition_embedder(self.edition), self.edition.model_id
+        if noted and embedder.model_id != noted:
+            raise IncompatibleIndexError(
+                f"the index is for the model {noted}, and in its place is {embedder.model_id} now: make a new index with "
+                "`opx reindex`, or bring that model back"
+            )
+        return embedder
 
     @property
     def incarnation(self) -> str:

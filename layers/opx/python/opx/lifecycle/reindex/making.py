@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.scopes import Scope
-from opx.errors import IncompatibleIndexError
+from opx.errors import EmbeddingError, IncompatibleIndexError, InvalidInputError
 from opx.ingestion.catalog import Catalog
 from opx.lifecycle.reindex.book import Edition
 from opx.lifecycle.reindex.editions import EditionParts, Editions
@@ -76,9 +76,10 @@ class Making:
     switched: Callable[[], None]
 
     def is_readable(self, edition: Edition) -> bool:
-        """Whether this program can use its index. Raises `IndexUnavailableError`."""
+        """Whether this program can use its index, and has its model. Raises `IndexUnavailableError`."""
         try:
-            self.parts.check_edition(edition)
-        except IncompatibleIndexError:
+            embedder = self.editions.open(edition).embedder
+            self.parts.check_edition(replace(edition, model_id=embedder.model_id, dimension=embedder.dimension))
+        except (EmbeddingError, IncompatibleIndexError, InvalidInputError):
             return False
         return True

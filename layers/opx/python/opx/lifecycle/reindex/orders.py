@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 from secrets import token_hex
 
 from opx.domain.times import iso_time
@@ -51,7 +52,7 @@ class Orders:
         wanted = Edition(
             name=f"{iso_time(self._making.clock())[:10].replace('-', '')}-{token_hex(3)}",
             model=model if given else state.active.model,
-            model_path=model_path if given else state.active.model_path,
+            model_path=_everywhere(model_path) if given else state.active.model_path,
             dimension=dimension,
             state=EditionState.BUILDING,
             made_at=iso_time(self._making.clock()),
@@ -74,10 +75,10 @@ class Orders:
 
     def _known(self, active: Edition) -> Edition:
         """The edition that answers, with all that is to be kept of it; `UNREADABLE` if this program can't use it."""
+        if not self._making.is_readable(active):
+            return replace(active, state=EditionState.UNREADABLE)
         opened = self._making.editions.open(active)
         model_id, dimension = opened.embedder.model_id, opened.embedder.dimension
-        if not self._making.is_readable(replace(active, model_id=model_id, dimension=dimension)):
-            return replace(active, state=EditionState.UNREADABLE)
         with self._making.editions.bound(opened):
             lineage = self._making.editions.lineage() or model_id
             ancestor = self._making.editions.identity(self._making.own_identity)
@@ -85,7 +86,8 @@ class Orders:
         return replace(active, **facts, incarnation=opened.incarnation)  # type: ignore[arg-type]
 
     def roll_back(self) -> Edition:
-        """Begin to go back to the index that answered before. Raises `InvalidInputError` if there is none."""
+        """Begin to go back to the index that answered before. Raises `InvalidInputError` if there is none, or it can't be
+        used any more."""
         state = self._making.editions.book.read()
         previous = state.of_state(EditionState.PREVIOUS)
         if state.target is not None:
@@ -95,6 +97,11 @@ class Orders:
         if previous is None:
             raise InvalidInputError(
                 "there is no earlier index to go back to: `opx reindex --status` lists what there is"
+            )
+        if not self._making.is_readable(previous):
+            raise InvalidInputError(
+                f"the earlier index for {previous.model_id} can't be used any more, or its model is gone: remove it with "
+                "`opx reindex --discard`"
             )
         self._making.editions.book.write(replace(state, target=previous.name))
         return previous
@@ -123,3 +130,8 @@ class Orders:
         if gone:
             self._making.jobs.release(Job(state.active.name, Phase.DONE))
         return gone
+
+
+def _everywhere(folder: str) -> str:
+    """The name of a folder by which it is found wherever a process was started."""
+    return str(Path(folder).expanduser().absolute()) if folder else ""
