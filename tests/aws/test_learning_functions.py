@@ -10,7 +10,6 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
-from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
 from moto.dynamodb.models import dynamodb_backends
 from moto.sqs.models import sqs_backends
 
@@ -30,6 +29,9 @@ from opx.tools.learning_group import LEARNING_GROUP
 from tests.agent_calls import a_function_event, text_of
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.fakes import FakeContext, function_logs
+
+ACCOUNT = "123456789012"
+"""As moto has it."""
 
 BUS = "opx-knowledge-learning"
 SHOP = Identity("acme", "shop")

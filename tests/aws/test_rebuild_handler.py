@@ -76,13 +76,14 @@ class Deployed:
             self.cloud.sqs.delete_message(QueueUrl=self.turns, ReceiptHandle=message["ReceiptHandle"])
         return found[0]["Body"] if found else None
 
-    def run(self, **request: Any) -> Phase:
-        """Take turns until none is asked for, each as short as can be; questions are answered in between."""
+    def run(self, left: int = 0, **request: Any) -> Phase:
+        """Take turns until none is asked for, each as short as can be unless there is more time; questions are answered in
+        between."""
         body: str | None = json.dumps(request)
         for turn in range(60):
             if body is None:
                 break
-            self.call(body, left=0)
+            self.call(body, left=left)
             assert turn % 2 or self.ask("grow the volume")
             self.clock.sleep(400)
             body = self.next_turn()
@@ -138,7 +139,7 @@ def test_turns_make_an_index_that_answers_while_documents_change(deployed: Deplo
 
 
 def test_the_earlier_index_can_be_gone_back_to_and_the_other_one_removed(deployed: Deployed) -> None:
-    deployed.run(do="reindex", model=TITAN, dimension=256)
+    deployed.run(HOUR, do="reindex", model=TITAN, dimension=256)
     deployed.put("lock", "# Lock held\n\nFind the session that holds it.\n")
     assert deployed.run(do="rollback") is Phase.DONE
     assert deployed.services.document_embedder.model_id == f"{TITAN}/1024"

@@ -206,7 +206,7 @@ def an_empty_home(home: Path) -> Path:
         for spec in ALL_TABLES:
             services.table(spec)
         services.index.apply([])
-        services.queue.waiting()  # type: ignore[attr-defined]
+        services.queue.waiting()
     return home
 
 

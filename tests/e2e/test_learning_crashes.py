@@ -80,18 +80,18 @@ def assert_immortal(school: School, steps: range) -> None:
         if not died:
             assert step > 15
             return
-    assert steps.step > 1, "there are more writes than were tried"
+    pytest.fail("there are more writes than were tried")
 
 
 def test_death_before_any_write_leaves_no_trace_when_it_is_done_again(school: School) -> None:
-    assert_immortal(school, range(MOST_WRITES))
+    assert_immortal(school, range(0, MOST_WRITES, 2))
 
 
 def test_another_s_checkpoint_takes_in_what_the_dead_one_left(school: School) -> None:
     captured(school, "undisturbed")
     checkpoint(school, "undisturbed")
     expected = state(school, "undisturbed")
-    for step in range(0, MOST_WRITES, 3):
+    for step in range(1, MOST_WRITES, 4):
         client = f"c{step}"
         captured(school, client)
         died = dies(school, client, step, work=checkpoint)

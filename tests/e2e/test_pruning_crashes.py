@@ -80,7 +80,7 @@ class Scene:
         self.system.deliver(deleted(self.other, 5))
 
 
-@pytest.mark.parametrize(("generation", "first", "every"), [("nextgen", 4, 9), ("classic", 7, 31)])
+@pytest.mark.parametrize(("generation", "first", "every"), [("nextgen", 4, 9), ("classic", 7, 25)])
 def test_a_run_that_died_is_finished_by_the_next(
     tmp_path: Path, aws_session: boto3.Session, generation: str, first: int, every: int
 ) -> None:

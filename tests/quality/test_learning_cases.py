@@ -18,7 +18,7 @@ from tests.quality.learning.cases import HELD_OUT, TASK, TUNED, Case, cases, hal
 from tests.quality.learning.figures import figures, told
 from tests.quality.learning.world import ASKING, OTHER_CLIENT, ask, teach
 
-TAUGHT = 12
+TAUGHT = 8
 """Of the patterns that are held out, the first so many."""
 
 

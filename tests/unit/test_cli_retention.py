@@ -71,6 +71,23 @@ def test_a_hold_is_put_in_force_listed_and_lifted(opx: Opx) -> None:
     assert opx("delete", document, "-y").exit_code == 0
 
 
+def test_a_document_is_held_under_all_names_that_it_has(opx: Opx) -> None:
+    taken_in(opx, disk=REVIEWED, copy=REVIEWED)
+    document = printed(opx, "list")[0]["documentId"]
+    added = opx("hold", "add", "--document", document, "--reason", "case 7").stdout
+    assert {name for name in ("disk.md", "copy.md") if f"{name} of " in added} == {"disk.md", "copy.md"}
+    assert len(printed(opx, "hold", "list")) == 2
+
+
+def test_a_document_that_has_expired_can_still_be_held(folder: Opx) -> None:
+    taken_in(folder, old=EXPIRED)
+    with folder.services() as services:
+        (document,) = services.catalog.in_category("runbooks/procedures")
+    held = folder("hold", "add", "--document", document.document_id, "--reason", "case 7")
+    assert held.exit_code == 0, held.output
+    assert "old.md of global" in held.stdout
+
+
 def test_a_hold_needs_to_be_on_something(opx: Opx) -> None:
     taken_in(opx, disk=REVIEWED)
     refused = opx("hold", "add", "--reason", "case")

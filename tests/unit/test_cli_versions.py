@@ -124,14 +124,16 @@ class TestRestoring:
         assert [(each["version"], each["documentId"] == first) for each in found] == [(3, True), (2, False), (1, True)]
         assert (found[0]["tags"], found[0]["owner"], found[0]["source"]) == (["linux"], "storage", "docs/disk.md")
 
-    def test_a_deleted_document_comes_back(self, opx: Opx) -> None:
+    def test_a_deleted_document_comes_back(self, tmp_path: Path) -> None:
+        opx = Opx(tmp_path)
         first = with_two_versions(opx)
         deleted = current(opx)
         assert opx("delete", "--yes", deleted).exit_code == 0
         assert opx("restore", deleted).exit_code == 0
         assert current(opx) == deleted != first
 
-    def test_the_current_version_is_not_restored(self, opx: Opx) -> None:
+    def test_the_current_version_is_not_restored(self, tmp_path: Path) -> None:
+        opx = Opx(tmp_path)
         with_two_versions(opx)
         result = opx("restore", current(opx))
         assert result.exit_code == 2

@@ -418,8 +418,9 @@ class KeptKnowledge(Protocol):
         self, reason: str, *, document: str = "", category: str = "", within: str = "", everything: bool = False
     ) -> Hold:
         """Keep a document (its id, or the beginning of it), what is of a category and within a scope (its key), or all
-        that is the identity's own, from being removed. Raises `InvalidInputError` for neither or too many of these,
-        `InvalidScopeError` for what isn't the identity's, and `DocumentNotFoundError`."""
+        that is the identity's own, from being removed. A document with one text under several names is held under each;
+        one of these holds is returned. Raises `InvalidInputError` for neither or too many of these, `InvalidScopeError`
+        for what isn't the identity's, and `DocumentNotFoundError`."""
 
     def lift_hold(self, hold_id: str) -> Hold:
         """End a hold. Raises `HoldNotFoundError`."""

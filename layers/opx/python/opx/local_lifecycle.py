@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.ids import ID_LENGTH
 from opx.domain.scopes import Identity, Reader, Scope, scope_of_key
-from opx.errors import HoldNotFoundError, InvalidInputError, InvalidScopeError
-from opx.knowledge_base import DocumentVersions
+from opx.errors import DocumentNotFoundError, HoldNotFoundError, InvalidInputError, InvalidScopeError
+from opx.knowledge_base import DocumentVersions, checked_id
 
 if TYPE_CHECKING:
+    from opx.domain.documents import DocumentKey
     from opx.lifecycle.holds import Hold
     from opx.lifecycle.reviews import ReviewReport
     from opx.services import Services
@@ -47,17 +49,16 @@ class LocalLifecycle:
             raise InvalidInputError("say what is to be held: a document, a category, a scope, or else everything")
         if document and (category or within):
             raise InvalidInputError("a hold on a document is on that alone: leave category and scope out")
-        source = ""
-        if document:
-            key = self.document(document).document.key
-            within, source = key.scope.key, key.source
         by = self._identity.principal or OPERATOR
-        hold = Hold(reason, by, within or self._own_scope_key(), category, source)
-        if not self._is_mine(hold):
+        wanted = [Hold(reason, by, within or self._own_scope_key(), category)]
+        if document:
+            wanted = [Hold(reason, by, key.scope.key, source=key.source) for key in self._keys_of(document)]
+        mine = [hold for hold in wanted if self._is_mine(hold)]
+        if not mine:
             raise InvalidScopeError(
-                f"{hold.within} is not within {self._own_scope_key()}: a hold is on what is your own"
+                f"{wanted[0].within} is not within {self._own_scope_key()}: a hold is on what is your own"
             )
-        return self._services.holds.add(hold, self._services.knowledge)
+        return [self._services.holds.add(hold, self._services.knowledge) for hold in mine][0]
 
     def lift_hold(self, hold_id: str) -> Hold:
         found = self._services.holds.get(hold_id)
@@ -69,6 +70,18 @@ class LocalLifecycle:
         if self._identity.client_id:
             raise InvalidScopeError("what was pruned is counted over all clients: only the operator may see it")
         return self._services.prune_reports.last(limit)
+
+    def _keys_of(self, wanted: str) -> list[DocumentKey]:
+        """Of every document with this id: the same text may have come in under several names. Also of one that has expired
+        and may go any day."""
+        text = checked_id(wanted)
+        if len(text) < ID_LENGTH:
+            text = self.document(wanted).document.document_id
+        reader = self._reader()
+        found = {one.key.id: one.key for one in self._services.catalog.find(text) if reader.may_see(one.key.scope)}
+        if not found:
+            raise DocumentNotFoundError(f"no document {text}")
+        return list(found.values())
 
     def _own_scope_key(self) -> str:
         """That of the identity; "" for one that may do what concerns everybody."""

@@ -40,11 +40,14 @@ def add(
 ) -> None:
     """Put a hold in force. The same one again changes nothing."""
     base = session.existing_base()
+    before = {hold.id for hold in base.holds()} if document else set()
     hold = base.add_hold(reason, document=document, category=category, within=within, everything=everything)
     if as_json:
         print_json(hold.to_json())
-    else:
-        click.echo(f"hold {hold.id} on {hold.what}, by {hold.by} since {hold.since}")
+        return
+    others = [one for one in base.holds() if one.id not in before | {hold.id}] if document else []
+    for one in (hold, *others):  # the same text may be there under several names
+        click.echo(f"hold {one.id} on {one.what}, by {one.by} since {one.since}")
 
 
 @hold_command.command("list")

@@ -66,8 +66,7 @@ class StagingEntry:
     `scope` is whose it is. `success_verified` is None until it is known whether the solution worked. Of an entry that
     warns, `failure_description` is the problem, `solution_steps` what was tried, `effect` what came of it, and `reference`
     the key or source of the document that it was taken from. `remarks` say what was masked, and that there is nothing to
-    learn yet. `pattern_id` is the pattern that it was counted for, once it
-    is `embedded`. Times are ISO 8601 in UTC.
+    learn yet. `pattern_id` is the pattern that it was counted for, once it is `embedded`. Times are ISO 8601 in UTC.
     """
 
     id: str
