@@ -50,6 +50,16 @@ def test_what_a_person_decided_needs_no_verification(school: School) -> None:
     assert (rejected.human_feedback, approved.approved_approach) == ("Too coarse", "One table a tenant")
 
 
+def test_of_a_long_stack_trace_both_ends_are_kept_and_the_rest_is_told_of(school: School) -> None:
+    trace = f"Traceback {KEY}\n" + "  frame\n" * 5_000 + "ValueError: no such queue"
+    entry = school.entry(school.failure(error_message=trace))
+    assert entry.error_message.startswith("Traceback")
+    assert entry.error_message.endswith("ValueError: no such queue")
+    assert len(entry.error_message) <= 4_000
+    assert KEY not in entry.error_message
+    assert any("left out" in remark for remark in entry.remarks)
+
+
 def test_a_failure_without_a_description_is_refused_by_the_field_s_name(school: School) -> None:
     with pytest.raises(InvalidInputError, match="needs failure_description"):
         school.failure(failure_description="  ")

@@ -58,7 +58,8 @@ class LocalLifecycle:
             raise InvalidScopeError(
                 f"{wanted[0].within} is not within {self._own_scope_key()}: a hold is on what is your own"
             )
-        return [self._services.holds.add(hold, self._services.knowledge) for hold in mine][0]
+        placed = [self._services.holds.add(hold, self._services.knowledge) for hold in mine]
+        return placed[0]
 
     def lift_hold(self, hold_id: str) -> Hold:
         found = self._services.holds.get(hold_id)

@@ -17,19 +17,24 @@ from opx.hygiene.secrets import mask
 from opx.ingestion.parsing.decoding import well_formed
 
 MAX_STEPS = 50
+MAX_ERROR = 100_000
+"""A stack trace is taken as it is; what tells it from others is at its ends."""
+
 _LINE, _TEXT, _STEPS = 100, 8_000, 20_000
 _LONG_LINE = 500
+_LEFT_OUT = "\n…\n"
 
 
 @dataclass(frozen=True, slots=True)
 class EntryField:
     """A field of at most `maximum` characters, on one line unless it is `long`; several texts of that length together if
-    it holds `several`."""
+    it holds `several`. What is `kept` of it, if that is less, is its beginning and its end."""
 
     name: str
     maximum: int
     long: bool = False
     several: bool = False
+    kept: int = 0
 
 
 FIELDS = {
@@ -39,7 +44,7 @@ FIELDS = {
         EntryField("task_type", _LINE),
         EntryField("technology", _LINE),
         EntryField("failure_description", _TEXT, long=True),
-        EntryField("error_message", _TEXT // 2, long=True),
+        EntryField("error_message", MAX_ERROR, long=True, kept=_TEXT // 2),
         EntryField("solution_steps", _STEPS, long=True, several=True),
         EntryField("gate_type", _LINE),
         EntryField("human_feedback", _TEXT, long=True),
@@ -136,4 +141,9 @@ def _text(field: EntryField, called: str, value: Any, remarks: list[str]) -> str
     text, _ = invisible.removed(normalise(well_formed(value)))
     text, findings = mask(text)
     remarks.extend(f"{called}: {each.label} masked (fingerprint {each.fingerprint})" for each in findings)
-    return text.strip() if field.long else " ".join(text.split())
+    text = text.strip() if field.long else " ".join(text.split())
+    if field.kept and len(text) > field.kept:
+        remarks.append(f"{called}: the middle of its {len(text):,} characters was left out")
+        half = (field.kept - len(_LEFT_OUT)) // 2
+        return text[:half] + _LEFT_OUT + text[-half:]
+    return text

@@ -38,7 +38,7 @@ FIELDS = {
         GivenField("task_type", "What kind of task, such as api_implementation."),
         GivenField("technology", "What it is about, such as postgresql."),
         GivenField("failure_description", "What went wrong, in plain words.", _TEXT),
-        GivenField("error_message", "The error, copied as it was.", _TEXT // 2),
+        GivenField("error_message", "The error, copied as it was.", 100_000),
         GivenField("solution_steps", "What was done about it, a step each.", 20_000, several=True),
         GivenField("success_verified", "True if somebody, or a check, saw that it works.", flag=True),
         GivenField("gate_type", "Which review it was, such as security_review."),

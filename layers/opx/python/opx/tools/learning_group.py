@@ -40,7 +40,7 @@ CAPTURE_FAILURE_SOLUTION = Tool(
     parameters=(
         _text("failure_description", "What went wrong, in plain words."),
         _text("solution_steps", "What was done about it, a step on each line.", _STEPS),
-        _may_be_left_out("error_message", "The error, copied as it was.", _TEXT // 2),
+        _may_be_left_out("error_message", "The error, copied as it was.", 100_000),
         _TASK_TYPE,
         _TECHNOLOGY,
     ),
