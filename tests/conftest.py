@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sqlite3
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,22 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_disk() -> Iterator[None]:
+    """Nothing waits for the disk: what a process wrote outlives it all the same, and no test cuts the power."""
+    from opx.adapters.embedded.database import Database
+
+    configure = Database._configure
+
+    def without_waiting(database: Database, connection: sqlite3.Connection) -> None:
+        configure(database, connection)
+        connection.execute("PRAGMA synchronous = OFF")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "_configure", without_waiting)
+        yield
 
 
 @pytest.fixture

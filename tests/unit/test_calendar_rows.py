@@ -86,6 +86,13 @@ def test_version_that_was_replaced_is_not_to_be_reviewed(services: Services) -> 
     assert places(services) == {"expiry", "days", "replaced"}
 
 
+def test_version_that_is_entered_anew_has_all_that_belongs_to_it(services: Services) -> None:
+    """Also one of before there was a calendar."""
+    document = a_document(services, review_by="2030-01-01", superseded_at="2029-01-01T00:00:00Z")
+    services.calendar.redate(document)
+    assert places(services) == {"expiry", "days", "replaced"}
+
+
 @pytest.mark.parametrize("how", ["enter", "complete"])
 def test_what_has_expired_by_now_is_entered_for_today(services: Services, how: str) -> None:
     """The days before may have been looked at for the last time."""

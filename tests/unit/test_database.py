@@ -18,6 +18,11 @@ from opx.tables import IndexSpec, TableSpec
 from tests.doubles.fake_time import FakeTime
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_disk() -> None:
+    """Here the disk is waited for."""
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "opx.sqlite"

@@ -79,8 +79,9 @@ class Calendar:
         return _entered_for(document, expires) if expires else ""
 
     def redate(self, document: KnowledgeDocument) -> str:
-        """Enter a version for the day on which it expires by now, in place of all other days. That day, "" for none."""
-        rows = list(self._days(document))
+        """Enter a version for the day on which it expires by now, in place of all other days, with all else that should be
+        entered of it. That day, "" for none."""
+        rows = self._expected(document)
         self._table.put_many(rows)
         here = days_place(document.key.scope.key)
         day = next((str(row["at"]) for row in rows if row["place"] == here), "")

@@ -26,7 +26,6 @@ SUBJECT = "import"
 
 UNDER_WAY, DONE = "under way", "done"
 _OCCUPIED_BY = (KEYS, PROJECTS, ALIASES, STAGING, PATTERNS, OUTCOMES)
-_TRIES = 5
 
 
 class Importer:
