@@ -223,6 +223,21 @@ def test_another_archive_waits_until_an_import_is_finished(
     assert Importer(services).run(tmp_path / "other", merge=True).documents == {Fate.RESTORED: 1}
 
 
+def test_an_import_whose_archive_is_lost_is_given_up_once_the_stores_agree(
+    good: Path, tmp_path: Path, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with services_at(tmp_path / "from") as source:
+        put(source, "x", "The ibis.")
+        Exporter(source).write(tmp_path / "other")
+    with monkeypatch.context() as patch:
+        ends_at(patch, 12)
+        with pytest.raises(EndedHereError):
+            Importer(services).run(good)
+    assert Reconciler(services).run(repair=True).given_up == 1
+    assert Importer(services).run(tmp_path / "other", merge=True).documents == {Fate.RESTORED: 1}
+    assert Reconciler(services).run().differences == []
+
+
 def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
     """A new table is to be decided on."""
     from opx.lifecycle.archived_rows import ARCHIVED

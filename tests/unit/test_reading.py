@@ -8,7 +8,9 @@ import pytest
 
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Scope
+from opx.domain.times import day_number, iso_time
 from opx.errors import ObjectNotFoundError, UnknownCategoryError, UnparsableDocumentError
 from opx.ingestion.reading import OBJECT_METADATA, DocumentReader
 from opx.knowledge_file import load_knowledge
@@ -160,3 +162,21 @@ class TestFacts:
     def test_secrets_in_them_are_masked(self, reading: Reading) -> None:
         (value,) = self.facts(reading, "owner: AKIAIOSFODNN7EXAMPL3")["owner"]  # type: ignore[index]
         assert "AKIA" not in value
+
+
+class TestExpiry:
+    def test_what_is_past_its_day_already_is_told(self, reading: Reading) -> None:
+        document, _ = reading.read("---\nexpires: 2001-02-03\n---\n# Disk\n\ntext\n")
+        assert [(remark.kind, "2001-02-03" in remark.text) for remark in document.remarks] == [
+            (RemarkKind.EXPIRED, True)
+        ]
+
+    def test_an_old_page_of_the_internet_is_kept_for_as_long_as_its_copy_is_young(self, reading: Reading) -> None:
+        source = "documents/web/stack_overflow/disk.md"
+        document, _ = reading.read("---\nlast_updated: 2009-08-07\n---\n# Disk\n\ntext\n", source=source)
+        today = iso_time(FakeTime().clock())[:10]
+        assert (day_number(document.expires) or 0) - (day_number(today) or 0) == 90
+        assert document.remarks == ()
+
+    def test_other_documents_say_themselves_when_they_expire(self, reading: Reading) -> None:
+        assert reading.read()[0].expires == ""

@@ -49,6 +49,8 @@ def reconcile_command(
         print_json(report.to_json())
     else:
         _print(report)
+    if report.given_up:
+        warn(f"{plural(report.given_up, 'import')} that was cut short is given up: what it brought is in order")
     left = report.total - report.repaired
     if report.held_back:
         warn(

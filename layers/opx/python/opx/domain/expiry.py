@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.knowledge import KnowledgeModel
+from opx.domain.knowledge import Category, KnowledgeModel, Tier
 from opx.domain.times import day_number, day_text
 from opx.errors import UnknownCategoryError
 
@@ -27,3 +27,12 @@ def expiry_of(category: str, last_updated: str, knowledge: KnowledgeModel) -> st
         return ""
     updated = day_number(last_updated)
     return "" if days is None or updated is None else day_text(min(updated + days, _LAST_DAY))
+
+
+def fetched_expiry(category: Category, today: str) -> str:
+    """The day on which a copy of a page of the internet is over that is fetched `today`: what counts is how old the copy is,
+    and not how long ago its author changed it. "" for other tiers, and for what is kept for good."""
+    fetched, days = day_number(today), category.retention.days
+    if category.tier is not Tier.INTERNET or days is None or fetched is None:
+        return ""
+    return day_text(min(fetched + days, _LAST_DAY))

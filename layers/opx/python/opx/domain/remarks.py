@@ -27,6 +27,8 @@ class RemarkKind(StrEnum):
     """A line that looks like a relation and can't be understood; it stays text."""
     LEFT_OUT_OF_GRAPH = "left_out_of_graph"
     """More things or relations than are kept of one document."""
+    EXPIRED = "expired"
+    """It was past its day when it was taken in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from pathlib import PurePosixPath
 from typing import IO, Any
 
 from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.expiry import expiry_day, fetched_expiry
 from opx.domain.ids import document_id, normalise
 from opx.domain.knowledge import Category, KnowledgeModel
-from opx.domain.remarks import bounded
+from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.times import iso_time
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.hygiene.cleaning import Cleaner, Span
@@ -110,7 +111,8 @@ class DocumentReader:
             title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
             owner = ", ".join(facts.get("owner", ()))[:MAX_TEXT]
-            document = replace(document, owner=owner, remarks=bounded((*parsed.remarks, *cleaner.remarks)))
+            remarks = (*self._expired(document), *parsed.remarks, *cleaner.remarks)
+            document = replace(document, owner=owner, remarks=bounded(remarks))
             yield ReadDocument(document, category, text, spooled.lines, cleaner.suspected, facts)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
@@ -155,9 +157,15 @@ class DocumentReader:
             services=metadata.services,
             declared_version=metadata.version,
             content_hash=digest,
-            expires=metadata.expires,
+            expires=metadata.expires or fetched_expiry(category, now),
             review_by=metadata.review_by,
         )
+
+    def _expired(self, document: KnowledgeDocument) -> Iterator[Remark]:
+        day = expiry_day(document, self._knowledge)
+        if day and day <= iso_time(self._clock()):
+            text = f"it was to be kept until {day}: nobody is shown it, and the next `opx prune` removes it"
+            yield Remark(RemarkKind.EXPIRED, text)
 
 
 def _uploaded_metadata(info: ObjectInfo, source: str) -> dict[str, Any]:

@@ -101,7 +101,8 @@ class ReconcileReport:
     """What was compared, what differs, and what was done about it. `differences` holds the first thousand; `counts` all.
 
     `in_flight` were being worked on, or too young to be found everywhere; `failed` are listed as failed items already.
-    `held_back` are removals that were not done because they would have been too many.
+    `held_back` are removals that were not done because they would have been too many; `given_up` are imports that were cut
+    short and need not be finished, as nothing differs any more.
     """
 
     objects: int = 0
@@ -115,6 +116,7 @@ class ReconcileReport:
     repaired: int = 0
     held_back: int = 0
     waiting: int = 0
+    given_up: int = 0
 
     def add(self, found: Iterable[Difference]) -> None:
         for difference in found:
@@ -139,4 +141,5 @@ class ReconcileReport:
             "repaired": self.repaired,
             "heldBack": self.held_back,
             "waiting": self.waiting,
+            "importsGivenUp": self.given_up,
         }

@@ -24,8 +24,16 @@ if TYPE_CHECKING:
 SUBJECT = "import"
 """In the table of what becomes of documents: which archives were taken in, and which one is being."""
 
-UNDER_WAY, DONE = "under way", "done"
+UNDER_WAY, DONE, GIVEN_UP = "under way", "done", "given up"
 _OCCUPIED_BY = (KEYS, PROJECTS, ALIASES, STAGING, PATTERNS, OUTCOMES)
+
+
+def give_up(services: Services) -> int:
+    """Forget imports that were begun and never finished, once all stores agree about what they left. Returns how many."""
+    table = services.table(LIFECYCLE)
+    begun = [item for item in table.query(SUBJECT) if item["state"] == UNDER_WAY]
+    table.put_many({**item, "state": GIVEN_UP} for item in begun)
+    return len(begun)
 
 
 class Importer:
@@ -65,7 +73,7 @@ class Importer:
             began = under_way[0]
             raise ArchiveError(
                 f"the import of another archive, of {began['made']}, was begun on {began['since']} and is not finished: "
-                "run it again first"
+                "run it again first; if that archive is lost, `opx reconcile --repair` puts in order what it left"
             )
         if not merge and not under_way and (found := self._occupied()):
             raise ArchiveError(

@@ -98,8 +98,8 @@ class KnowledgePruningService:
         A `dry_run` writes nothing. `allow_share` (up to 1) is how much of a category may go at once, in place of what
         knowledge.yaml says. After `seconds` it ends, and the next run goes on.
         """
-        if allow_share is not None and not 0 < allow_share <= 1:
-            raise InvalidInputError(f"allow_share {allow_share:g} must be above 0 and at most 1, which is all")
+        if allow_share is not None and not (isinstance(allow_share, int | float) and 0 < allow_share <= 1):
+            raise InvalidInputError(f"allow_share {allow_share!r} must be a number above 0 and at most 1, which is all")
         rules = self._rules if allow_share is None else replace(self._rules, max_share=allow_share)
         now = self._clock()
         until = day_text(int(now // _DAY_SECONDS) - GRACE_DAYS)

@@ -66,6 +66,10 @@ class Reconciler:
             self._remove(removals, report, max_share)
             report.waiting, failed = self._repairs.work()
             report.repaired -= failed
+            if not (failed or report.failed or report.waiting or report.held_back):
+                from opx.lifecycle.importing import give_up
+
+                report.given_up = give_up(self._services)
         return report
 
     # -- repairing
