@@ -110,7 +110,24 @@ LEARNING_SCHEMAS: Json = {
             },
             "explanation": TEXT,
             "updatedAt": TEXT,
-        }
+            "told": {
+                **list_of(
+                    object_of(
+                        {
+                            "outcomeId": TEXT,
+                            "result": TEXT,
+                            "documentId": TEXT,
+                            "version": COUNT,
+                            "receiptId": TEXT,
+                            "at": TEXT,
+                            **dict.fromkeys(("section", "step", "incident", "note", "occurrence", "principal"), TEXT),
+                        }
+                    )
+                ),
+                "description": "The latest outcomes one by one, where they were asked for and there are any.",
+            },
+        },
+        optional=("told",),
     ),
 }
 

@@ -40,7 +40,8 @@ class ToldOutcome:
 @dataclass(frozen=True, slots=True)
 class DocumentOutcomes:
     """What came of a document, in the sight of one scope. `document_id` and `version` are of the latest version that an
-    outcome was told of; `sections` has those that outcomes were told of by name."""
+    outcome was told of; `sections` has those that outcomes were told of by name; `told` are the latest outcomes one by one,
+    where they were asked for."""
 
     document_id: str
     version: int
@@ -48,6 +49,7 @@ class DocumentOutcomes:
     tally: Tally = NOTHING
     sections: Mapping[str, Tally] = field(default_factory=dict)
     updated_at: str = ""
+    told: tuple[ToldOutcome, ...] = ()
 
     @property
     def factor(self) -> float:
@@ -97,6 +99,7 @@ class DocumentOutcomes:
             "factor": round(self.factor, 4),
             "explanation": self.explanation,
             "updatedAt": self.updated_at,
+            **({"told": [one.to_json() for one in self.told]} if self.told else {}),
         }
 
     @classmethod
@@ -108,6 +111,7 @@ class DocumentOutcomes:
             tally=Tally.from_json(data),
             sections={name: Tally.from_json(tally) for name, tally in data["sections"].items()},
             updated_at=data["updatedAt"],
+            told=tuple(map(ToldOutcome.from_json, data.get("told", ()))),
         )
 
 

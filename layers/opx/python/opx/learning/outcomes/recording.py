@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
@@ -23,6 +23,10 @@ from opx.learning.warnings import followed
 from opx.operations.audit import AuditRecord, scope_of
 from opx.ports import Clock
 from opx.tenants.clients import removed_error
+
+MOST_TOLD = 20
+_MOST_READ = 1_000
+"""Outcomes of a document that are looked through for the latest."""
 
 SHORTEST_ID = 6
 """Digits of a document's id by which one of those that a receipt names is meant."""
@@ -122,20 +126,19 @@ class OutcomeService:
         )
 
     def standing(self, document_id: str) -> DocumentOutcomes:
-        """What is known of a document here. Raises `DocumentNotFoundError`."""
+        """What is known of a document here, with the latest outcomes. Raises `DocumentNotFoundError`."""
         document = self._documents(document_id)[0]
         found = self._store.heads(self._reader.visible, [document.key.id])
         known = [head.seen_from(document.document_id) for _, _, head in sorted(found, key=lambda each: each[0])]
         together = DocumentOutcomes(document.document_id, document.version, document.title)
         for head in known:
             together = together.plus(head)
-        return together
+        return replace(together, told=self._latest([scope for scope, _, _ in found], document))
 
-    def told(self, document_id: str, limit: int = 20) -> tuple[ToldOutcome, ...]:
-        """The outcomes of a document one by one, the latest first. Raises `DocumentNotFoundError`."""
-        document = self._documents(document_id)[0]
-        each = [one for scope in self._reader.visible for one in self._store.told(scope, document.key.id)]
-        return tuple(islice(sorted(each, key=lambda one: (one.at, one.outcome_id), reverse=True), limit))
+    def _latest(self, scopes: Sequence[str], document: KnowledgeDocument) -> tuple[ToldOutcome, ...]:
+        """The outcomes that these scopes were told of, the latest first."""
+        each = [one for scope in scopes for one in islice(self._store.told(scope, document.key.id), _MOST_READ)]
+        return tuple(islice(sorted(each, key=lambda one: (one.at, one.outcome_id), reverse=True), MOST_TOLD))
 
     def _count(self, document: KnowledgeDocument, told: ToldOutcome) -> Standing:
         return self._store.count(self._scope.key, document.key.id, told, document.title)
