@@ -21,11 +21,18 @@ THIS_MACHINE = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux
 SDK = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "six.py")
 """What Lambda's Python runtimes bring themselves."""
 
-LEAN = 25 * 1024 * 1024
+LEAN = 32 * 1024 * 1024
 """The search path's packages, compiled; loading and restoring them takes longer the more there is."""
 
 FUNCTIONS = {
-    "retrieve_knowledge": ("api", ("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder")),
+    "retrieve_knowledge": (
+        "api",
+        (
+            *("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
+            *("opx.lifecycle.as_of", "opx.lifecycle.differences", "opx.lifecycle.reviews"),
+            *("opx.learning.query", "opx.learning.context", "opx.learning.outcomes.recording"),
+        ),
+    ),
     "ingest_documents": (
         "ingest",
         (
@@ -54,6 +61,23 @@ FUNCTIONS = {
     "roll_up_baselines": (
         "api",
         ("opx.adapters.aws.cloudwatch_metrics", "opx.adapters.aws.table", "opx.operations.baselines.rolling_up"),
+    ),
+    "learn_from_work": (
+        "api",
+        (
+            *("opx.adapters.aws.opensearch", "opx.learning.capture", "opx.learning.query", "opx.learning.context"),
+            "opx.learning.outcomes.recording",
+        ),
+    ),
+    "learn_from_events": (
+        "ingest",
+        ("opx.learning.capture", "opx.learning.outcomes.recording", "opx.learning.handling"),
+    ),
+    "process_checkpoint": ("ingest", ("opx.learning.checkpoints", "opx.learning.matching", "opx.ingestion.manager")),
+    "prune_knowledge": ("ingest", ("opx.lifecycle.pruning", "opx.lifecycle.removal", "opx.adapters.aws.opensearch")),
+    "rebuild_index": (
+        "ingest",
+        ("opx.lifecycle.reindex.reindexing", "opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
     ),
     "sync_knowledge_base": ("api", ("opx.adapters.aws.services", "opx.adapters.aws.knowledge_base_sync")),
 }
