@@ -208,34 +208,35 @@ def test_import_that_ends_at_any_write_is_completed_by_the_next(
         shutil.rmtree(home)
 
 
-def test_another_archive_waits_until_an_import_is_finished(
-    good: Path, tmp_path: Path, services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Another archive."""
     with services_at(tmp_path / "from") as source:
         put(source, "x", "The ibis.")
         Exporter(source).write(tmp_path / "other")
+    return tmp_path / "other"
+
+
+@pytest.fixture
+def cut_short(services: Services, good: Path, monkeypatch: pytest.MonkeyPatch) -> Services:
+    """Where the import of `good` ended before its time."""
     with monkeypatch.context() as patch:
         ends_at(patch, 12)
         with pytest.raises(EndedHereError):
             Importer(services).run(good)
-    assert "is not finished" in refused(services, tmp_path / "other", merge=True)
-    Importer(services).run(good)
-    assert Importer(services).run(tmp_path / "other", merge=True).documents == {Fate.RESTORED: 1}
+    return services
 
 
-def test_an_import_whose_archive_is_lost_is_given_up_once_the_stores_agree(
-    good: Path, tmp_path: Path, services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with services_at(tmp_path / "from") as source:
-        put(source, "x", "The ibis.")
-        Exporter(source).write(tmp_path / "other")
-    with monkeypatch.context() as patch:
-        ends_at(patch, 12)
-        with pytest.raises(EndedHereError):
-            Importer(services).run(good)
-    assert Reconciler(services).run(repair=True).given_up == 1
-    assert Importer(services).run(tmp_path / "other", merge=True).documents == {Fate.RESTORED: 1}
-    assert Reconciler(services).run().differences == []
+def test_another_archive_waits_until_an_import_is_finished(good: Path, other: Path, cut_short: Services) -> None:
+    assert "is not finished" in refused(cut_short, other, merge=True)
+    Importer(cut_short).run(good)
+    assert Importer(cut_short).run(other, merge=True).documents == {Fate.RESTORED: 1}
+
+
+def test_an_import_whose_archive_is_lost_is_given_up_once_the_stores_agree(other: Path, cut_short: Services) -> None:
+    assert Reconciler(cut_short).run(repair=True).given_up == 1
+    assert Importer(cut_short).run(other, merge=True).documents == {Fate.RESTORED: 1}
+    assert Reconciler(cut_short).run().differences == []
 
 
 def test_every_table_is_kept_or_known_to_be_made_anew() -> None:

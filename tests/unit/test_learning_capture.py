@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opx.domain.learning import EntryState, EntryType
+from opx.domain.learning import MAX_STEPS, EntryState, EntryType
 from opx.domain.scopes import Identity
 from opx.errors import (
     ClientRemovedError,
@@ -17,7 +17,6 @@ from opx.errors import (
     InvalidScopeError,
     UnknownProjectError,
 )
-from opx.learning.fields import MAX_STEPS
 from tests.at_once import at_once
 from tests.doubles.fake_time import FakeTime
 from tests.lessons import PROBLEM, STEPS, School, a_school, sqlite_tables

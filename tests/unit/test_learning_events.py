@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from opx.domain.learning import CheckpointType, EntryType
+from opx.domain.learning import MAX_STEPS, CheckpointType, EntryType
 from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.learning import fields
 from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
-from opx.learning.given import FIELDS, FORMS, MAX_STEPS, read_entry
+from opx.learning.given import FIELDS, FORMS, read_entry
 from opx.learning.handling import LAST_WAIT, handle_batch, learn
 from opx.operations.metrics import Metric
 from opx.settings import Settings
@@ -113,7 +113,7 @@ class TestEntries:
         assert {name: told[name] for name, field in checked.items() if field} == {
             name: field.maximum for name, field in checked.items() if field
         }
-        assert MAX_STEPS == fields.MAX_STEPS
+        assert MAX_STEPS == fields.MAX_STEPS  # type: ignore[attr-defined]
 
     @pytest.mark.parametrize(
         ("given", "named"),

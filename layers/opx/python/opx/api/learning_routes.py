@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from opx.api.declarations import Function, Route, TokenScope, text_field
 from opx.api.fields import Field, Kind
-from opx.domain.learning import CheckpointType, Effect, EntryState, EntryType
+from opx.domain.learning import MAX_STEPS, CheckpointType, Effect, EntryState, EntryType
 from opx.domain.outcomes import OutcomeResult
 from opx.learning.asked import DEFAULT_RESULTS, MAX_RESULTS
-from opx.learning.given import FIELDS, MAX_STEPS, TYPE_FIELD, GivenField
+from opx.learning.given import FIELDS, TYPE_FIELD, GivenField
 
 MAX_TASK = 20_000
 MAX_PATTERNS, MAX_ENTRIES = 500, 500

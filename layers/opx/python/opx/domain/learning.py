@@ -16,6 +16,13 @@ WARNINGS = "learning/warnings"
 """Of the documents that warn of what was tried in vain, or made things worse."""
 
 
+MAX_NAME, MAX_LINE, MAX_TEXT = 100, 500, 8_000
+MAX_ERROR = 100_000
+"""A stack trace is taken as it is; what tells it from others is at its ends."""
+MAX_STEPS, MAX_STEPS_TEXT = 50, 20_000
+"""Characters that a field of what is captured may have, and how many steps a solution."""
+
+
 class EntryType(StrEnum):
     """What an entry tells of."""
 

@@ -20,6 +20,11 @@ SEQUENCER_WIDTH = 40
 """Sequencers of one key are compared as texts of equal length, filled up with zeros on the left, as S3 documents it."""
 
 
+def is_document(source: str) -> bool:
+    """Whether an object of this key, its scope aside, is a document, and not what describes or was made of one."""
+    return source.startswith(DOCUMENTS_FOLDER) and not source.endswith(SIDECAR_SUFFIX)
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
     """An object was created (or overwritten), or deleted. `sequencer` orders the events of one key."""

@@ -71,13 +71,10 @@ class KnowledgeCaptureService:
         if not isinstance(success_verified, bool):
             raise InvalidInputError("success_verified must be true or false")
         given = {
-            "agent_type": agent_type,
-            "task_type": task_type,
             "failure_description": failure_description,
             "error_message": error_message,
             "solution_steps": solution_steps,
-            "technology": technology,
-            "incident": incident,
+            **_about(agent_type, task_type, technology, incident),
         }
         verified = True if success_verified else None
         return self._capture(EntryType.FAILURE_SOLUTION, project_id, given, occurrence, verified)

@@ -10,18 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.ids import normalise
-from opx.domain.learning import Effect, EntryType
+from opx.domain.learning import (
+    MAX_ERROR,
+    MAX_LINE,
+    MAX_NAME,
+    MAX_STEPS,
+    MAX_STEPS_TEXT,
+    MAX_TEXT,
+    Effect,
+    EntryType,
+)
 from opx.errors import InvalidInputError
 from opx.hygiene import invisible
 from opx.hygiene.secrets import mask
 from opx.ingestion.parsing.decoding import well_formed
 
-MAX_STEPS = 50
-MAX_ERROR = 100_000
-"""A stack trace is taken as it is; what tells it from others is at its ends."""
-
-_LINE, _TEXT, _STEPS = 100, 8_000, 20_000
-_LONG_LINE = 500
 _LEFT_OUT = "\n…\n"
 
 
@@ -40,19 +43,19 @@ class EntryField:
 FIELDS = {
     field.name: field
     for field in (
-        EntryField("agent_type", _LINE),
-        EntryField("task_type", _LINE),
-        EntryField("technology", _LINE),
-        EntryField("failure_description", _TEXT, long=True),
-        EntryField("error_message", MAX_ERROR, long=True, kept=_TEXT // 2),
-        EntryField("solution_steps", _STEPS, long=True, several=True),
-        EntryField("gate_type", _LINE),
-        EntryField("human_feedback", _TEXT, long=True),
-        EntryField("revision_approach", _TEXT, long=True),
-        EntryField("approved_approach", _TEXT, long=True),
-        EntryField("incident", _LINE),
-        EntryField("reference", _LONG_LINE),
-        EntryField("effect", _LINE),
+        EntryField("agent_type", MAX_NAME),
+        EntryField("task_type", MAX_NAME),
+        EntryField("technology", MAX_NAME),
+        EntryField("failure_description", MAX_TEXT, long=True),
+        EntryField("error_message", MAX_ERROR, long=True, kept=MAX_TEXT // 2),
+        EntryField("solution_steps", MAX_STEPS_TEXT, long=True, several=True),
+        EntryField("gate_type", MAX_NAME),
+        EntryField("human_feedback", MAX_TEXT, long=True),
+        EntryField("revision_approach", MAX_TEXT, long=True),
+        EntryField("approved_approach", MAX_TEXT, long=True),
+        EntryField("incident", MAX_NAME),
+        EntryField("reference", MAX_LINE),
+        EntryField("effect", MAX_NAME),
     )
 }
 _COMMON = ("agent_type", "task_type", "technology", "incident")
@@ -113,7 +116,7 @@ def effect_of(text: str) -> Effect:
         raise InvalidInputError(f"unknown effect {str(text)[:60]!r}; there are: {', '.join(Effect)}") from exc
 
 
-def cleaned_line(name: str, value: Any, maximum: int = _LONG_LINE) -> str:
+def cleaned_line(name: str, value: Any, maximum: int = MAX_LINE) -> str:
     """A text on one line that isn't part of an entry's type, such as the name of an occurrence. Raises
     `InvalidInputError`."""
     return _text(EntryField(name, maximum), name, value, [])

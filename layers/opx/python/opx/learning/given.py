@@ -6,25 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.learning import Effect, EntryType
+from opx.domain.learning import MAX_ERROR, MAX_LINE, MAX_NAME, MAX_STEPS_TEXT, MAX_TEXT, Effect, EntryType
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.learning.capture import KnowledgeCaptureService
 
 TYPE_FIELD, PROJECT_FIELD = "entry_type", "project_id"
-MAX_STEPS = 50
-_NAME, _LINE, _TEXT = 100, 500, 8_000
 
 
 @dataclass(frozen=True, slots=True)
 class GivenField:
     """A field of what is captured: a text, several texts (`several`), or true or false (`flag`). `maximum` is what the
-    checks of `opx.learning.fields` allow, said here once more so that whoever describes a request needn't load them."""
+    checks of `opx.learning.fields` allow, which whoever describes a request needn't load."""
 
     name: str
     about: str
-    maximum: int = _NAME
+    maximum: int = MAX_NAME
     several: bool = False
     flag: bool = False
     choices: tuple[str, ...] = ()
@@ -37,21 +35,23 @@ FIELDS = {
         GivenField("agent_type", "What kind of agent it was, such as backend_developer."),
         GivenField("task_type", "What kind of task, such as api_implementation."),
         GivenField("technology", "What it is about, such as postgresql."),
-        GivenField("failure_description", "What went wrong, in plain words.", _TEXT),
-        GivenField("error_message", "The error, copied as it was.", 100_000),
-        GivenField("solution_steps", "What was done about it, a step each.", 20_000, several=True),
+        GivenField("failure_description", "What went wrong, in plain words.", MAX_TEXT),
+        GivenField("error_message", "The error, copied as it was.", MAX_ERROR),
+        GivenField("solution_steps", "What was done about it, a step each.", MAX_STEPS_TEXT, several=True),
         GivenField("success_verified", "True if somebody, or a check, saw that it works.", flag=True),
         GivenField("gate_type", "Which review it was, such as security_review."),
-        GivenField("human_feedback", "What the person said who rejected it.", _TEXT),
-        GivenField("revision_approach", "What was done about it.", _TEXT),
-        GivenField("approved_approach", "What was approved at the first attempt.", _TEXT),
-        GivenField("tried", "What was tried, and didn't help.", 20_000),
+        GivenField("human_feedback", "What the person said who rejected it.", MAX_TEXT),
+        GivenField("revision_approach", "What was done about it.", MAX_TEXT),
+        GivenField("approved_approach", "What was approved at the first attempt.", MAX_TEXT),
+        GivenField("tried", "What was tried, and didn't help.", MAX_STEPS_TEXT),
         GivenField("effect", "What came of it.", choices=tuple(Effect)),
-        GivenField("problem", "What it was tried against.", _TEXT),
-        GivenField("reference", "The document that it was taken from: its key or source.", _LINE),
+        GivenField("problem", "What it was tried against.", MAX_TEXT),
+        GivenField("reference", "The document that it was taken from: its key or source.", MAX_LINE),
         GivenField("incident", "The incident's id."),
         GivenField(
-            "occurrence", "Names this occurrence for good, such as a run's id: told again, it is the same one.", _LINE
+            "occurrence",
+            "Names this occurrence for good, such as a run's id: told again, it is the same one.",
+            MAX_LINE,
         ),
     )
 }

@@ -12,7 +12,7 @@ from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import ArchiveError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.catalog_items import document_from_item, document_item
-from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.item_json import from_json
 from opx.lifecycle.archive import ArchiveReader
 from opx.lifecycle.archived_rows import ARCHIVED, Archived
@@ -145,7 +145,7 @@ class ArchiveContents:
     def _key(self, object_key: str) -> DocumentKey:
         self._check_object(object_key, {})
         key = DocumentKey(*scope_of_object(object_key))
-        if not key.source.startswith(DOCUMENTS_FOLDER) or key.source.endswith(SIDECAR_SUFFIX):
+        if not is_document(key.source):
             raise ArchiveError(f"{DOCUMENT_LINES}: {object_key[:200]} is no name of a document")
         return key
 

@@ -15,7 +15,7 @@ from opx.domain.scopes import scope_of_key, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.chunk_files import chunk_file
 from opx.ingestion.claims import current_id
-from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.item_json import to_json
 from opx.lifecycle.blobs import Blob, BlobWriter
 from opx.ports import Item
@@ -192,8 +192,7 @@ def _document_key(object_key: str) -> DocumentKey | None:
         key = DocumentKey(*scope_of_object(object_key))
     except InvalidScopeError:
         return None
-    is_document = key.source.startswith(DOCUMENTS_FOLDER) and not key.source.endswith(SIDECAR_SUFFIX)
-    return key if is_document else None
+    return key if is_document(key.source) else None
 
 
 def _add(lines: IO[bytes], line: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
 from opx.graph.naming_scopes import ScopeDirectory
-from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.events import is_document
 from opx.lifecycle.differences_found import REMOVALS, UNREPAIRED, Difference, Problem, ReconcileReport
 from opx.lifecycle.repairs import Repairs
 from opx.lifecycle.store_checks import CHUNK_FILE, Checked, Known, StoreChecks
@@ -143,10 +143,9 @@ class Reconciler:
 
 def _is_document(info: ObjectInfo) -> bool:
     try:
-        is_document = scope_of_object(info.key)[1].startswith(DOCUMENTS_FOLDER)
+        return is_document(scope_of_object(info.key)[1])
     except InvalidScopeError:
         return True  # shows as what it is
-    return is_document and not info.key.endswith(SIDECAR_SUFFIX)
 
 
 def _is_chunk_file(info: ObjectInfo) -> bool:

@@ -5,7 +5,7 @@ Whose it is and which project it was learned in follows from who calls, and so d
 
 from __future__ import annotations
 
-from opx.domain.learning import Effect
+from opx.domain.learning import MAX_ERROR, MAX_NAME, MAX_STEPS_TEXT, MAX_TEXT, Effect
 from opx.domain.outcomes import OutcomeResult
 from opx.learning.asked import DEFAULT_RESULTS, MAX_RESULTS
 from opx.tools.declarations import Parameter, Tool, ToolGroup
@@ -13,14 +13,12 @@ from opx.tools.declarations import Parameter, Tool, ToolGroup
 WORKED, FAILED = "worked", "failed"
 RESULTS = (WORKED, FAILED, *(effect.value for effect in Effect))
 
-_NAME, _TEXT, _STEPS = 100, 8_000, 20_000
 
-
-def _text(name: str, about: str, maximum: int = _TEXT) -> Parameter:
+def _text(name: str, about: str, maximum: int = MAX_TEXT) -> Parameter:
     return Parameter(name=name, type="string", about=about, maximum=maximum)
 
 
-def _may_be_left_out(name: str, about: str, maximum: int = _NAME) -> Parameter:
+def _may_be_left_out(name: str, about: str, maximum: int = MAX_NAME) -> Parameter:
     return Parameter(name=name, type="string", about=about, default="", maximum=maximum)
 
 
@@ -39,8 +37,8 @@ CAPTURE_FAILURE_SOLUTION = Tool(
     ),
     parameters=(
         _text("failure_description", "What went wrong, in plain words."),
-        _text("solution_steps", "What was done about it, a step on each line.", _STEPS),
-        _may_be_left_out("error_message", "The error, copied as it was.", 100_000),
+        _text("solution_steps", "What was done about it, a step on each line.", MAX_STEPS_TEXT),
+        _may_be_left_out("error_message", "The error, copied as it was.", MAX_ERROR),
         _TASK_TYPE,
         _TECHNOLOGY,
     ),
@@ -54,7 +52,7 @@ VERIFY_SOLUTION = Tool(
         "Say that it worked only if you saw it, or a check did."
     ),
     parameters=(
-        _text("entry_id", "The id that capture_failure_solution gave.", _NAME),
+        _text("entry_id", "The id that capture_failure_solution gave.", MAX_NAME),
         Parameter(name="result", type="string", about="What came of it.", choices=RESULTS),
         _INCIDENT,
     ),
@@ -65,9 +63,9 @@ CAPTURE_GATE_REJECTION = Tool(
     name="capture_gate_rejection",
     description="Keep what a person rejected at a review, why, and what was changed for it.",
     parameters=(
-        _text("gate_type", "Which review it was, such as security_review.", _NAME),
+        _text("gate_type", "Which review it was, such as security_review.", MAX_NAME),
         _text("human_feedback", "What the person said."),
-        _may_be_left_out("revision_approach", "What was changed for it.", _TEXT),
+        _may_be_left_out("revision_approach", "What was changed for it.", MAX_TEXT),
     ),
     opt_in=True,
 )
@@ -76,7 +74,7 @@ CAPTURE_GATE_APPROVAL = Tool(
     name="capture_gate_approval",
     description="Keep what a person approved at a review at the first attempt.",
     parameters=(
-        _text("gate_type", "Which review it was, such as security_review.", _NAME),
+        _text("gate_type", "Which review it was, such as security_review.", MAX_NAME),
         _text("approved_approach", "What was approved."),
     ),
     opt_in=True,
@@ -91,7 +89,7 @@ CAPTURE_WARNING = Tool(
     parameters=(
         _text("tried", "The step that was tried, worded as the document has it if it is from one."),
         Parameter(name="effect", type="string", about="What came of it.", choices=tuple(Effect)),
-        _may_be_left_out("problem", "What it was tried against.", _TEXT),
+        _may_be_left_out("problem", "What it was tried against.", MAX_TEXT),
         _may_be_left_out("reference", "The source of the document that it is from.", 500),
         _INCIDENT,
     ),
@@ -105,8 +103,8 @@ REPORT_OUTCOME = Tool(
         "things worse. What helped is found more easily afterwards."
     ),
     parameters=(
-        _text("receipt_id", "The receipt of the answer that had the document, as the search gave it.", _NAME),
-        _text("document_id", "The document's id, as the search gave it.", _NAME),
+        _text("receipt_id", "The receipt of the answer that had the document, as the search gave it.", MAX_NAME),
+        _text("document_id", "The document's id, as the search gave it.", MAX_NAME),
         Parameter(name="result", type="string", about="What came of it.", choices=tuple(OutcomeResult)),
         _may_be_left_out("step", "The step that was decisive, as the document has it.", 1_000),
         _INCIDENT,
@@ -144,7 +142,7 @@ QUERY_FOR_FAILURE = Tool(
     ),
     parameters=(
         _text("failure_description", "What went wrong, in plain words."),
-        _may_be_left_out("error_message", "The error, copied as it was.", _TEXT),
+        _may_be_left_out("error_message", "The error, copied as it was.", MAX_TEXT),
         _OF_AGENTS,
         _OF_TASKS,
     ),

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from opx.domain.scopes import Identity
-from opx.errors import InvalidInputError, InvalidScopeError
 from opx.learning.asked import DEFAULT_RESULTS, TaskQuestion
-from opx.tools.declarations import ArgumentError, Tool
+from opx.tools.calling import called
+from opx.tools.declarations import Tool
 from opx.tools.learning_group import FAILED, WORKED
 from opx.tools.learning_replies import ContextReply, EntryReply, OutcomeReply, PatternsReply
 from opx.tools.replies import Reply
@@ -51,14 +51,7 @@ class LearningTools:
 
     def call(self, tool: Tool, given: Iterable[tuple[str, object]]) -> Reply:
         """Do what a tool does. Raises `ArgumentError` for arguments that are not as declared."""
-        arguments = tool.arguments(given)
-        try:
-            reply: Reply = getattr(self, tool.name)(**arguments)
-        except (ArgumentError, InvalidScopeError):
-            raise
-        except InvalidInputError as exc:
-            raise ArgumentError(str(exc)) from exc
-        return reply
+        return called(self, tool, given)
 
     def capture_failure_solution(
         self,

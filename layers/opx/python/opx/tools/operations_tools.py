@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from opx.domain.scopes import Identity
-from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError, TelemetryUnavailableError
+from opx.errors import StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.telemetry.logs import LogQuestion, LogSearch, Sleep
 from opx.operations.telemetry.metrics import MetricComparison, MetricQuestion
 from opx.operations.telemetry.rules import TelemetryRules
 from opx.operations.telemetry.traces import TraceAnalysis
 from opx.ports import Clock
 from opx.ports.telemetry import TelemetryStores
+from opx.tools.calling import called
 from opx.tools.declarations import ArgumentError, Tool
 from opx.tools.operation_replies import BaselineReply, LogsReply, MetricsReply, TracesReply
 from opx.tools.replies import Reply
@@ -59,16 +60,10 @@ class OperationsTools:
 
     def call(self, tool: Tool, given: Iterable[tuple[str, object]]) -> Reply:
         """Do what a tool does. Raises `ArgumentError` for arguments that are not as declared."""
-        arguments = tool.arguments(given)
         try:
-            reply: Reply = getattr(self, tool.name)(**arguments)
-        except (ArgumentError, InvalidScopeError):
-            raise
-        except InvalidInputError as exc:
-            raise ArgumentError(str(exc)) from exc
+            return called(self, tool, given)
         except StoreUnavailableError as exc:
             raise TelemetryUnavailableError(str(exc)) from exc
-        return reply
 
     def query_logs(
         self, query: str, log_group: str, minutes: int = 60, limit: int = 50, show: str = "lines"
