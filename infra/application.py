@@ -79,20 +79,30 @@ def new_app(context: Mapping[str, Any] | None = None, outdir: str | None = None)
     return cdk.App(context={**FEATURE_FLAGS, **(context or {})}, outdir=outdir, analytics_reporting=False)
 
 
+class _Adding:
+    """Adds stacks of one environment."""
+
+    def __init__(self, app: cdk.App, names: Names) -> None:
+        deployment = names.deployment
+        self._app = app
+        self._names = names
+        self._env = cdk.Environment(account=deployment.account or None, region=deployment.region or None)
+
+    def __call__(self, kind: str, make: Callable[..., S], *after: cdk.Stack, **more: object) -> S:
+        """Add a stack that is deployed after those others."""
+        stack = make(self._app, self._names.stack(kind), names=self._names, env=self._env, **more)
+        for earlier in after:
+            stack.add_stack_dependency(earlier)
+        return stack
+
+
 def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     """Add the stacks that the app's context asks for. Raises `ContextError` for context that isn't known."""
     deployment = Deployment.from_context(app.node.get_all_context())
     names = Names(deployment)
     platform = Platform(deployment.architecture, deployment.python)
     source = LayerSource(bundle=deployment.bundle, platform=platform, **({"lambdas": lambdas} if lambdas else {}))
-    env = cdk.Environment(account=deployment.account or None, region=deployment.region or None)
-
-    def add(kind: str, make: Callable[..., S], *after: cdk.Stack, **more: object) -> S:
-        stack = make(app, names.stack(kind), names=names, env=env, **more)
-        for earlier in after:
-            stack.add_stack_dependency(earlier)
-        return stack
-
+    add = _Adding(app, names)
     key = add("key", KeyStack) if deployment.kms_key == OWN_KEY else None
     network = add("network", NetworkStack) if deployment.vpc else None
     storage = add("storage", StorageStack)
