@@ -21,8 +21,8 @@ from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
 from infra.ingestion import INGEST_DOCUMENTS
 from infra.names import Names
 from opx.knowledge_file import load_knowledge
-from opx.operations.gaps.daily import CHECK
-from opx.operations.relinking import RELINK
+from opx.records.gaps.daily import CHECK
+from opx.runtime.relinking import RELINK
 from opx.tables import DOCUMENTS, FAILURES, GAPS, SOURCES
 
 READ_TABLES = (DOCUMENTS, FAILURES, GAPS)

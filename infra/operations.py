@@ -15,10 +15,10 @@ from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, co
 from infra.names import Names
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.knowledge_file import load_knowledge
-from opx.operations.baselines.definitions import declared_metrics
-from opx.operations.baselines.rolling_up import DAYS
 from opx.sources.schedules import scheduler_cron
 from opx.tables import BASELINES
+from opx.telemetry.baselines.definitions import declared_metrics
+from opx.telemetry.baselines.rolling_up import DAYS
 
 ROLL_UP_BASELINES = FunctionSpec(
     use_case="roll_up_baselines",

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from opx.operations.metrics import SERVICE, Metric
 from opx.ports import Vector
+from opx.runtime.metrics import SERVICE, Metric
 
 _WORD = re.compile(r"\w+")
 

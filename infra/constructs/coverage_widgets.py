@@ -9,7 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from infra.constructs.dashboard_widgets import DAY, HOURLY, Rows, graph
 from infra.constructs.measurements import Measurements
 from opx.domain.knowledge import Category, Tier
-from opx.operations.metrics import Metric
+from opx.runtime.metrics import Metric
 
 
 def holdings(measured: Measurements, categories: Sequence[Category]) -> Rows:

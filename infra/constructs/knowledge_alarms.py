@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.constructs.measurements import FIVE_MINUTES, Measurements, of_function, of_queue
 from infra.names import Names
-from opx.operations.metrics import Metric
+from opx.runtime.metrics import Metric
 
 RUNBOOK = "docs/deploy.md#alarms"
 

@@ -15,9 +15,9 @@ from infra.names import Names
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import SearchMode
 from opx.knowledge_file import load_knowledge
-from opx.operations.gaps.daily import owner_labels
-from opx.operations.gaps.owners import read_owners
-from opx.operations.metrics import Metric
+from opx.records.gaps.daily import owner_labels
+from opx.records.gaps.owners import read_owners
+from opx.runtime.metrics import Metric
 
 PERFORMANCE, ANALYTICS, COVERAGE = "Knowledge Base Performance", "Query Analytics", "Document Coverage"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from opx.operations.metrics import ENVIRONMENT, NAMESPACE, Metric, dimension_sets
+from opx.runtime.metrics import ENVIRONMENT, NAMESPACE, Metric, dimension_sets
 
 FIVE_MINUTES = Duration.minutes(5)
 

@@ -12,8 +12,8 @@ from infra.constructs.agent_tools import tool_grants
 from infra.constructs.code import LayerSource
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
 from infra.names import Names
-from opx.operations.telemetry.rules import TelemetryRules, read_telemetry
 from opx.tables import BASELINES, PROJECTS
+from opx.telemetry.rules import TelemetryRules, read_telemetry
 from opx.tools.operations_group import (
     ANALYZE_TRACES,
     CORRELATE_METRICS,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from opx.bootstrap import bootstrap
 from opx.ingestion.batches import Delivery, HandledEvents, process_batch
-from opx.operations.functions import function_settings, observed
-from opx.operations.ingestion import reported_cache
-from opx.operations.metrics import Report
-from opx.operations.relinking import is_relink, relink
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.ingestion import reported_cache
+from opx.runtime.metrics import Report
+from opx.runtime.relinking import is_relink, relink
 from opx.services import Services
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from opx.bootstrap import bootstrap
 from opx.learning.handling import handle_batch, learn
-from opx.operations.functions import function_settings, observed
-from opx.operations.metrics import Report
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
 from opx.services import Services
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from opx.api.routes import Function
 from opx.api.writing import WritingApi
 from opx.bootstrap import bootstrap
 from opx.errors import InvalidInputError
-from opx.operations.functions import function_settings, observed
-from opx.operations.metrics import Report
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
 from opx.services import Services
 
 

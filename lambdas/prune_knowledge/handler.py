@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from opx.bootstrap import bootstrap
-from opx.operations.functions import function_settings, observed
-from opx.operations.metrics import Report
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
 from opx.services import Services
 
 SECONDS_TO_SPARE = 120.0

@@ -10,8 +10,8 @@ from typing import Any
 
 from opx.bootstrap import bootstrap
 from opx.domain.scopes import Identity
-from opx.operations.functions import function_settings, observed
-from opx.operations.metrics import Report
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
 from opx.services import Services
 from opx.tools.operations_group import OPERATIONS_GROUP
 from opx.tools.operations_tools import OperationsTools

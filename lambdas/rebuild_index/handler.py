@@ -8,8 +8,8 @@ from typing import Any
 
 from opx.bootstrap import bootstrap
 from opx.lifecycle.reindex.asked import take_turn
-from opx.operations.functions import function_settings, observed
-from opx.operations.metrics import Report
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
 from opx.services import Services
 
 RESERVE_MS = 240_000

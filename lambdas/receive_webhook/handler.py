@@ -9,8 +9,8 @@ from typing import Any
 from opx.api.http_events import is_http
 from opx.bootstrap import bootstrap
 from opx.errors import InvalidInputError
-from opx.operations.functions import function_settings, observed
-from opx.operations.metrics import Report
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
 from opx.services import Services
 from opx.webhooks.receiving import WebhookReceiver, receiver_of
 from opx.webhooks.requests import respond

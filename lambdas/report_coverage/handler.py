@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 from opx.bootstrap import bootstrap
-from opx.operations.coverage import CoverageReport
-from opx.operations.freshness import UnknownFreshnessError
-from opx.operations.functions import function_settings, observed
-from opx.operations.gaps.daily import count_gaps
-from opx.operations.metrics import Report
+from opx.records.gaps.daily import count_gaps
+from opx.runtime.coverage import CoverageReport
+from opx.runtime.freshness import UnknownFreshnessError
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
 from opx.services import Services
 from opx.sources.freshness import SourceSyncs
 

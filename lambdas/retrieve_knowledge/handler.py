@@ -14,10 +14,10 @@ from opx.api.reading import ReadingApi
 from opx.api.routes import Function
 from opx.bootstrap import bootstrap
 from opx.domain.scopes import Identity
-from opx.operations.functions import function_settings, observed
-from opx.operations.gaps.daily import check_gaps, is_check
-from opx.operations.metrics import Report
-from opx.operations.snapshots import around_snapshot
+from opx.records.gaps.daily import check_gaps, is_check
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
+from opx.runtime.snapshots import around_snapshot
 from opx.services import Services
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.knowledge_tools import KnowledgeTools

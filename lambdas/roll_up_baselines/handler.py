@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 from opx.bootstrap import bootstrap
-from opx.operations.baselines.rolling_up import DAYS
-from opx.operations.functions import function_settings, observed
-from opx.operations.metrics import Report
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
 from opx.services import Services
+from opx.telemetry.baselines.rolling_up import DAYS
 
 
 def start() -> Services:

@@ -7,9 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from opx.ingestion.syncing import sync_batch
-from opx.operations.functions import function_settings, observed
-from opx.operations.metrics import Report
 from opx.ports import IndexSync
+from opx.runtime.functions import function_settings, observed
+from opx.runtime.metrics import Report
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse

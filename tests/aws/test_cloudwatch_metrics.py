@@ -16,10 +16,10 @@ from opx.adapters.aws.cloudwatch_metrics import CloudWatchMetrics
 from opx.adapters.aws.table import DynamoTable
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import StoreUnavailableError
-from opx.operations.baselines.readings import Reading
-from opx.operations.baselines.store import BaselineStore
 from opx.ports.metrics import MetricQuery
 from opx.tables import BASELINES
+from opx.telemetry.baselines.readings import Reading
+from opx.telemetry.baselines.store import BaselineStore
 from tests.aws.tables import create_table
 
 DAY = 86_400

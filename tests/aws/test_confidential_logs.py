@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from opx.errors import StoreUnavailableError
-from opx.operations.metrics import SERVICE
+from opx.runtime.metrics import SERVICE
 from tests.agent_calls import a_function_event
 from tests.api_requests import call
 from tests.aws.cloud import BUCKET, Cloud, a_cloud

@@ -17,7 +17,7 @@ from botocore.stub import Stubber
 from lambdas.consume_stream.handler import make_handler
 from opx.adapters.aws.stream_subscriptions import EventSourceMappings
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.operations.functions import FunctionFailedError
+from opx.runtime.functions import FunctionFailedError
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.fakes import FakeContext, function_logs
 from tests.unit.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, SQS, a_stream, an_incident, from_kafka

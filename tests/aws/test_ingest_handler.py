@@ -15,10 +15,10 @@ from opx.adapters.aws.handled_events import event_identity
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.ingestion.worker import RetryRules
-from opx.operations.metrics import Metric
-from opx.operations.relinking import RELINK
 from opx.ports import SearchFilter, SearchRequest
 from opx.retrieval.citations import NOTHING_FOUND
+from opx.runtime.metrics import Metric
+from opx.runtime.relinking import RELINK
 from opx.settings import Settings, env_name
 from opx.tables import DOCUMENTS, FAILURES, IDEMPOTENCY
 from tests.agent_calls import a_function_event, ask, text_of

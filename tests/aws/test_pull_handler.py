@@ -18,7 +18,7 @@ from opx.adapters.aws.source_schedules import EventBridgeSchedules, PullTarget
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SecretNotFoundError, SourceUnavailableError
-from opx.operations.functions import FunctionFailedError
+from opx.runtime.functions import FunctionFailedError
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.fakes import FakeContext, function_logs
 

@@ -12,9 +12,9 @@ import pytest
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
-from opx.operations.gaps.daily import CHECK
-from opx.operations.gaps.log import GapLog
-from opx.operations.gaps.model import GapStatus
+from opx.records.gaps.daily import CHECK
+from opx.records.gaps.log import GapLog
+from opx.records.gaps.model import GapStatus
 from opx.services import Services
 from opx.tables import AUDIT, GAPS
 from tests.api_requests import a_token, call

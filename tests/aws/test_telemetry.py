@@ -17,10 +17,10 @@ from opx.adapters.aws.cloudwatch_series import CloudWatchSeries
 from opx.adapters.aws.xray_traces import XRayTraces, filter_expression
 from opx.bootstrap import bootstrap
 from opx.errors import StoreUnavailableError
-from opx.operations.telemetry.logs import LogQuestion, LogSearch
-from opx.operations.telemetry.rules import TelemetryRules
 from opx.ports.telemetry import FoundTraces, LogQuery, MetricId, TraceSummary
 from opx.settings import Settings
+from opx.telemetry.logs import LogQuestion, LogSearch
+from opx.telemetry.rules import TelemetryRules
 
 NOW = 1_795_000_000
 GROUP = "/ecs/shop"

@@ -13,7 +13,7 @@ import pytest
 
 from lambdas.receive_webhook.handler import make_handler
 from opx.bootstrap import bootstrap
-from opx.operations.functions import FunctionFailedError
+from opx.runtime.functions import FunctionFailedError
 from opx.settings import Settings
 from opx.tables import DELIVERIES
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery

@@ -16,12 +16,12 @@ from pathlib import Path
 from opx.bootstrap import bootstrap
 from opx.domain.baselines import BaselineStats, HourBaseline
 from opx.domain.scopes import Identity, reader_of
-from opx.operations.baselines.items import Series, empty_part
-from opx.operations.baselines.readings import Reading
-from opx.operations.baselines.store import BaselineStore
-from opx.operations.baselines.summary import Summary
 from opx.settings import Settings
 from opx.tables import BASELINES
+from opx.telemetry.baselines.items import Series, empty_part
+from opx.telemetry.baselines.readings import Reading
+from opx.telemetry.baselines.store import BaselineStore
+from opx.telemetry.baselines.summary import Summary
 
 SEED = 20_261
 DAY, FIVE_MINUTES = 86_400, 300

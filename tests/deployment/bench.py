@@ -19,8 +19,8 @@ import numpy as np
 
 from opx.adapters.aws.opensearch import OpenSearchIndex
 from opx.domain.queries import SearchMode
-from opx.operations.metrics import Metric
 from opx.ports import Vector
+from opx.runtime.metrics import Metric
 from tests.agent_calls import a_function_event
 from tests.benchmarks.search_speed import CHUNKS_A_DOCUMENT, Corpus, percentile
 from tests.deployment.assemblies import restrict

@@ -15,7 +15,7 @@ from opx.api.calls import respond
 from opx.api.reading import ReadingApi
 from opx.api.routes import ROUTES, Function
 from opx.api.writing import WritingApi
-from opx.operations.metrics import unreported
+from opx.runtime.metrics import unreported
 from opx.services import Services
 from tests.api_requests import ROLE
 from tests.doubles.api_gateway import event_of, route_of

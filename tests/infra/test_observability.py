@@ -23,10 +23,10 @@ from opx.domain.queries import SearchMode
 from opx.domain.sources import SourceDefinition
 from opx.errors import StoreUnavailableError
 from opx.knowledge_file import load_knowledge
-from opx.operations.gaps.daily import AUTHORS, CHECK
-from opx.operations.gaps.listing import NOBODY
-from opx.operations.metrics import NAMESPACE, Metric
-from opx.operations.relinking import RELINK
+from opx.records.gaps.daily import AUTHORS, CHECK
+from opx.records.gaps.listing import NOBODY
+from opx.runtime.metrics import NAMESPACE, Metric
+from opx.runtime.relinking import RELINK
 from tests.agent_calls import ask
 from tests.api_requests import call
 from tests.aws.cloud import BUCKET, Cloud, a_cloud

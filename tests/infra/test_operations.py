@@ -14,10 +14,10 @@ from infra.constructs.code import LayerSource, Platform
 from infra.constructs.layer_contents import ROOT
 from infra.names import Names
 from infra.operations import OperationsStack
-from opx.operations.baselines.definitions import MetricDefinition
 from opx.ports.metrics import MetricQuery
 from opx.settings import Settings, env_name
 from opx.tables import BASELINES
+from opx.telemetry.baselines.definitions import MetricDefinition
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_ingestion import pairs, table_arns
 

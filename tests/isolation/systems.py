@@ -15,9 +15,9 @@ from opx.domain.queries import QueryConfig
 from opx.errors import OpxError
 from opx.learning.rules import LearningRules
 from opx.local_knowledge_base import LocalKnowledgeBase
-from opx.operations.audit import AuditLog
-from opx.operations.installation_key import InstallationKey
 from opx.ports import Condition, Item, KeyRange, Table
+from opx.records.audit import AuditLog
+from opx.records.installation_key import InstallationKey
 from opx.services import Services
 from opx.tables import AUDIT, GAPS, TableSpec
 from tests.e2e.systems import System, a_system

@@ -13,10 +13,10 @@ from opensearchpy import OpenSearch
 from opx.adapters.aws.backoff import Backoff
 from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.ingestion.worker import RetryRules
-from opx.operations.metrics import Metric
 from opx.ports import Embedder, SearchFilter, SearchIndex
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.retrieval.query import INDEX_DOWN
+from opx.runtime.metrics import Metric
 from opx.tables import FAILURES
 from tests.aws.cloud import Cloud, a_cloud
 from tests.fakes import function_logs

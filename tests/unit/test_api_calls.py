@@ -24,7 +24,7 @@ from opx.errors import (
     UnknownCategoryError,
     UnparsableDocumentError,
 )
-from opx.operations.metrics import Metric
+from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from opx.tools.grants import ToolGrants
 from tests.agent_calls import a_function_event

@@ -16,8 +16,8 @@ from lambdas.manage_knowledge.handler import make_handler
 from opx.api.replies import REPLIES, SCHEMAS
 from opx.api.source_routes import SOURCES
 from opx.ingestion.reading import OBJECT_METADATA
-from opx.operations.functions import FunctionFailedError
 from opx.ports import SignedPut
+from opx.runtime.functions import FunctionFailedError
 from opx.services import Services
 from tests.agent_calls import CORPUS, DISK, a_system, id_of
 from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, call, refusal

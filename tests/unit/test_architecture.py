@@ -156,7 +156,7 @@ def test_ports_and_tables_know_only_the_domain() -> None:
 
 
 def test_aws_libraries_are_imported_only_by_the_aws_adapters() -> None:
-    allowed = ("opx.adapters.aws", "opx.operations", "lambdas")
+    allowed = ("opx.adapters.aws", "opx.runtime", "lambdas")
     vendors = [found for found in all_imports() if found.of(*VENDORS)]
     assert not broken([found for found in vendors if not _within(found.module, *allowed)])
     clients = [found for found in vendors if not found.of("aws_lambda_powertools")]

@@ -14,9 +14,9 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
-from opx.operations.audit import AuditLog, AuditRecord, matching, record_from_json
-from opx.operations.installation_key import InstallationKey
-from opx.operations.metrics import Metric
+from opx.records.audit import AuditLog, AuditRecord, matching, record_from_json
+from opx.records.installation_key import InstallationKey
+from opx.runtime.metrics import Metric
 from opx.services import Services
 from opx.settings import Settings
 from opx.tables import AUDIT, GAPS

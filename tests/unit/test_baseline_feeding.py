@@ -16,14 +16,14 @@ from lambdas.roll_up_baselines.handler import make_handler as make_roll_up
 from opx.domain.baselines import BaselineStats
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import InvalidInputError, KnowledgeConfigError, StoreUnavailableError
-from opx.operations.baselines.definitions import MetricDefinition, declared_metrics
-from opx.operations.baselines.rolling_up import RollUp
-from opx.operations.functions import FunctionFailedError
-from opx.operations.metrics import Metric
 from opx.ports.metrics import MetricQuery, NodeValues
+from opx.runtime.functions import FunctionFailedError
+from opx.runtime.metrics import Metric
 from opx.services import Services
 from opx.settings import Settings
 from opx.streams.taking import StreamRecord
+from opx.telemetry.baselines.definitions import MetricDefinition, declared_metrics
+from opx.telemetry.baselines.rolling_up import RollUp
 from tests.api_requests import a_token, call, refusal
 from tests.fakes import FakeContext, Measured, function_logs
 from tests.unit.cli_support import Opx, word_services
@@ -345,7 +345,7 @@ class TestRollUp:
     def test_the_function_rolls_up_what_the_file_declares(
         self, services: Services, readings: Readings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("opx.operations.baselines.definitions.declared_metrics", lambda path: (CPU,))
+        monkeypatch.setattr("opx.telemetry.baselines.definitions.declared_metrics", lambda path: (CPU,))
         services.__dict__["metric_reader"] = readings
         handler = make_roll_up(lambda: services)
         assert handler({"days": 1}, FakeContext()) == {"values": 864, "nodes": 3, "refused": 0, "failed": ()}

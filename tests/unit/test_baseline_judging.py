@@ -11,7 +11,7 @@ import pytest
 from opx.domain.anomalies import MAX_SCORE, Distribution, limit_of
 from opx.domain.baselines import BaselineStats
 from opx.errors import InvalidInputError
-from opx.operations.baselines.summary import Summary
+from opx.telemetry.baselines.summary import Summary
 from tests.benchmarks.baseline_figures import SHAPES, rate, stats_of
 
 

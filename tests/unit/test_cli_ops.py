@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from opx.bootstrap import bootstrap
 from opx.cli.main import Launch, cli
-from opx.operations.telemetry.rules import MetricFamily, TelemetryRules
 from opx.ports.telemetry import TelemetryStores
 from opx.services import Services
 from opx.settings import Settings
+from opx.telemetry.rules import MetricFamily, TelemetryRules
 from tests.unit.test_tools_operations import GROUP, FakeLogs, FakeMetrics, FakeTraces
 
 METRICS = MetricFamily("AWS/EC2", "InstanceId", ("cpu", "net"))

@@ -26,17 +26,17 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.knowledge_file import load_knowledge
-from opx.operations.gaps.checking import check, identity_of
-from opx.operations.gaps.likeness import likeness, wording_of
-from opx.operations.gaps.listing import NOBODY, GapView, listed, report_lines, view_from_json
-from opx.operations.gaps.log import GapLog, gap_id, the_gap
-from opx.operations.gaps.model import MAX_CALLERS, MAX_EXAMPLES, Gap, GapStatus, Nearest, from_item, to_item
-from opx.operations.gaps.noticing import is_gap
-from opx.operations.gaps.owners import Owners, read_owners
-from opx.operations.gaps.recording import MAX_TEXT, shown
-from opx.operations.metrics import Metric
-from opx.operations.remembered_vectors import RememberedVectors
+from opx.records.gaps.checking import check, identity_of
+from opx.records.gaps.likeness import likeness, wording_of
+from opx.records.gaps.listing import NOBODY, GapView, listed, report_lines, view_from_json
+from opx.records.gaps.log import GapLog, gap_id, the_gap
+from opx.records.gaps.model import MAX_CALLERS, MAX_EXAMPLES, Gap, GapStatus, Nearest, from_item, to_item
+from opx.records.gaps.noticing import is_gap
+from opx.records.gaps.owners import Owners, read_owners
+from opx.records.gaps.recording import MAX_TEXT, shown
 from opx.retrieval.query import INDEX_DOWN, NO_TIER
+from opx.retrieval.remembered_vectors import RememberedVectors
+from opx.runtime.metrics import Metric
 from opx.services import Services
 from opx.tables import GAPS
 from tests.agent_calls import a_system
@@ -325,7 +325,7 @@ class TestChecking:
 
     @pytest.mark.parametrize("identity", [Identity(), Identity("acme"), Identity("acme", "shop")])
     def test_each_is_asked_as_its_own_scope(self, identity: Identity) -> None:
-        from opx.operations.audit import scope_of
+        from opx.records.audit import scope_of
 
         assert identity_of(scope_of(identity)) == identity
 

@@ -9,7 +9,7 @@ import pytest
 
 from opx.ingestion.batches import Delivery, process_batch
 from opx.ingestion.outcomes import Outcome, Result
-from opx.operations.metrics import Metric
+from opx.runtime.metrics import Metric
 from tests.fakes import Measured
 
 

@@ -17,7 +17,7 @@ from opx.learning import fields
 from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
 from opx.learning.given import FIELDS, FORMS, read_entry
 from opx.learning.handling import LAST_WAIT, handle_batch, learn
-from opx.operations.metrics import Metric
+from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import Measured

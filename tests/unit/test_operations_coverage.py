@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from opx.errors import StoreUnavailableError
-from opx.operations.coverage import CoverageReport
-from opx.operations.freshness import LastSync, unrecorded
-from opx.operations.metrics import Metric
+from opx.runtime.coverage import CoverageReport
+from opx.runtime.freshness import LastSync, unrecorded
+from opx.runtime.metrics import Metric
 from tests.agent_calls import a_system
 from tests.fakes import Measured
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from opx.ingestion.embedding_cache import CachedEmbedder
-from opx.operations.ingestion import reported_cache
-from opx.operations.metrics import Metric
+from opx.runtime.ingestion import reported_cache
+from opx.runtime.metrics import Metric
 from tests.agent_calls import a_system
 from tests.fakes import Measured
 

@@ -10,9 +10,9 @@ import pytest
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.scopes import Identity
 from opx.errors import IndexUnavailableError, StoreUnavailableError, UnknownCategoryError
-from opx.operations.metrics import Metric
-from opx.operations.queries import LEGS, STAGES
 from opx.ports import SearchRequest, SearchResponse
+from opx.retrieval.measured_query import LEGS, STAGES
+from opx.runtime.metrics import Metric
 from opx.services import Services
 from tests.agent_calls import DISK_TITLE, a_system
 from tests.fakes import Measured

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from opx.operations.metrics import Metric, dimension_sets, labels_of, unit_of
-from opx.operations.recording import MAX_VALUES, Recorder
+from opx.records.recording import MAX_VALUES, Recorder
+from opx.runtime.metrics import Metric, dimension_sets, labels_of, unit_of
 from tests.emf import Named, measured, metric_lines
 
 Captured = pytest.CaptureFixture[str]

@@ -17,7 +17,7 @@ import pytest
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.operations.metrics import NAMESPACE, Metric
+from opx.runtime.metrics import NAMESPACE, Metric
 from opx.services import Services
 from opx.tools.grants import ToolGrants
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP

@@ -10,7 +10,7 @@ import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.adapters.aws.services import AwsServices
-from opx.operations.snapshots import around_snapshot
+from opx.runtime.snapshots import around_snapshot
 from opx.settings import Settings
 
 SETTINGS = Settings(backend="aws", search_endpoint="https://search.example", corpus_bucket="corpus")

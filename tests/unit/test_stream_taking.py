@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from opx.errors import InvalidInputError
-from opx.operations.metrics import Metric
+from opx.runtime.metrics import Metric
 from opx.streams.consuming import consume_batch
 from opx.streams.lambda_events import delivered_records
 from tests.fakes import Measured

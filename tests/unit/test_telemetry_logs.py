@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.operations.telemetry.logs import LogAnswer, LogQuestion, LogSearch
-from opx.operations.telemetry.rules import TelemetryRules
 from opx.ports.telemetry import LogProgress, LogQuery
+from opx.telemetry.logs import LogAnswer, LogQuestion, LogSearch
+from opx.telemetry.rules import TelemetryRules
 
 GROUP = "/ecs/shop"
 RULES = TelemetryRules(log_groups=(GROUP,), max_scanned_megabytes=10, max_rows=100, seconds=5)

@@ -10,10 +10,10 @@ from functools import cache
 import pytest
 
 from opx.errors import InvalidInputError
-from opx.operations.telemetry.correlation import best_fit, on_grid, prepared, problem_of
-from opx.operations.telemetry.metrics import MetricAnswer, MetricComparison, MetricQuestion
-from opx.operations.telemetry.rules import MetricFamily, TelemetryRules
 from opx.ports.telemetry import MetricId
+from opx.telemetry.correlation import best_fit, on_grid, prepared, problem_of
+from opx.telemetry.metrics import MetricAnswer, MetricComparison, MetricQuestion
+from opx.telemetry.rules import MetricFamily, TelemetryRules
 
 NOW = 1_750_000_030.0
 HOST = MetricFamily("AWS/EC2", "InstanceId", ("cpu", "network", "disk", "credits"))

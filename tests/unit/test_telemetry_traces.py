@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from opx.errors import InvalidInputError
-from opx.operations.telemetry.rules import TelemetryRules
-from opx.operations.telemetry.trace_parts import Part, parts_of
-from opx.operations.telemetry.traces import MOST_TRACES, TraceAnalysis, TraceAnswer
 from opx.ports.telemetry import FoundTraces, Trace, TraceSummary
+from opx.telemetry.rules import TelemetryRules
+from opx.telemetry.trace_parts import Part, parts_of
+from opx.telemetry.traces import MOST_TRACES, TraceAnalysis, TraceAnswer
 
 RULES = TelemetryRules(services=("*",), seconds=10)
 NOW = 1_750_000_000.0

@@ -15,9 +15,9 @@ from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidScopeError
 from opx.hygiene.untrusted import QUOTED
-from opx.operations.metrics import Metric
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, citation
+from opx.runtime.metrics import Metric
 from opx.services import Services
 from opx.tools.answer_schemas import RESEARCH
 from opx.tools.knowledge_group import RESEARCH_TOPIC

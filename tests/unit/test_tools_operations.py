@@ -15,14 +15,14 @@ from lambdas.query_operations.handler import make_handler
 from opx.domain.baselines import BaselineStats
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
-from opx.operations.telemetry.correlation import Fit
-from opx.operations.telemetry.logs import LogAnswer
-from opx.operations.telemetry.metrics import MetricAnswer, MetricQuestion, Related
-from opx.operations.telemetry.rules import MetricFamily, TelemetryRules
-from opx.operations.telemetry.trace_parts import parts_of
-from opx.operations.telemetry.traces import TraceAnswer
 from opx.ports.telemetry import FoundTraces, LogProgress, LogQuery, MetricId, TelemetryStores, Trace, TraceSummary
 from opx.settings import Settings
+from opx.telemetry.correlation import Fit
+from opx.telemetry.logs import LogAnswer
+from opx.telemetry.metrics import MetricAnswer, MetricQuestion, Related
+from opx.telemetry.rules import MetricFamily, TelemetryRules
+from opx.telemetry.trace_parts import parts_of
+from opx.telemetry.traces import TraceAnswer
 from opx.tools.declarations import Tool
 from opx.tools.grants import ToolGrants
 from opx.tools.operation_replies import (

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from opx.learning.views import PatternView
     from opx.lifecycle.holds import Hold
     from opx.lifecycle.reviews import ReviewReport
-    from opx.operations.audit import AuditRecord
-    from opx.operations.baselines.adding import Added
-    from opx.operations.gaps.listing import GapView
+    from opx.records.audit import AuditRecord
+    from opx.records.gaps.listing import GapView
     from opx.sources.pulling import PullReport
     from opx.sources.states import SourceView
+    from opx.telemetry.baselines.adding import Added
 
 T = TypeVar("T")
 Progress = Callable[[str, int], None]

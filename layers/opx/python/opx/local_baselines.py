@@ -9,8 +9,8 @@ from opx.domain.baselines import BaselineStats, SeriesView
 
 if TYPE_CHECKING:
     from opx.domain.scopes import Reader, Scope
-    from opx.operations.baselines.adding import Added
     from opx.services import Services
+    from opx.telemetry.baselines.adding import Added
 
 
 class LocalBaselines:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from opx.domain.scopes import Identity
 
 if TYPE_CHECKING:
-    from opx.operations.audit import AuditRecord
-    from opx.operations.gaps.checking import Checked
-    from opx.operations.gaps.listing import GapView
-    from opx.operations.gaps.log import GapLog
+    from opx.records.audit import AuditRecord
+    from opx.records.gaps.checking import Checked
+    from opx.records.gaps.listing import GapView
+    from opx.records.gaps.log import GapLog
     from opx.services import Services
 
 
@@ -24,7 +24,7 @@ class LocalRecords:
     def audit_records(
         self, *, who: str = "", since: str = "", document: str = "", limit: int = 100, every_scope: bool = False
     ) -> Sequence[AuditRecord]:
-        from opx.operations.audit import matching, scope_of
+        from opx.records.audit import matching, scope_of
 
         scope = "" if every_scope else scope_of(self._identity)
         records = self._services.records.audit.records(scope, since=since)
@@ -32,14 +32,14 @@ class LocalRecords:
 
     def audit_record(self, receipt_id: str) -> AuditRecord | None:
         """The record of a receipt of the identity's own scope."""
-        from opx.operations.audit import scope_of
+        from opx.records.audit import scope_of
 
         return self._services.records.audit.get(receipt_id, scope_of(self._identity))
 
     def gaps(
         self, *, service: str = "", owner: str = "", settled: bool = False, every_scope: bool = False
     ) -> Sequence[GapView]:
-        from opx.operations.gaps.listing import listed
+        from opx.records.gaps.listing import listed
 
         found = [gap for scope in self._scopes(every_scope=every_scope) for gap in self._gaps.gaps(scope)]
         return listed(found, self._services.records.owners, service=service, owner=owner, settled=settled)
@@ -49,14 +49,14 @@ class LocalRecords:
         return sum(self._gaps.dropped(scope) for scope in self._scopes(every_scope=every_scope))
 
     def check_gaps(self, *, limit: int, every_scope: bool = False) -> Checked:
-        """Ask open gaps again and close those that are answered now, as `opx.operations.gaps.checking.check`."""
+        """Ask open gaps again and close those that are answered now, as `opx.records.gaps.checking.check`."""
         return self._services.records.check_gaps(self._scopes(every_scope=every_scope), limit)
 
     def settle_gap(self, wanted: str, because: str, *, ignore: bool, every_scope: bool = False) -> GapView:
         """Close the gap whose id begins so, or ignore it from now on. Raises `InvalidInputError`."""
-        from opx.operations.gaps.listing import listed
-        from opx.operations.gaps.log import the_gap
-        from opx.operations.gaps.model import GapStatus
+        from opx.records.gaps.listing import listed
+        from opx.records.gaps.log import the_gap
+        from opx.records.gaps.model import GapStatus
 
         scopes = self._scopes(every_scope=every_scope)
         gap = the_gap((gap for scope in scopes for gap in self._gaps.gaps(scope)), wanted)
@@ -69,6 +69,6 @@ class LocalRecords:
         return self._services.records.gaps
 
     def _scopes(self, *, every_scope: bool) -> list[str]:
-        from opx.operations.audit import scope_of
+        from opx.records.audit import scope_of
 
         return self._gaps.scopes() if every_scope else [scope_of(self._identity)]

@@ -16,12 +16,12 @@ from opx.domain.queries import Fusion
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
 from opx.errors import InvalidInputError, KnowledgeConfigError
-from opx.operations.metrics import Report, unreported
-from opx.operations.queries import MeasuredQuery, counted_as_unavailable
 from opx.retrieval.expansion import Expander
+from opx.retrieval.measured_query import MeasuredQuery, counted_as_unavailable
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery
 from opx.retrieval.reranking import RerankStage
 from opx.retrieval.searching import SearchRules
+from opx.runtime.metrics import Report, unreported
 from opx.tables import SOURCES
 
 if TYPE_CHECKING:
@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from opx.learning.context import OrchestratorContextBuilder
     from opx.learning.query import RAGQueryService
     from opx.lifecycle.as_of import AsOf
-    from opx.operations.baselines.rolling_up import RollUp
-    from opx.operations.baselines.taking import BaselineTaker
-    from opx.operations.records import QuestionRecords
     from opx.ports import SearchEngine, SearchFilter
+    from opx.records.records import QuestionRecords
     from opx.retrieval.asking import Asked
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
     from opx.sources.pulling import SourcePuller
     from opx.sources.repository import SourceRepository
     from opx.streams.repository import StreamRepository
+    from opx.telemetry.baselines.rolling_up import RollUp
+    from opx.telemetry.baselines.taking import BaselineTaker
     from opx.websearch.service import InternetSearch
 
 log = logging.getLogger(__name__)
@@ -116,14 +116,14 @@ class Services(LifecycleServices):
 
     def taker_of_values(self, stream: StreamDefinition) -> BaselineTaker:
         """Adds the values of a stream to baselines."""
-        from opx.operations.baselines.taking import BaselineTaker
+        from opx.telemetry.baselines.taking import BaselineTaker
 
         return BaselineTaker(stream, self.baselines, self.manager, self.clock)
 
     def roll_up(self, report: Report = unreported) -> RollUp:
         """Rolls metrics up into baselines. Raises `KnowledgeConfigError`, and `InvalidInputError` without a reader."""
-        from opx.operations.baselines.definitions import declared_metrics
-        from opx.operations.baselines.rolling_up import RollUp
+        from opx.telemetry.baselines.definitions import declared_metrics
+        from opx.telemetry.baselines.rolling_up import RollUp
 
         if self.metric_reader is None:
             raise InvalidInputError("metrics are rolled up by a system on AWS (OPX_BACKEND=aws), from CloudWatch")
@@ -163,7 +163,7 @@ class Services(LifecycleServices):
     ) -> KnowledgeQuery:
         """Questions of this identity, or of the one that the installation is configured for. Answers are reported, and
         `recorded` in the audit log and, with `gaps`, among the gaps, as the settings say."""
-        from opx.operations.remembered_vectors import RememberedVectors
+        from opx.retrieval.remembered_vectors import RememberedVectors
 
         asked = self.identity_of(identity)
         with counted_as_unavailable(report):
@@ -241,8 +241,8 @@ class Services(LifecycleServices):
     def research_service(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
         """Research for this identity, or for the one that the installation is configured for. Its searches are reported
         and audited as questions are; in a planner's words, they tell of no gaps."""
-        from opx.operations.turns import in_turns
         from opx.retrieval.research.researcher import Researcher
+        from opx.runtime.turns import in_turns
 
         query = self.query_service(identity, in_turns(report), gaps=False)
         return Researcher(query, self.research_planner, seconds=self.settings.research_seconds)
@@ -259,7 +259,7 @@ class Services(LifecycleServices):
     @cached_property
     def records(self) -> QuestionRecords:  # type: ignore[override]
         """What is kept of questions."""
-        from opx.operations.records import QuestionRecords
+        from opx.records.records import QuestionRecords
 
         return QuestionRecords(self)
 

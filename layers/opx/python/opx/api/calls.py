@@ -33,7 +33,7 @@ from opx.errors import (
     UnknownCategoryError,
     UnparsableDocumentError,
 )
-from opx.operations.metrics import Metric, Report
+from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.services import Services

@@ -21,8 +21,8 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import Expand, QueryConfig, SearchMode
 from opx.domain.results import Answer, RetrievalResult
 from opx.local_knowledge_base import LocalKnowledgeBase
-from opx.operations.gaps.listing import GapView
-from opx.operations.metrics import Report
+from opx.records.gaps.listing import GapView
+from opx.runtime.metrics import Report
 
 if TYPE_CHECKING:
     from opx.services import Services

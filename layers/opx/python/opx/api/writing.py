@@ -18,7 +18,7 @@ from opx.api.uploads import Uploads
 from opx.api.versions import VersionWriting
 from opx.errors import DocumentNotFoundError
 from opx.local_knowledge_base import LocalKnowledgeBase
-from opx.operations.metrics import Report
+from opx.runtime.metrics import Report
 
 if TYPE_CHECKING:
     from opx.services import Services

@@ -6,7 +6,7 @@ import click
 
 from opx.cli.output import SHORT_ID, print_json, print_table
 from opx.cli.session import Session, pass_session
-from opx.operations.audit import MAX_RECORDS, AuditRecord
+from opx.records.audit import MAX_RECORDS, AuditRecord
 
 
 @click.command("audit")

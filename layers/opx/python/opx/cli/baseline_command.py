@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opx.domain.anomalies import Distribution, Verdict
     from opx.domain.baselines import BaselineStats
     from opx.knowledge_base import KnowledgeBase
-    from opx.operations.baselines.adding import Added
+    from opx.telemetry.baselines.adding import Added
 
 AT_ONCE = 1000
 SAID = 20
@@ -148,7 +148,7 @@ def push_values(
 
 
 def _rows_of(file: str, kind: str | None, common: Mapping[str, str]) -> Iterator[Row]:
-    from opx.operations.baselines.files import CSV, FORMATS, JSON_LINES, values_of
+    from opx.telemetry.baselines.files import CSV, FORMATS, JSON_LINES, values_of
 
     kind = kind or (CSV if file.lower().endswith(".csv") else JSON_LINES)
     if kind not in FORMATS:

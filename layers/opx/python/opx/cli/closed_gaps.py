@@ -19,7 +19,7 @@ def tell_closed_gaps(base: KnowledgeBase, tally: Tally) -> None:
     """Ask open gaps again if anything was taken in on this machine, and say which have an answer now. That they can't be
     asked is said, and changes nothing of what was done."""
     from opx.local_knowledge_base import LocalKnowledgeBase
-    from opx.operations.gaps.checking import MAX_ASKED
+    from opx.records.gaps.checking import MAX_ASKED
 
     if not tally.count(Result.INGESTED) or not isinstance(base, LocalKnowledgeBase):
         return

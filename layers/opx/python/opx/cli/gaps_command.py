@@ -10,8 +10,8 @@ import click
 from opx.cli.output import SHORT_ID, plural, print_json, print_table, warn
 from opx.cli.session import SESSION, Session, pass_session
 from opx.errors import OpxError
-from opx.operations.gaps.checking import MAX_ASKED
-from opx.operations.gaps.listing import NOBODY, GapView, report_lines, settled_because
+from opx.records.gaps.checking import MAX_ASKED
+from opx.records.gaps.listing import NOBODY, GapView, report_lines, settled_because
 
 
 @click.group("gaps", invoke_without_command=True)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from opx.ingestion.embedding_cache import CachedEmbedder
     from opx.ingestion.evidence import EvidenceRules
     from opx.ingestion.failures import FailureLog
-    from opx.operations.baselines.store import BaselineStore
-    from opx.operations.telemetry.rules import TelemetryRules
+    from opx.telemetry.baselines.store import BaselineStore
+    from opx.telemetry.rules import TelemetryRules
     from opx.tenants.clients import ClientRegistry
     from opx.tools.grants import ToolGrants
 
@@ -115,7 +115,7 @@ class CorpusServices(ModelServices):
     @cached_property
     def baselines(self) -> BaselineStore:
         """What is normal for metrics of nodes."""
-        from opx.operations.baselines.store import BaselineStore
+        from opx.telemetry.baselines.store import BaselineStore
 
         return BaselineStore(self.table(BASELINES), clock=self.clock, scope=self.scope, unit_of_work=self.unit_of_work)
 
@@ -129,7 +129,7 @@ class CorpusServices(ModelServices):
     @cached_property
     def telemetry_rules(self) -> TelemetryRules:
         """What may be asked of them. Raises `KnowledgeConfigError`."""
-        from opx.operations.telemetry.rules import read_telemetry
+        from opx.telemetry.rules import read_telemetry
 
         return read_telemetry(self.knowledge_path)
 

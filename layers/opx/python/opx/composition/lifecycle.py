@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from opx.composition.outcomes import OutcomeServices
-from opx.operations.metrics import Report, unreported
+from opx.runtime.metrics import Report, unreported
 from opx.tables import LIFECYCLE
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class LifecycleServices(OutcomeServices):
         """What is to be looked at again. Raises `KnowledgeConfigError`."""
         from opx.knowledge_file import read_section
         from opx.lifecycle.reviews import Reviews
-        from opx.operations.gaps.owners import read_owners
+        from opx.records.gaps.owners import read_owners
 
         read_owners(self.knowledge, self.knowledge_path)  # refuses what is wrong with them
         section = read_section("owners", self.knowledge_path)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opx.learning.outcomes.experience import LearnedExperience
     from opx.learning.outcomes.recording import OutcomeService
     from opx.learning.outcomes.store import OutcomeStore
-    from opx.operations.records import QuestionRecords
+    from opx.records.records import QuestionRecords
 
 
 class OutcomeServices(LearningServices):

@@ -11,8 +11,8 @@ from typing import Protocol
 from opx.errors import StoreUnavailableError
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.worker import IngestionWorker
-from opx.operations.metrics import Metric, Report
 from opx.ports import Queue
+from opx.runtime.metrics import Metric, Report
 
 log = logging.getLogger(__name__)
 

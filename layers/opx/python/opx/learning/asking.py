@@ -11,7 +11,7 @@ from opx.domain.scopes import Identity, Reader, Scope
 from opx.learning.orchestrators import check_orchestrator
 from opx.learning.patterns import PatternStore
 from opx.learning.query import PatternSearch, RAGQueryService
-from opx.operations.metrics import unreported
+from opx.runtime.metrics import unreported
 
 if TYPE_CHECKING:
     from opx.services import Services

@@ -28,7 +28,7 @@ from opx.learning.events import (
     text_of,
 )
 from opx.learning.given import PROJECT_FIELD, TYPE_FIELD, capture
-from opx.operations.metrics import Metric, Report, unreported
+from opx.runtime.metrics import Metric, Report, unreported
 
 if TYPE_CHECKING:
     from opx.domain.learning import CheckpointReport

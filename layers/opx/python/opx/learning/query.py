@@ -15,7 +15,7 @@ from opx.learning.asked import MAX_RESULTS as MOST_PATTERNS
 from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.ranking import Match, best_of
 from opx.learning.similarity import PatternQuestion, similarity
-from opx.operations.queries import Answered, Observer
+from opx.retrieval.measured_query import Answered, Observer
 
 TASK_THRESHOLD = 0.7
 FAILURE_THRESHOLD = 0.75

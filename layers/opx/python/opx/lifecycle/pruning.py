@@ -24,7 +24,7 @@ from opx.lifecycle.retention import (
     Verdict,
     batches,
 )
-from opx.operations.metrics import Metric, Report, unreported
+from opx.runtime.metrics import Metric, Report, unreported
 
 if TYPE_CHECKING:
     from opx.ingestion.calendar import Calendar, CalendarEntry

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from opx.errors import InvalidInputError, SourceBusyError
-from opx.operations.metrics import Report
+from opx.runtime.metrics import Report
 from opx.sources.timing import MAX_RETRIES, retry_delay
 
 if TYPE_CHECKING:

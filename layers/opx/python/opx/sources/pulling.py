@@ -18,8 +18,8 @@ from opx.domain.ids import stable_hash
 from opx.domain.sources import PullRequest, Refused, SourceDefinition
 from opx.domain.times import iso_time
 from opx.errors import OpxError, SourceBusyError, SourceShapeError
-from opx.operations.metrics import Metric, Report, unreported
 from opx.ports.time import Clock
+from opx.runtime.metrics import Metric, Report, unreported
 from opx.sources.declared import definition_fields
 from opx.sources.repository import SourceItem, SourceRepository
 from opx.sources.states import MAX_REFUSED, PullState

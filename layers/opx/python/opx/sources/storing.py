@@ -17,7 +17,7 @@ from opx.domain.sources import Page, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus_writer import CorpusWriter, stored_bytes
 from opx.ingestion.parsing.registry import is_known
-from opx.operations.metrics import Metric, Report, unreported
+from opx.runtime.metrics import Metric, Report, unreported
 from opx.sources.connector import Connector
 from opx.sources.repository import SourceItem, SourceItems
 from opx.sources.states import PullState

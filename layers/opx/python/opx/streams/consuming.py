@@ -10,10 +10,10 @@ from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.streams import StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.corpus_writer import CorpusWriter
-from opx.operations.baselines.taking import BaselineTaker
-from opx.operations.metrics import Metric, Report
+from opx.runtime.metrics import Metric, Report
 from opx.streams.lambda_events import DeliveredRecord, delivered_records
 from opx.streams.taking import StreamTaker
+from opx.telemetry.baselines.taking import BaselineTaker
 
 log = logging.getLogger(__name__)
 

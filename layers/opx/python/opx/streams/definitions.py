@@ -14,8 +14,8 @@ from opx.domain.knowledge import KnowledgeModel
 from opx.domain.streams import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
 from opx.errors import InvalidInputError
 from opx.knowledge_file import read_section
-from opx.operations.baselines.readings import FIELDS as VALUE_FIELDS
 from opx.streams.patterns import checked_pattern
+from opx.telemetry.baselines.readings import FIELDS as VALUE_FIELDS
 
 _FIELDS = ("topic", "filter", "identity", "tags", "password_secret", "credentials_arn", "network", "json")
 _LISTS = ("tags", "network")

@@ -13,13 +13,13 @@ from opx.errors import InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.chunk_files import read_chunks
 from opx.ingestion.claims import REMOVAL
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
-from opx.operations.audit import SCOPES as AUDIT_SCOPES
-from opx.operations.baselines.series import SCOPES as BASELINE_SCOPES
-from opx.operations.gaps.log import DROPPED
-from opx.operations.gaps.log import SCOPES as GAP_SCOPES
 from opx.parallel import Each
 from opx.ports import KeyRange
+from opx.records.audit import SCOPES as AUDIT_SCOPES
+from opx.records.gaps.log import DROPPED
+from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, KEYS
+from opx.telemetry.baselines.series import SCOPES as BASELINE_SCOPES
 from opx.tenants.holdings import ClientDocument, Held, is_of
 
 if TYPE_CHECKING:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from opx.operations.audit import SCOPES as AUDIT_SCOPES
-from opx.operations.baselines.records import recorded_partition
-from opx.operations.baselines.series import SCOPES as BASELINE_SCOPES
-from opx.operations.baselines.series import series_partition
-from opx.operations.gaps.log import DROPPED
-from opx.operations.gaps.log import SCOPES as GAP_SCOPES
 from opx.ports import Item
+from opx.records.audit import SCOPES as AUDIT_SCOPES
+from opx.records.gaps.log import DROPPED
+from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.sources.repository import REGISTERED
 from opx.streams.repository import REGISTERED as REGISTERED_STREAMS
 from opx.tables import ALIASES, AUDIT, BASELINES, GAPS, PROJECTS, SOURCES
+from opx.telemetry.baselines.records import recorded_partition
+from opx.telemetry.baselines.series import SCOPES as BASELINE_SCOPES
+from opx.telemetry.baselines.series import series_partition
 from opx.tenants.holdings import Counted, Held, Holding
 from opx.tenants.table_holdings import delete, in_table
 

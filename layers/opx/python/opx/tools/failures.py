@@ -17,7 +17,7 @@ from opx.errors import (
     StoreUnavailableError,
     TelemetryUnavailableError,
 )
-from opx.operations.metrics import Metric
+from opx.runtime.metrics import Metric
 from opx.tools.declarations import ArgumentError, UnknownToolError
 
 log = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidScopeError, NodeNotFoundError
 from opx.graph.asked import walk_of
-from opx.operations.metrics import Report, unreported
 from opx.ports import Clock
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
+from opx.runtime.metrics import Report, unreported
 from opx.tools.declarations import ArgumentError, Tool
 from opx.tools.graph_replies import RelatedReply, RelationReply
 from opx.tools.knowledge_group import DEFAULT_ITERATIONS, DEFAULT_RESULTS

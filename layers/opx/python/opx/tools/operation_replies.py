@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.times import iso_time
 from opx.hygiene.untrusted import boundary, framed, one_line
-from opx.operations.telemetry.logs import LINES, LogAnswer
-from opx.operations.telemetry.metrics import MetricAnswer, Related
-from opx.operations.telemetry.trace_parts import Part
-from opx.operations.telemetry.traces import TraceAnswer
+from opx.telemetry.logs import LINES, LogAnswer
+from opx.telemetry.metrics import MetricAnswer, Related
+from opx.telemetry.trace_parts import Part
+from opx.telemetry.traces import TraceAnswer
 
 if TYPE_CHECKING:
     from opx.domain.anomalies import Verdict

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Protocol
 
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError, TelemetryUnavailableError
-from opx.operations.telemetry.logs import LogQuestion, LogSearch, Sleep
-from opx.operations.telemetry.metrics import MetricComparison, MetricQuestion
-from opx.operations.telemetry.rules import TelemetryRules
-from opx.operations.telemetry.traces import TraceAnalysis
 from opx.ports import Clock
 from opx.ports.telemetry import TelemetryStores
+from opx.telemetry.logs import LogQuestion, LogSearch, Sleep
+from opx.telemetry.metrics import MetricComparison, MetricQuestion
+from opx.telemetry.rules import TelemetryRules
+from opx.telemetry.traces import TraceAnalysis
 from opx.tools.calling import called
 from opx.tools.declarations import ArgumentError, Tool
 from opx.tools.operation_replies import BaselineReply, LogsReply, MetricsReply, TracesReply
 from opx.tools.replies import Reply
 
 if TYPE_CHECKING:
-    from opx.operations.baselines.store import BaselineStore
     from opx.retrieval.readers import ProjectRegistry
+    from opx.telemetry.baselines.store import BaselineStore
 
 NOT_HERE = "there is nothing to ask: this system isn't on AWS (OPX_BACKEND=aws)"
 

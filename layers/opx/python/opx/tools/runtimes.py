@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError
-from opx.operations.metrics import Metric, Report
+from opx.runtime.metrics import Metric, Report
 from opx.tools.declarations import ArgumentError, Tool, ToolGroup, UnknownToolError
 from opx.tools.failures import Failure, attempt
 from opx.tools.grants import ToolGrants

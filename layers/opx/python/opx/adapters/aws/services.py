@@ -54,7 +54,7 @@ class AwsServices(StorableChecks, Services):
     def load(self) -> None:
         from opx.adapters.aws import bedrock_embedder, opensearch, table  # noqa: F401 - loaded, not used
         from opx.adapters.aws.clients import load_descriptions
-        from opx.operations import records  # noqa: F401 - as above
+        from opx.records import records  # noqa: F401 - as above
 
         super().load()
         reranking = ["bedrock-agent-runtime"] if self.reranker and self.settings.reranker == "bedrock" else []

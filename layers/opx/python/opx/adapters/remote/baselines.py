@@ -9,7 +9,7 @@ from opx.adapters.remote.http import ApiClient
 from opx.domain.baselines import BaselineStats, SeriesView
 
 if TYPE_CHECKING:
-    from opx.operations.baselines.adding import Added
+    from opx.telemetry.baselines.adding import Added
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def _series(data: Mapping[str, Any]) -> SeriesView:
 
 
 def _added(data: Mapping[str, Any]) -> Added:
-    from opx.operations.baselines.adding import Added, Refused
+    from opx.telemetry.baselines.adding import Added, Refused
 
     refused = tuple(Refused(one["index"], one["reason"]) for one in data["refused"])
     return Added(data["added"], data["repeated"], refused)

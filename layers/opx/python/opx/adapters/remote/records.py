@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from opx.adapters.remote.http import ApiClient, Query
 
 if TYPE_CHECKING:
-    from opx.operations.audit import AuditRecord
-    from opx.operations.gaps.listing import GapView
+    from opx.records.audit import AuditRecord
+    from opx.records.gaps.listing import GapView
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class RemoteRecords:
         limit: int = 100,
         every_scope: bool = False,  # noqa: ARG002
     ) -> Sequence[AuditRecord]:
-        from opx.operations.audit import record_from_json
+        from opx.records.audit import record_from_json
 
         query: Query = {"who": who, "since": since, "documentId": document, "limit": limit}
         found = self._api.call("GET", "audit", query=_given(query))
@@ -46,7 +46,7 @@ class RemoteRecords:
         settled: bool = False,
         every_scope: bool = False,  # noqa: ARG002
     ) -> Sequence[GapView]:
-        from opx.operations.gaps.listing import view_from_json
+        from opx.records.gaps.listing import view_from_json
 
         query: Query = {"service": service, "owner": owner, "settled": "true" if settled else ""}
         found = self._api.call("GET", "gaps", query=_given(query))

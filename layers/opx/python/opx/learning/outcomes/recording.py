@@ -20,8 +20,8 @@ from opx.learning.fields import cleaned_line
 from opx.learning.outcomes.store import OutcomeStore, Standing
 from opx.learning.outcomes.telling import Telling, checked_text, result_of
 from opx.learning.warnings import followed
-from opx.operations.audit import AuditRecord, scope_of
 from opx.ports import Clock
+from opx.records.audit import AuditRecord, scope_of
 from opx.tenants.clients import removed_error
 
 MOST_TOLD = 20

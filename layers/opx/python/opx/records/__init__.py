@@ -1,0 +1,1 @@
+"""Records of questions: audit log, receipts and knowledge gaps."""

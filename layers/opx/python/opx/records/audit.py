@@ -1,0 +1,222 @@
+"""Who asked when, within which scope, and which documents were returned. Of a question nothing is kept but a hash."""
+
+from __future__ import annotations
+
+import secrets
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from opx.domain.ids import stable_hash
+from opx.domain.scopes import Identity, Scope
+from opx.errors import InvalidInputError
+from opx.ports import Clock, Item, KeyRange, Table
+from opx.ports.corpus_version import CorpusState
+from opx.records.installation_key import InstallationKey
+from opx.retrieval.measured_query import Answered
+from opx.retrieval.receipts import answer_hash, plain_config
+
+DOCUMENTS_KEPT = 20
+"""Returned documents of which a record names chunk and confidence; of more, `documentsInAll` has the number."""
+
+MAX_PRINCIPAL_CHARACTERS = 256
+MAX_RECORDS = 1000
+
+_INDEX = "who-askedAt-index"
+SCOPES = "#scopes"
+"""`who` of the items that name the scopes which have records; such an item's `askedAt` is the scope."""
+
+_DAY_SECONDS = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One question. `who` is the key of the scope that asked, `principal` who or what of it, as far as is known."""
+
+    receipt_id: str
+    who: str
+    principal: str
+    asked_at: str
+    query_hash: str
+    config_hash: str
+    mode: str
+    corpus_version: str
+    documents: tuple[tuple[str, str, float], ...]
+    """Document id, chunk id and confidence, in order."""
+    documents_in_all: int
+    nearest: str
+    """The document that was shown as the nearest one, where nothing was good enough."""
+    answer_hash: str
+    partial: bool
+    took_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "receiptId": self.receipt_id,
+            "who": self.who,
+            "principal": self.principal,
+            "askedAt": self.asked_at,
+            "queryHash": self.query_hash,
+            "configHash": self.config_hash,
+            "mode": self.mode,
+            "corpusVersion": self.corpus_version,
+            "documents": [
+                {"documentId": document, "chunkId": chunk, "confidence": confidence}
+                for document, chunk, confidence in self.documents
+            ],
+            "documentsInAll": self.documents_in_all,
+            "nearest": self.nearest,
+            "answerHash": self.answer_hash,
+            "partial": self.partial,
+            "tookMs": self.took_ms,
+        }
+
+
+def record_from_json(data: Mapping[str, Any]) -> AuditRecord:
+    """The record that `AuditRecord.to_json` was given. Raises `InvalidInputError`."""
+    try:
+        documents = [(each["documentId"], each["chunkId"], each["confidence"]) for each in data["documents"]]
+        item = {**data, "documents": [], "chunks": [], "confidences": []}
+        return replace(_from_item(item), documents=tuple(documents))
+    except (KeyError, TypeError) as exc:
+        raise InvalidInputError(f"this is no record of the audit log: {type(exc).__name__} {exc}") from exc
+
+
+class AuditLog:
+    """The records of an installation, each kept for `days`.
+
+    A record costs one write, and the first of a scope in a process another one, by which the operator finds the scope.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        key: InstallationKey,
+        *,
+        days: int,
+        clock: Clock,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(16),
+    ) -> None:
+        self._table = table
+        self._key = key
+        self._days = days
+        self._clock = clock
+        self._new_id = new_id
+        self._known: set[str] = set()
+
+    def record(self, identity: Identity, answered: Answered, corpus: CorpusState) -> AuditRecord:
+        """Keep the record of an answer. Raises `StoreUnavailableError`, and `InvalidScopeError`."""
+        now, answer, config = self._clock(), answered.answer, answered.config
+        record = AuditRecord(
+            receipt_id=self._new_id(),
+            who=scope_of(identity),
+            principal=identity.principal[:MAX_PRINCIPAL_CHARACTERS].encode("utf-8", "replace").decode(),
+            asked_at=_precise_time(now),
+            query_hash=self.query_hash(answered.query),
+            config_hash=stable_hash("config", plain_config(config)),
+            mode=config.mode.value,
+            corpus_version=corpus.version,
+            documents=tuple(
+                (result.document_id, str(result.metadata.get("chunkId", "")), round(result.confidence, 4))
+                for result in answer.results[:DOCUMENTS_KEPT]
+            ),
+            documents_in_all=len(answer.results),
+            nearest=answer.best_rejected.document_id if answer.best_rejected else "",
+            answer_hash=answer_hash(answer),
+            partial=answer.partial,
+            took_ms=round(answered.took_ms),
+        )
+        if record.who not in self._known:
+            self._table.put({"receiptId": f"{SCOPES} {record.who}", "who": SCOPES, "askedAt": record.who})
+            self._known.add(record.who)
+        self._table.put({**_to_item(record), "expiresAt": int(now) + self._days * _DAY_SECONDS})
+        return record
+
+    def query_hash(self, query: str) -> str:
+        """The same for questions that differ in case and blanks alone; only this installation can compute it."""
+        return self._key.hash("query", " ".join(unicodedata.normalize("NFKC", query).casefold().split()))
+
+    def get(self, receipt_id: str, who: str) -> AuditRecord | None:
+        """The record of a receipt, if that scope asked; None also for a record of another."""
+        item = self._table.get({"receiptId": receipt_id}) if receipt_id else None
+        return _from_item(item) if item and item["who"] == who else None
+
+    def records(self, who: str = "", *, since: str = "") -> Iterator[AuditRecord]:
+        """The records of a scope, the newest first; without one, of all scopes. `since` is a time or the beginning of
+        one. Read page by page as the caller goes on."""
+        scopes = [who] if who else self._scopes()
+        each = (self._of_scope(scope, since) for scope in scopes)
+        return merge(*each, key=lambda record: record.asked_at, reverse=True)
+
+    def _of_scope(self, scope: str, since: str) -> Iterator[AuditRecord]:
+        where = KeyRange(low=since) if since else None
+        return map(_from_item, self._table.query(scope, index=_INDEX, where=where, reverse=True))
+
+    def _scopes(self) -> list[str]:
+        return [str(item["askedAt"]) for item in self._table.query(SCOPES, index=_INDEX)]
+
+
+def matching(
+    records: Iterator[AuditRecord], *, principal: str = "", document: str = "", limit: int = MAX_RECORDS
+) -> list[AuditRecord]:
+    """Up to `limit` of the records whose scope or principal has `principal` in it, and that returned `document`, the
+    id or the beginning of one."""
+    wanted = principal.casefold()
+    found = (
+        record
+        for record in records
+        if wanted in f"{record.who} {record.principal}".casefold()
+        and (not document or any(each.startswith(document.lower()) for each in _shown(record)))
+    )
+    return list(islice(found, limit))
+
+
+def _shown(record: AuditRecord) -> Iterator[str]:
+    yield record.nearest
+    yield from (document for document, _, _ in record.documents)
+
+
+def scope_of(identity: Identity) -> str:
+    """The key of an identity's own scope. Raises `InvalidScopeError`."""
+    return Scope(identity.client_id, project_id=identity.project_id).key
+
+
+def _precise_time(seconds: float) -> str:
+    """With milliseconds, so that questions of one second are in order."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _to_item(record: AuditRecord) -> Item:
+    """Short: the item is there once more in the index."""
+    item = record.to_json()
+    documents = item.pop("documents")
+    return {
+        **item,
+        "documents": [each["documentId"] for each in documents],
+        "chunks": [each["chunkId"] for each in documents],
+        "confidences": [each["confidence"] for each in documents],
+    }
+
+
+def _from_item(item: Item) -> AuditRecord:
+    documents = zip(item["documents"], item["chunks"], item["confidences"], strict=True)
+    return AuditRecord(
+        receipt_id=item["receiptId"],
+        who=item["who"],
+        principal=item["principal"],
+        asked_at=item["askedAt"],
+        query_hash=item["queryHash"],
+        config_hash=item["configHash"],
+        mode=item["mode"],
+        corpus_version=item["corpusVersion"],
+        documents=tuple(documents),
+        documents_in_all=item["documentsInAll"],
+        nearest=item["nearest"],
+        answer_hash=item["answerHash"],
+        partial=item["partial"],
+        took_ms=item["tookMs"],
+    )

@@ -1,0 +1,142 @@
+"""The gaps of every scope, in the table of gaps: each scope's in a partition of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from opx.domain.ids import stable_hash
+from opx.domain.times import iso_time
+from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
+from opx.ports import Absent, Clock, Equals, Item, Table
+from opx.records.gaps.likeness import Wording
+from opx.records.gaps.model import Gap, GapStatus, from_item, to_item
+
+log = logging.getLogger(__name__)
+
+MAX_GAPS = 1000
+"""Of a scope. What comes then takes the place of a closed one, else of what was asked least and longest ago."""
+
+_ATTEMPTS = 100
+"""Each failed one means that another writer got through."""
+
+SCOPES, DROPPED = "#scopes", "#dropped"
+_DAY_SECONDS = 86_400
+
+
+class GapLog:
+    """Gaps are kept for `days` after they were asked last."""
+
+    def __init__(self, table: Table, *, days: int, clock: Clock, most: int = MAX_GAPS) -> None:
+        self._table = table
+        self._days = days
+        self._clock = clock
+        self._most = most
+        self._known: set[str] = set()
+
+    def add(self, asked: Gap) -> Gap:
+        """Count a question in: with the gap that asks for the same, or as a gap of its own. Returns that.
+
+        Of writers at the same time none is lost. Raises `StoreUnavailableError`.
+        """
+        found = asked.gap_id
+        if self._table.get({"scopeKey": asked.scope_key, "gapId": found}) is None:  # else no other needs to be read
+            gaps = list(self.gaps(asked.scope_key))
+            alike = _most_alike(gaps, asked.examples[0], asked.named)
+            if alike is None and self._is_first(asked, gaps):
+                return asked
+            found = alike.gap_id if alike else found
+        return self._change(asked.scope_key, found, lambda gap: gap.asked_again(asked) if gap else asked)
+
+    def _is_first(self, asked: Gap, gaps: list[Gap]) -> bool:
+        """Keep a gap of its own; False if somebody else has just asked the same."""
+        self._make_room(gaps)
+        self._note_scope(asked.scope_key)
+        try:
+            self._table.put(self._item(asked), condition=Absent())
+        except ConditionFailedError:
+            return False
+        return True
+
+    def gaps(self, scope_key: str) -> Iterator[Gap]:
+        """All of a scope, by id."""
+        return map(from_item, self._table.query(scope_key))
+
+    def scopes(self) -> list[str]:
+        """The scopes that have or had gaps."""
+        return [str(item["gapId"]) for item in self._table.query(SCOPES)]
+
+    def dropped(self, scope_key: str) -> int:
+        """How many gaps of a scope had to make room."""
+        item = self._table.get({"scopeKey": DROPPED, "gapId": scope_key})
+        return int(item["count"]) if item else 0
+
+    def settle(self, gap: Gap, status: GapStatus, *, because: str = "", closed_by: str = "", title: str = "") -> Gap:
+        """Close, ignore or open a gap. Raises `ConditionFailedError` if it was changed since it was read."""
+        settled = replace(
+            gap,
+            status=status,
+            because=because,
+            closed_by=closed_by,
+            closed_by_title=title,
+            closed_at=iso_time(self._clock()) if status is not GapStatus.OPEN else "",
+            revision=gap.revision + 1,
+        )
+        self._table.put(self._item(settled), condition=Equals("revision", gap.revision))
+        return settled
+
+    def _change(self, scope_key: str, gap_id: str, change: Callable[[Gap | None], Gap]) -> Gap:
+        for _ in range(_ATTEMPTS):
+            item = self._table.get({"scopeKey": scope_key, "gapId": gap_id})
+            changed = change(from_item(item) if item else None)
+            try:
+                self._table.put(
+                    self._item(changed), condition=Equals("revision", item["revision"]) if item else Absent()
+                )
+            except ConditionFailedError:
+                continue
+            return changed
+        raise StoreUnavailableError(f"gap {gap_id} can't be changed: too many others do at the same time")
+
+    def _make_room(self, gaps: list[Gap]) -> None:
+        surplus = len(gaps) + 1 - self._most
+        if surplus <= 0:
+            return
+        gaps.sort(key=lambda gap: (gap.status is not GapStatus.CLOSED, gap.count, gap.last_asked_at, gap.gap_id))
+        for gap in gaps[:surplus]:
+            self._table.delete({"scopeKey": gap.scope_key, "gapId": gap.gap_id})
+            if gap.status is not GapStatus.CLOSED:
+                self._note_dropped(gap.scope_key)
+
+    def _note_dropped(self, scope_key: str) -> None:
+        log.warning("a scope has %d gaps, as many as are kept: one was dropped", self._most)
+        self._table.put({"scopeKey": DROPPED, "gapId": scope_key, "count": self.dropped(scope_key) + 1})
+
+    def _note_scope(self, scope_key: str) -> None:
+        if scope_key not in self._known:
+            self._table.put({"scopeKey": SCOPES, "gapId": scope_key})
+            self._known.add(scope_key)
+
+    def _item(self, gap: Gap) -> Item:
+        return to_item(gap, int(self._clock()) + self._days * _DAY_SECONDS)
+
+
+def gap_id(scope_key: str, wording: Wording, named: tuple[str, ...]) -> str:
+    """The same for the same words, so that who asks them at the same time finds the other's gap."""
+    return stable_hash("gap", scope_key, wording.terms_key, list(named))
+
+
+def the_gap(gaps: Iterator[Gap], wanted: str) -> Gap:
+    """The only one whose id begins so. Raises `InvalidInputError`."""
+    found = [gap for gap in gaps if gap.gap_id.startswith(wanted.lower())] if wanted else []
+    if len(found) != 1:
+        problem = f"{len(found)} gaps have" if found else "no gap has"
+        raise InvalidInputError(f"{problem} an id that begins with {wanted!r}; `opx gaps --all` lists them")
+    return found[0]
+
+
+def _most_alike(gaps: list[Gap], wording: Wording, named: tuple[str, ...]) -> Gap | None:
+    rated = [(gap.likeness(wording, named), gap) for gap in gaps]
+    likeness, found = max(rated, key=lambda each: (each[0], each[1].gap_id), default=(-1.0, None))
+    return found if likeness >= 0 else None

@@ -1,0 +1,87 @@
+"""From an answer without results to a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from opx.domain.documents import KnowledgeDocument
+from opx.domain.results import RetrievalResult
+from opx.domain.scopes import Reader
+from opx.domain.times import iso_time
+from opx.hygiene.secrets import mask
+from opx.ports import Clock
+from opx.records.audit import scope_of
+from opx.records.gaps.likeness import wording_of
+from opx.records.gaps.log import GapLog, gap_id
+from opx.records.gaps.model import Gap, Nearest
+from opx.records.gaps.owners import Owners
+from opx.records.installation_key import InstallationKey
+from opx.retrieval.measured_query import Answered
+from opx.retrieval.receipts import plain_config
+
+MAX_TEXT = 300
+
+DocumentOf = Callable[[str, Reader], KnowledgeDocument | None]
+"""A document by id, as far as a reader may see it; None if it is gone."""
+
+
+class GapRecorder:
+    """Records the questions of everybody, each in its own scope."""
+
+    def __init__(self, gaps: GapLog, key: InstallationKey, owners: Owners, document: DocumentOf, clock: Clock) -> None:
+        self._gaps = gaps
+        self._key = key
+        self._owners = owners
+        self._document = document
+        self._clock = clock
+
+    def record(self, reader: Reader, answered: Answered, vector: Sequence[float] | None = None, model: str = "") -> Gap:
+        """Count a question in that has no good answer. `vector` is the question's, by `model`.
+
+        Raises `StoreUnavailableError`.
+        """
+        config = answered.config
+        scope = scope_of(reader.identity)
+        text = shown(answered.query)
+        wording = wording_of(text, vector, model)
+        named = tuple(sorted(config.services)) or self._owners.services_in(text)
+        now = iso_time(self._clock())
+        return self._gaps.add(
+            Gap(
+                scope_key=scope,
+                gap_id=gap_id(scope, wording, named),
+                examples=(wording,),
+                first_asked_at=now,
+                last_asked_at=now,
+                callers=(self._key.hash("caller", scope, reader.identity.principal)[:12],),
+                named=named,
+                categories=tuple(sorted(config.categories or ())),
+                nearest=self._nearest(answered.answer.best_rejected, reader),
+                config=plain_config(config),
+            )
+        )
+
+    def _nearest(self, result: RetrievalResult | None, reader: Reader) -> Nearest:
+        if result is None:
+            return Nearest()
+        document = self._document(result.document_id, reader) if result.document_id else None
+        return Nearest(
+            document_id=result.document_id,
+            title=_whole(result.title[:MAX_TEXT]),
+            category=result.category,
+            author=_whole(document.author) if document else "",
+            confidence=round(result.confidence, 4),
+            services=document.services if document else (),
+        )
+
+
+def shown(query: str) -> str:
+    """A question as it is kept: on one line, its secrets masked, cut."""
+    masked, _ = mask(query)
+    text = " ".join(_whole(masked).split())
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+
+def _whole(text: str) -> str:
+    """Without halves of surrogate pairs, which tables refuse, and without zero bytes."""
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")

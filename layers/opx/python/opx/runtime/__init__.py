@@ -1,0 +1,1 @@
+"""What Lambda functions share: settings, logs, metrics and snapshots."""

@@ -1,0 +1,201 @@
+"""Values as feeders give them, checked before anything is added."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from opx.domain.baselines import BASELINES_CATEGORY
+from opx.domain.ids import normalise, stable_hash
+from opx.errors import InvalidInputError
+from opx.telemetry.baselines.sketch import LARGEST
+from opx.telemetry.baselines.windows import DAY, KEPT_DAYS, window_seconds
+
+MAX_NAME = 200
+MAX_UNIT = 40
+FIELDS = ("node", "metric", "value", "at", "unit")
+AHEAD_SECONDS = 900
+"""How far a feeder's clock may be ahead of this one."""
+
+_SECONDS = re.compile(r"\d{9,}(\.\d+)?\Z")
+_MILLISECONDS = 1e11
+"""Seconds since the epoch reach this in the year 5138."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value of a metric of a node. `at` is in seconds since the epoch. Readings of one `mark` that come again are not
+    counted again; "" is for those that may."""
+
+    node: str
+    metric: str
+    value: float
+    at: float
+    unit: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRecord:
+    """What somebody else computed from `samples` values of a time window."""
+
+    node: str
+    metric: str
+    time_window: str
+    mean: float
+    stddev: float
+    samples: int
+    unit: str = ""
+
+
+def reading_of(given: Mapping[str, Any], now: float) -> Reading:
+    """A reading from its fields; `at` (ISO 8601, or seconds since the epoch) is now if it is left out.
+
+    Raises `InvalidInputError` that names the field which is wrong, missing or unknown.
+    """
+    _refuse_others(given, FIELDS)
+    for name in ("node", "metric", "value"):
+        if given.get(name) is None:
+            raise InvalidInputError(f"{name} is missing; a value has node, metric, value, and may have at and unit")
+    at = given.get("at")
+    found = Reading(
+        node=_name(given["node"], "node"),
+        metric=_name(given["metric"], "metric"),
+        value=_number(given["value"], "value"),
+        at=now if at is None else moment_of(at),
+        unit=_unit(given.get("unit")),
+    )
+    check_age(found.at, now)
+    return found
+
+
+def checked_reading(given: Reading, now: float) -> Reading:
+    """A reading as it is kept. Raises `InvalidInputError` for one that `reading_of` would not make."""
+    fields = {"node": given.node, "metric": given.metric, "value": given.value, "at": given.at}
+    return replace(reading_of({**fields, "unit": given.unit}, now), mark=given.mark)
+
+
+def record_of(given: Mapping[str, Any]) -> BaselineRecord:
+    """A baseline that was computed elsewhere: node, metric, time_window, mean, stddev, samples. Raises
+    `InvalidInputError`."""
+    needed = ("node", "metric", "time_window", "mean", "stddev", "samples")
+    if "value" in given:
+        raise InvalidInputError(
+            f"a value is no document: `opx baseline push`, POST /baselines or services.baselines.add take it; a record of "
+            f"{BASELINES_CATEGORY} has {', '.join(needed)}"
+        )
+    _refuse_others(given, (*needed, "unit"))
+    for name in needed:
+        if given.get(name) is None:
+            raise InvalidInputError(f"{name} is missing; a record of {BASELINES_CATEGORY} has {', '.join(needed)}")
+    samples, stddev = given["samples"], _number(given["stddev"], "stddev")
+    if isinstance(samples, bool) or not isinstance(samples, int) or not 0 < samples < 2**53:
+        raise InvalidInputError(f"samples must be a whole number of at least 1, not {_quoted(samples)}")
+    if stddev < 0:
+        raise InvalidInputError(f"stddev must not be negative, but is {stddev}")
+    window_seconds(given["time_window"])
+    return BaselineRecord(
+        node=_name(given["node"], "node"),
+        metric=_name(given["metric"], "metric"),
+        time_window=given["time_window"],
+        mean=_number(given["mean"], "mean"),
+        stddev=stddev,
+        samples=samples,
+        unit=_unit(given.get("unit")),
+    )
+
+
+def is_record(given: object) -> bool:
+    """Whether this is meant to be a computed baseline rather than a value."""
+    return isinstance(given, Mapping) and "value" not in given and bool({"mean", "samples", "time_window"} & set(given))
+
+
+def check_age(at: float, now: float) -> None:
+    """Raise `InvalidInputError` for a time to come, and for one of which nothing is kept any more."""
+    if at > now + AHEAD_SECONDS:
+        raise InvalidInputError(f"at is {at - now:,.0f} seconds in the future; is it in UTC, and in seconds?")
+    if at < now - KEPT_DAYS * DAY:
+        raise InvalidInputError(f"at is {(now - at) / DAY:,.0f} days ago; baselines are kept for {KEPT_DAYS} days")
+
+
+def moment_of(given: object) -> float:
+    """Seconds since the epoch, from those or from ISO 8601; without a zone it is UTC. Raises `InvalidInputError`."""
+    if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
+        if abs(given) >= _MILLISECONDS:
+            raise InvalidInputError(f"at must be in seconds since the epoch; {given} looks like milliseconds")
+        return float(given)
+    if isinstance(given, str):
+        if _SECONDS.match(given.strip()):
+            return moment_of(float(given))
+        try:
+            found = datetime.fromisoformat(given.strip())
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            pass
+    raise InvalidInputError(
+        f"at must be ISO 8601, such as 2025-03-14T09:26:53Z, or seconds since the epoch, not {_quoted(given)}"
+    )
+
+
+def names_of(node: str, metric: str) -> tuple[str, str]:
+    """Both names as they are kept. Raises `InvalidInputError`."""
+    return _name(node, "node"), _name(metric, "metric")
+
+
+def mark_of(mark: str) -> bytes:
+    """Eight bytes that stand for a mark."""
+    return bytes.fromhex(stable_hash("reading", mark))[:8]
+
+
+def _refuse_others(given: Mapping[str, Any], allowed: Sequence[str]) -> None:
+    for name in given:
+        if name not in allowed:
+            raise InvalidInputError(f"unknown field {_quoted(name)}; allowed: {', '.join(allowed)}")
+
+
+def _name(given: object, field: str) -> str:
+    text = _text(given, field, MAX_NAME)
+    if not text:
+        raise InvalidInputError(f"{field} is empty")
+    return text
+
+
+def _unit(given: object) -> str:
+    return "" if given is None else _text(given, "unit", MAX_UNIT)
+
+
+def _text(given: object, field: str, most: int) -> str:
+    if not isinstance(given, str):
+        raise InvalidInputError(f"{field} must be a text, not {_quoted(given)}")
+    text = normalise(given).strip()
+    if len(text) > most:
+        raise InvalidInputError(f"{field} may have at most {most} characters, not {len(text):,}")
+    if not text.isprintable() and any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+        raise InvalidInputError(f"{field} has control characters or half a character: {_quoted(text)}")
+    return text
+
+
+def _number(given: object, field: str) -> float:
+    """A number, or a text that is one, as those of CSV files are."""
+    if isinstance(given, str):
+        try:
+            given = float(given)
+        except ValueError:
+            raise InvalidInputError(f"{field} must be a number, not {_quoted(given)}") from None
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidInputError(f"{field} must be a number, not {_quoted(given)}")
+    if not abs(given) <= LARGEST:  # refuses what is no number, too
+        raise InvalidInputError(
+            f"{field} must be a finite number of at most {LARGEST:g} either way, not {_quoted(given)}"
+        )
+    return float(given)
+
+
+def _quoted(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 60 else text[:60] + "…"

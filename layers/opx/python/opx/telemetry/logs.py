@@ -1,0 +1,156 @@
+"""Searches log lines within bounds of time, bytes and rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from opx.errors import StoreUnavailableError
+from opx.hygiene.secrets import mask
+from opx.ports import Clock
+from opx.ports.telemetry import LogProgress, LogQuery, LogStore
+from opx.telemetry.rules import TelemetryRules
+from opx.telemetry.words import Words, read_words
+
+log = logging.getLogger(__name__)
+
+LINES = "lines"
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 1.0
+MOST_CHARACTERS = 2000
+"""Of a line; the rest is left out."""
+
+_SPARE = 4
+"""How many times as many lines are asked for where the store can't tell which fit exactly."""
+_BINS = (60, 300, 900, 3600, 21_600, 86_400)
+_MOST_BINS = 60
+_MEGABYTE = 1_000_000
+
+Sleep = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LogAnswer:
+    """`matched` counts what fits as the store sees it. `partial`: not everything was searched; `notes` say why."""
+
+    log_group: str
+    show: str
+    start: int
+    end: int
+    rows: tuple[Mapping[str, str], ...]
+    matched: int = 0
+    scanned_bytes: int = 0
+    masked: int = 0
+    partial: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuestion:
+    """What is asked; `show` is one of those of `LogQuery`."""
+
+    query: str
+    log_group: str
+    minutes: int = 60
+    limit: int = 50
+    show: str = LINES
+
+
+class LogSearch:
+    """Asks a store, and stops it where its time is over or it has read too much."""
+
+    def __init__(self, store: LogStore, rules: TelemetryRules, *, clock: Clock, sleep: Sleep) -> None:
+        self._store = store
+        self._rules = rules
+        self._clock = clock
+        self._sleep = sleep
+
+    def answer(self, question: LogQuestion) -> LogAnswer:
+        """Raises `InvalidInputError` for what may not be asked, `StoreUnavailableError`."""
+        deadline = self._clock() + self._rules.seconds
+        self._rules.check_log_group(question.log_group)
+        self._rules.check_minutes(question.minutes)
+        words = read_words(question.query)
+        limit = min(question.limit, self._rules.max_rows)
+        end = int(self._clock())
+        query = _query(question, words, end, limit)
+        progress, problem = self._run(query, deadline)
+        notes = [problem] if problem else []
+        if question.show != LINES and not words.are_plain:
+            notes.append("counted as if punctuation in the query stood for any character, so that it may be too many")
+        rows = [row for row in progress.rows if question.show != LINES or words.fit(row.get("message", ""))]
+        shown = [_cleaned(row) for row in rows[:limit]]
+        if question.show == LINES and progress.matched > len(shown):
+            notes.append(f"the newest {len(shown)} of {progress.matched:,} lines")
+        return LogAnswer(
+            question.log_group,
+            question.show,
+            query.start,
+            query.end,
+            tuple(row for row, _ in shown),
+            max(progress.matched, len(shown)),
+            progress.scanned_bytes,
+            sum(masked for _, masked in shown),
+            bool(problem),
+            tuple(notes),
+        )
+
+    def _run(self, query: LogQuery, deadline: float) -> tuple[LogProgress, str]:
+        """What was found, and why that isn't all."""
+        query_id = self._store.start(query)
+        done = False
+        try:
+            progress, problem = self._wait(query_id, deadline)
+            done = progress.is_done
+            return progress, problem
+        finally:
+            if not done:
+                self._stop(query_id)
+
+    def _wait(self, query_id: str, deadline: float) -> tuple[LogProgress, str]:
+        pause, most = FIRST_PAUSE, self._rules.max_scanned_megabytes * _MEGABYTE
+        while True:
+            progress = self._store.progress(query_id)
+            if progress.failed:
+                raise StoreUnavailableError(f"the log query ended as {progress.failed}; ask for less time")
+            if progress.is_done:
+                return progress, ""
+            if progress.scanned_bytes > most:
+                read = f"{progress.scanned_bytes / _MEGABYTE:,.0f} MB"
+                return progress, f"stopped after {read}, as {most // _MEGABYTE:,} MB may be read; ask for less time"
+            if self._clock() + pause > deadline:
+                return progress, f"stopped after {self._rules.seconds:g} seconds; ask for less time"
+            self._sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _stop(self, query_id: str) -> None:
+        """A query that goes on costs money. That it couldn't be stopped is no reason to lose what it found."""
+        try:
+            self._store.stop(query_id)
+        except StoreUnavailableError as exc:
+            log.warning("a log query could not be stopped", exc_info=exc)
+
+
+def _query(question: LogQuestion, words: Words, end: int, limit: int) -> LogQuery:
+    seconds = 60 * question.minutes
+    exact = words.are_plain or question.show != LINES
+    return LogQuery(
+        log_group=question.log_group,
+        start=end - seconds,
+        end=end,
+        words=words.wanted,
+        without=words.unwanted,
+        show=question.show,
+        limit=limit if exact else _SPARE * limit,
+        bin_seconds=next((size for size in _BINS if seconds <= size * _MOST_BINS), _BINS[-1]),
+    )
+
+
+def _cleaned(row: Mapping[str, str]) -> tuple[dict[str, str], int]:
+    """The row with secrets masked and texts cut, and how many secrets there were."""
+    clean, count = {}, 0
+    for name, value in row.items():
+        text, found = mask(value)
+        count += len(found)
+        clean[name] = text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "…"
+    return clean, count
