@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from opx.domain import ids
-from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument, contextual_text
+from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument, Revision, contextual_text
 from opx.domain.knowledge import Tier
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, Vector
@@ -47,7 +48,7 @@ def a_chunk(
 ) -> DocumentChunk:
     """A chunk that is a document of its own, unless `document_id` says otherwise."""
     document = document_id or ids.document_id(title, category, ids.content_hash(content))
-    return DocumentChunk(
+    return a_piece(
         chunk_id=ids.chunk_id(document, index, contextual_text(title, section, content)),
         document_id=document,
         chunk_index=index,
@@ -60,6 +61,52 @@ def a_chunk(
         category=category,
         tags=tuple(tags),
     )
+
+
+def a_piece(  # a chunk with every field as it is given
+    chunk_id: str,
+    document_id: str,
+    chunk_index: int,
+    content: str,
+    token_count: int,
+    title: str,
+    section: tuple[str, ...],
+    start: int,
+    end: int,
+    category: str,
+    tags: tuple[str, ...] = (),
+) -> DocumentChunk:
+    return DocumentChunk(
+        chunk_id=chunk_id,
+        document_id=document_id,
+        chunk_index=chunk_index,
+        content=content,
+        token_count=token_count,
+        section=section,
+        start=start,
+        end=end,
+        metadata=ChunkMetadata(title, category, tags),
+    )
+
+
+def a_version(**fields: Any) -> KnowledgeDocument:
+    """A version of a document; `key` and the fields of its `Revision` are given as those of the document."""
+    key, revision = fields.pop("key"), _revision(fields)
+    return KnowledgeDocument(scope=key.scope, source=key.source, metadata=Revision(**revision), **fields)
+
+
+def changed(document: KnowledgeDocument, **fields: Any) -> KnowledgeDocument:
+    """The same with other fields, given as in `a_version`."""
+    if "key" in fields:
+        key = fields.pop("key")
+        fields |= {"scope": key.scope, "source": key.source}
+    revision = _revision(fields)
+    return replace(document, metadata=replace(document.metadata, **revision), **fields)
+
+
+def _revision(fields: dict[str, Any]) -> dict[str, Any]:
+    names = {"last_updated": "last_updated", "author": "author", "declared_version": "version"}
+    return {names[name]: fields.pop(name) for name in names if name in fields}
 
 
 def a_document(source: str = "documents/runbooks/page.md", title: str = "Page", **fields: Any) -> KnowledgeDocument:
@@ -75,7 +122,7 @@ def a_document(source: str = "documents/runbooks/page.md", title: str = "Page", 
         "created_at": "",
         "last_updated": "",
     }
-    return KnowledgeDocument(title=title, **{**given, **fields})
+    return a_version(title=title, **{**given, **fields})
 
 
 def an_entry(

@@ -4,11 +4,11 @@ Gateway."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from opx.bootstrap import bootstrap
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report

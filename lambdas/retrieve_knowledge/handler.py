@@ -4,7 +4,6 @@ the HTTP API that read. Once a day it asks again what had no answer."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +12,7 @@ from opx.api.http_events import is_http
 from opx.api.reading import ReadingApi
 from opx.api.routes import Function
 from opx.bootstrap import bootstrap
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.records.gaps.daily import check_gaps, is_check
 from opx.runtime.functions import function_settings, observed

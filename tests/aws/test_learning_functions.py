@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import boto3
@@ -19,6 +19,7 @@ from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_h
 from opx.adapters.aws.queue import SqsQueue
 from opx.bootstrap import bootstrap
 from opx.domain.learning import CheckpointType, StagingEntry
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.learning.asked import TaskQuestion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
@@ -16,6 +16,7 @@ from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.aws.secrets import ManagedSecrets
 from opx.adapters.aws.source_schedules import EventBridgeSchedules, PullTarget
 from opx.domain.knowledge import Tier
+from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SecretNotFoundError, SourceUnavailableError
 from opx.runtime.functions import FunctionFailedError

@@ -20,7 +20,7 @@ import pypdf
 from reportlab.lib.pagesizes import A4
 from reportlab.pdfgen.canvas import Canvas
 
-from opx.domain.knowledge import Category, Retention, Tier
+from opx.domain.knowledge import Category, Tier
 from opx.extraction.output import Job, Output
 from opx.extraction.pdf import read_pdf
 from opx.ingestion.parsing import parse
@@ -67,7 +67,7 @@ def with_opx(data: bytes) -> int:
 
 
 def isolated(data: bytes) -> int:
-    category = Category("notes", Tier.INTERNAL, 1.0, Retention.parse("permanent"))
+    category = Category("notes", Tier.INTERNAL, 1.0, "permanent")
     tools = ParsingTools(limits=ParsingLimits(seconds=600, pages=100_000))
     return sum(map(len, parse(io.BytesIO(data), name="a.pdf", category=category, tools=tools).lines))
 

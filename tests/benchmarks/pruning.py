@@ -32,6 +32,7 @@ from opx.lifecycle.retention import RetentionState
 from opx.ports import Item
 from opx.settings import Settings
 from opx.tables import CALENDAR, DOCUMENTS, KEYS, LIFECYCLE
+from tests.builders import a_version
 from tests.doubles.fake_time import FakeTime
 from tests.e2e.systems import a_system
 from tests.fakes import WordsEmbedder
@@ -99,7 +100,7 @@ def withdrawn(number: int, first_day: int) -> KnowledgeDocument:
     """A version that was withdrawn, as many a day over the days."""
     key = DocumentKey(Scope(), f"documents/operations/alerts/{number}.md")
     updated = day_text(first_day + number % SPREAD_DAYS)
-    return KnowledgeDocument(
+    return a_version(
         document_id=stable_hash("document", number),
         key=key,
         title=f"Alert {number}",

@@ -22,7 +22,6 @@ import psutil
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.bootstrap import bootstrap
-from opx.domain.documents import DocumentChunk
 from opx.domain.ids import chunk_id, entry_id, stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
@@ -31,6 +30,7 @@ from opx.evaluation.asking import MODES
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, Vector
 from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.settings import Settings
+from tests.builders import a_piece
 
 WORDS_A_CHUNK = 215
 CHUNKS_A_DOCUMENT = 8
@@ -76,7 +76,7 @@ class Corpus:
 
     def _entry(self, key: str, number: int, position: int, vector: Vector) -> IndexEntry:
         content = self.text(WORDS_A_CHUNK)
-        chunk = DocumentChunk(
+        chunk = a_piece(
             chunk_id(key, position, content), key, position, content, 300, self.text(5), (self.text(3),), 0, 0,
             CATEGORIES[number % len(CATEGORIES)],
         )  # fmt: skip

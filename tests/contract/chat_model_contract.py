@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pytest
 
+from opx.domain.record import replace
 from opx.errors import ModelError
 from opx.ports.models import ChatModel, ChatRequest
 from tests.doubles.fake_time import FakeTime

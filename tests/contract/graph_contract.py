@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from opx.domain.graph import Direction, NodeStatement, Statements, Walk
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.graph import joining, manifest, reading

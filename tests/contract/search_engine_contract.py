@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import day_number
 from opx.ports import IndexEntry, SearchEngine, SearchFilter, SearchRequest, SearchResponse

@@ -6,13 +6,13 @@ import copy
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ports import (
     DocumentChange,
@@ -410,7 +410,12 @@ class SearchIndexContract(SearchEngineContract):
         old = an_entry("disk full", tags=("a",), vector=a_unit_vector(1))
         new = IndexEntry(
             replace(
-                old.indexed, trust=0.5, language="de", chunk=replace(old.indexed.chunk, content="pod", tags=("b",))
+                old.indexed,
+                trust=0.5,
+                language="de",
+                chunk=replace(
+                    old.indexed.chunk, content="pod", metadata=replace(old.indexed.chunk.metadata, tags=("b",))
+                ),
             ),
             a_unit_vector(0, 1),
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from opx.adapters.json_chat import JsonChat
 from opx.adapters.openai_chat import OpenAiChatService
 from opx.adapters.remote.connections import Connections
+from opx.domain.record import replace
 from opx.errors import ModelError, SecretNotFoundError
 from opx.models.budgets import BudgetedChat, CallBudget
 from tests.contract.chat_model_contract import ANSWER, REQUEST, ChatModelContract, Talk

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.lifecycle.past_engine import NOT_RANKED, PastEngine, PastEntry
 from opx.lifecycle.past_terms import Analysed, Bm25, Corpus

@@ -13,11 +13,12 @@ import gzip
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
+from opx.domain.record import replace
 from opx.domain.sources import RateLimit
 from opx.ports.sources import Validators
 from opx.sources.web.client import HttpWeb, open_web

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import boto3
 import pytest
 
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.domain.times import iso_time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import boto3
 
 from opx.domain.documents import DocumentKey
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope, scope_of_key
 from opx.lifecycle.archived_rows import ARCHIVED
 from opx.lifecycle.exporting import Exporter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +16,7 @@ from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.aws.services import AwsServices
 from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
@@ -154,8 +154,9 @@ class TestAnswers:
         ((_, score),) = response.fused.hits
         (result,) = managed.results("biggest directories")
         assert result.parts
+        score = round(score, 6)
         assert (result.confidence, result.parts.fused) == (score, score)
-        assert result.score == score * result.trust_score
+        assert result.score == round(score * result.trust_score, 6)
 
     def test_results_below_the_threshold_are_left_out(self, managed: Managed) -> None:
         managed.put(DISK, DISK_TEXT)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from opx.domain.documents import DocumentKey
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.graph import manifest
 from opx.ingestion.chunk_files import chunk_file

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import boto3
@@ -20,6 +19,7 @@ from lambdas.report_coverage.handler import make_handler as make_coverage_handle
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up_handler
 from opx.adapters.aws.queue import SqsQueue
 from opx.domain.queries import SearchMode
+from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import StoreUnavailableError
 from opx.knowledge_file import load_knowledge

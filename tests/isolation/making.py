@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from tests.isolation.worlds import CATEGORIES, COMMON, ELSEWHERE, Lesson, Measurement, Name, Piece, Question, World
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict
+
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.local_knowledge_base import LocalKnowledgeBase
@@ -129,10 +133,14 @@ def plain(value: Any) -> Any:
     """JSON-like data without what differs each time: of times it is kept which there are."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain({one.name: getattr(value, one.name) for one in fields(value)})
+    if isinstance(value, Struct):
+        return plain(asdict(value))
     if isinstance(value, Mapping):
         return {
             str(name): _named(str(name), each) for name, each in sorted(value.items(), key=lambda pair: str(pair[0]))
         }
+    if value is UNSET:
+        return None
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str | bytes | int | float | bool | None):

@@ -7,9 +7,10 @@ that this reader may not see; nothing that the reader is told may differ between
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 
 CATEGORIES = ("runbooks/procedures", "postmortems", "vendor/linux")

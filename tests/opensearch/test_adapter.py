@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from opensearchpy import OpenSearch, TransportError
 from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
 from opx.adapters.aws.opensearch_indices import ensure_index
 from opx.adapters.aws.opensearch_queries import MAX_CLAUSES, MAX_QUERY_TERMS
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.ports import IndexEntry, SearchFilter, SearchIndex, SearchRequest

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from opx.domain.queries import Fusion, SearchMode
+from opx.domain.record import replace
 from opx.evaluation.runner import Evaluation
 from opx.ports import Leg, SearchRequest, SearchResponse
 from opx.retrieval.confidence import FEATURES, feature_rows

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from opx.bootstrap import bootstrap
+from opx.domain.record import replace
 from opx.errors import NotOrchestratorError
 from opx.services import Services
 from opx.settings import Settings

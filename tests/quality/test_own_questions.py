@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from opx.domain.record import replace
 from opx.evaluation.datasets import Dataset, load_dataset
 from opx.evaluation.runs import Run
 from tests.quality.expected import FOLDER, differences, expected_figures, figures, run_of, services_with

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from opx.domain.documents import DocumentKey
 from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements
+from opx.domain.record import replace
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.chunk_files import read_chunks
 from opx.services import Services

@@ -6,13 +6,13 @@ import io
 
 import pytest
 
-from opx.domain.knowledge import Category, Retention, Tier
+from opx.domain.knowledge import Category, Tier
 from opx.errors import UnparsableDocumentError
 from opx.ingestion.parsing import ParsedSource, parse
 
 
 def a_category(**json_mapping: str) -> Category:
-    return Category("notes", Tier.INTERNAL, 1.0, Retention.parse("permanent"), json_mapping=json_mapping)
+    return Category("notes", Tier.INTERNAL, 1.0, "permanent", json_mapping=json_mapping)
 
 
 def parsed(data: bytes | str, name: str = "a.md", category: Category | None = None) -> ParsedSource:

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from opx.api import pages
 from opx.api.replies import REPLIES, SCHEMAS
 from opx.api.routes import READING
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.local_knowledge_base import LocalKnowledgeBase

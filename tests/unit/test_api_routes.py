@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from opx.api.replies import REPLIES
 from opx.api.routes import ROUTES, Function, Route, TokenScope
 from opx.api.writing import WritingApi
 from opx.domain.queries import QueryConfig
-from opx.wire import camel
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "api" / "http-api.json"
 every_route = pytest.mark.parametrize("route", ROUTES.values(), ids=lambda route: str(route.name))
@@ -54,7 +52,7 @@ def test_no_route_takes_an_identity(route: Route) -> None:
 
 
 def test_a_question_is_configured_with_the_fields_of_the_library() -> None:
-    assert [field.name for field in CONFIG_FIELDS] == [camel(field.name) for field in fields(QueryConfig)]
+    assert [field.name for field in CONFIG_FIELDS] == list(QueryConfig.__struct_encode_fields__)
 
 
 @every_route

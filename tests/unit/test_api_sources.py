@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler
+from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.ports import Message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from lambdas.manage_knowledge.handler import make_handler
 from opx.api.replies import REPLIES, SCHEMAS
 from opx.api.source_routes import SOURCES
+from opx.domain.record import replace
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import SignedPut
 from opx.runtime.functions import FunctionFailedError

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.knowledge import Retention
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import day_text
 from opx.ingestion.calendar import Calendar
@@ -37,7 +36,7 @@ def a_document(services: Services, **changes: Any) -> KnowledgeDocument:
 
 def with_retention(services: Services, text: str) -> Calendar:
     knowledge = services.knowledge
-    categories = {path: replace(one, retention=Retention.parse(text)) for path, one in knowledge.categories.items()}
+    categories = {path: replace(one, retention=text) for path, one in knowledge.categories.items()}
     return Calendar(services.table(CALENDAR), replace(knowledge, categories=categories), services.clock)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.knowledge import Tier
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError
@@ -24,6 +24,7 @@ from opx.ingestion.events import ObjectEvent
 from opx.knowledge_file import load_knowledge
 from opx.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
 from tests.aws.tables import create_table
+from tests.builders import a_version, changed
 from tests.doubles.fake_time import FakeTime
 
 LEASE = 900
@@ -59,7 +60,7 @@ def an_event(number: int, *, sidecar: bool = False) -> ObjectEvent:
 
 
 def a_document(document_id: str = "d1", **changes: Any) -> KnowledgeDocument:
-    document = KnowledgeDocument(
+    document = a_version(
         document_id=document_id,
         key=KEY,
         title="Disk",
@@ -71,7 +72,7 @@ def a_document(document_id: str = "d1", **changes: Any) -> KnowledgeDocument:
         created_at="2026-01-01",
         last_updated="2026-01-01",
     )
-    return replace(document, **changes)
+    return changed(document, **changes)
 
 
 def finished(catalog: Catalog, number: int, document: KnowledgeDocument, references: list[str] | None = None) -> Claim:

@@ -21,6 +21,7 @@ from opx.ingestion.catalog_items import document_item, tag_items
 from opx.ports import Item, KeyRange, Table
 from opx.tables import DOCUMENTS
 from tests.aws.tables import create_table
+from tests.builders import a_version
 from tests.doubles.fake_time import FakeTime
 
 CATEGORIES = ("postmortems", "runbooks", "runbooks/architecture", "runbooks/procedures", "runbooks_old")
@@ -47,7 +48,7 @@ class WatchedTable:
 def documents(seed: int, number: int = 60) -> list[KnowledgeDocument]:
     chance = random.Random(seed)
     return [
-        KnowledgeDocument(
+        a_version(
             document_id=f"{chance.getrandbits(32):08x}",
             key=DocumentKey(chance.choice(SCOPES), f"documents/{name}.md"),
             title=f"Number {name}",

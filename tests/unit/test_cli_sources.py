@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opx.bootstrap import bootstrap
 from opx.domain.knowledge import Tier
+from opx.domain.record import replace
 from opx.domain.sources import SourceDocument
 from opx.errors import InvalidInputError, OpxError, SecretNotFoundError
 from opx.ingestion.outcomes import Result

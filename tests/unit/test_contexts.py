@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, chunk_of, s
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.record import replace
 from opx.errors import ModelError, StoreUnavailableError
 from opx.ingestion.context_cache import ContextCache
 from opx.ingestion.contexts import (
@@ -29,7 +30,7 @@ from opx.ports import Item
 from opx.ports.models import ChatReply, ChatRequest
 from opx.tables import EMBEDDINGS
 from opx.text.fields import analysed_fields, query_terms
-from tests.builders import a_document, an_entry
+from tests.builders import a_document, a_piece, an_entry
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.language_model import judged
 
@@ -38,7 +39,7 @@ DOCUMENT = a_document("documents/runbooks/pay.md", "Payments", content_hash="c0f
 
 def chunks(count: int, text: Callable[[int], str] = "Then restart unit {}.".format) -> list[DocumentChunk]:
     return [
-        DocumentChunk(f"chunk-{n}", "d", n, text(n), 5, "Payments", ("Restart",), 0, 1, "runbooks/procedures")
+        a_piece(f"chunk-{n}", "d", n, text(n), 5, "Payments", ("Restart",), 0, 1, "runbooks/procedures")
         for n in range(count)
     ]
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument, contextual_text
-from opx.domain.knowledge import Category, KnowledgeModel, Retention, Tier
+from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, contextual_text
+from opx.domain.knowledge import Category, KnowledgeModel, Tier, retention_days
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, UnknownCategoryError
+from tests.builders import a_piece, a_version
 
 calm = settings(deadline=None)  # a busy machine is no failure
 
 ANY_TEXT = st.text(st.characters())
 CHUNKS = st.builds(
-    DocumentChunk,
+    a_piece,
     chunk_id=ANY_TEXT,
     document_id=ANY_TEXT,
     chunk_index=st.integers(0),
@@ -32,7 +33,7 @@ CHUNKS = st.builds(
     category=ANY_TEXT,
     tags=st.lists(ANY_TEXT, max_size=3).map(tuple),
 )
-CHUNK = DocumentChunk(
+CHUNK = a_piece(
     chunk_id="c1",
     document_id="d1",
     chunk_index=2,
@@ -48,7 +49,7 @@ CHUNK = DocumentChunk(
 
 
 def a_category(path: str, *folders: str, tier: Tier = Tier.INTERNAL) -> Category:
-    return Category(path, tier, 1.0, Retention.parse("permanent"), folders=folders)
+    return Category(path, tier, 1.0, "permanent", folders=folders)
 
 
 def a_model() -> KnowledgeModel:
@@ -92,7 +93,7 @@ def test_a_chunk_without_a_section_has_no_section_line() -> None:
 
 
 def test_a_document_has_the_fields_that_agents_know() -> None:
-    document = KnowledgeDocument(
+    document = a_version(
         document_id="d1",
         key=DocumentKey(Scope(), "documents/runbooks/x.md"),
         title="X",
@@ -129,13 +130,13 @@ def test_a_document_has_the_fields_that_agents_know() -> None:
     ("text", "days"), [("90d", 90), ("6m", 180), ("2y", 730), ("9999d", 9999), ("permanent", None)]
 )
 def test_retention_is_a_number_of_days_or_permanent(text: str, days: int | None) -> None:
-    assert Retention.parse(text) == Retention(text, days)
+    assert retention_days(text) == days
 
 
 @pytest.mark.parametrize("text", ["", "0d", "90", "d", "-1d", "1.5y", "1w", "2Y", " 2y", "2y\n", "10000d", "forever"])
 def test_any_other_retention_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="90d or 2y"):
-        Retention.parse(text)
+        retention_days(text)
 
 
 @pytest.mark.parametrize("name", ["runbook", "runbooks", "runbooks/procedures"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import day_number, day_text
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest

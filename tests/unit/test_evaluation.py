@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import opx.bootstrap
 from opx.bootstrap import bootstrap
 from opx.cli.eval_command import eval_command
 from opx.domain.queries import SearchMode
+from opx.domain.record import replace
 from opx.errors import InvalidInputError, OpxError
 from opx.evaluation.asking import MODES, WARM_UP, ask_all
 from opx.evaluation.datasets import Dataset, Question, load_dataset

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from opx.cli.eval_output import lapse_lines
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.evaluation.charts import abstention_chart, latency_chart, quality_chart, reliability_chart
 from opx.evaluation.comparison import compare_runs

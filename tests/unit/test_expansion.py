@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentChunk
 from opx.domain.queries import Expand, QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.ingestion.chunking import ChunkOwner, chunk_document

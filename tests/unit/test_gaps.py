@@ -6,7 +6,6 @@ import json
 from array import array
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import (

@@ -6,7 +6,6 @@ import json
 import math
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from opx.domain.documents import DocumentKey
 from opx.domain.evidence_pack import EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, scope_of_object
 from opx.errors import IndexUnavailableError, NodeNotFoundError, StoreUnavailableError
@@ -184,13 +184,15 @@ class TestPack:
         """checkout has three relations that may be seen, and so has payments."""
         found = from_checkout(services)
         first = 0.9 * DECAY / RELATIONS_3
-        assert found["service:payments"].confidence == pytest.approx(first)
-        assert found["runbook:seal"].confidence == pytest.approx(first * DECAY / RELATIONS_3)
+        assert found["service:payments"].confidence == pytest.approx(first, abs=1e-6)
+        assert found["runbook:seal"].confidence == pytest.approx(first * DECAY / RELATIONS_3, abs=1e-6)
 
     def test_things_of_another_kind_than_asked_for_come_behind(self, services: Services) -> None:
         plain, asked = from_checkout(services), from_checkout(services, "which runbook is there around checkout")
         assert asked["runbook:seal"].confidence == pytest.approx(plain["runbook:seal"].confidence)
-        assert asked["service:payments"].confidence == pytest.approx(plain["service:payments"].confidence * UNWANTED)
+        assert asked["service:payments"].confidence == pytest.approx(
+            plain["service:payments"].confidence * UNWANTED, abs=1e-6
+        )
 
     def test_goes_two_relations_far_and_says_which(self, services: Services) -> None:
         found = from_checkout(services)
@@ -206,7 +208,7 @@ class TestPack:
         found = replace(NOTHING_FOUND, text="zebra", hits=[Hit(key.id, chunk.chunk_id, 0.5)])
         pack, _ = an_expansion(services, services.graph().store)(found)
         seed = 0.5 / math.sqrt(4)  # the passage names four things
-        assert by_node(pack)["runbook:seal"].confidence == pytest.approx(seed * DECAY / RELATIONS_3)
+        assert by_node(pack)["runbook:seal"].confidence == pytest.approx(seed * DECAY / RELATIONS_3, abs=1e-6)
 
     def test_has_no_passage_twice(self, services: Services) -> None:
         """The relation that a result's passage proves is told with it."""

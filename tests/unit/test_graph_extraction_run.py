@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import BinaryIO
 
 import pytest
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement, NodeStatement, Statements
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.graph.extraction import gathering
 from opx.graph.extraction.extractor import Extractor
@@ -18,7 +18,7 @@ from opx.graph.extraction.material import Findings, Material, Passages
 from opx.graph.extraction.naming import MAX_PASSAGES, has_words
 from opx.graph.extraction.run import extract
 from opx.graph.extraction.whole_lines import MAX_LINE, whole_lines
-from tests.builders import a_document
+from tests.builders import a_document, a_piece
 
 DOCUMENT = a_document()
 
@@ -38,7 +38,7 @@ def passages(*texts: str, overlap: int = 0) -> list[DocumentChunk]:
         content = before[len(before) - overlap :] + text
         start = at - (len(content) - len(text))
         found.append(
-            DocumentChunk(f"c{number}", "d", number, content, 1, "Page", (), start, start + len(content), "runbooks")
+            a_piece(f"c{number}", "d", number, content, 1, "Page", (), start, start + len(content), "runbooks")
         )
         at, before = start + len(content), content
     return found

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from opx.bootstrap import bootstrap
-from opx.domain.documents import DocumentChunk, DocumentKey
+from opx.domain.documents import DocumentKey
 from opx.domain.graph import EdgeStatement, NodeStatement
 from opx.domain.scopes import Scope
 from opx.errors import ModelError
@@ -29,7 +29,7 @@ from opx.graph.extraction.model import (
 from opx.models.schema import first_problem
 from opx.ports.models import ChatReply, ChatRequest
 from opx.settings import Settings
-from tests.builders import a_document
+from tests.builders import a_document, a_piece
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import WordsEmbedder
@@ -93,8 +93,7 @@ class Extraction:
 
     def of(self, *texts: str) -> Findings:
         chunks = [
-            DocumentChunk(f"chunk-{n}", "d", n, text, 5, "A", (), 0, 1, "runbooks/procedures")
-            for n, text in enumerate(texts)
+            a_piece(f"chunk-{n}", "d", n, text, 5, "A", (), 0, 1, "runbooks/procedures") for n, text in enumerate(texts)
         ]
         findings = Findings()
         material = Material(DOCUMENT, "runbook:a", {}, lambda: pytest.fail("not read"))

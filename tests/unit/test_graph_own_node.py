@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.graph.extraction.own_node import own_reference, reference_of_source
-from tests.builders import a_document
+from tests.builders import a_document, changed
 from tests.unit.extraction_support import Extraction
 
 A_DOCUMENT = a_document()
@@ -21,7 +20,7 @@ def own(
     source: str, category: str = "web/blogs", facts: dict[str, tuple[str, ...]] | None = None, **fields: Any
 ) -> str:
     key = DocumentKey(Scope(), f"documents/{source}")
-    return own_reference(replace(A_DOCUMENT, key=key, category=category, **fields), facts or {})
+    return own_reference(changed(A_DOCUMENT, key=key, category=category, **fields), facts or {})
 
 
 @pytest.mark.parametrize(

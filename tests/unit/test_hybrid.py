@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.ports import HeldDocument, IndexEntry, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.fusion import LEXICAL_WEIGHT

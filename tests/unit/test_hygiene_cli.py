@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ import pytest
 
 from opx.cli.hits import hit_lines
 from opx.cli.remarks import remarks_summary
+from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind
 from opx.hygiene.instructions import FLAG
 from tests.unit.cli_support import Opx

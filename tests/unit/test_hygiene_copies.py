@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from opx.domain.queries import Fusion, QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Identity
 from opx.hygiene.near_duplicates import fingerprint

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from opx import wire
+from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.instructions import FLAG
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line

@@ -59,7 +59,7 @@ def refusal(tmp_path: Path, text: str, *, check_json_paths: bool = False) -> str
 
 def test_a_category_is_read_with_all_its_parts(tmp_path: Path) -> None:
     category = load(tmp_path, VALID).category("notes/short")
-    assert (category.tier, category.trust, category.retention.days) == (Tier.INTERNAL, 1.0, 730)
+    assert (category.tier, category.trust, category.retention_days) == (Tier.INTERNAL, 1.0, 730)
     assert (category.description, category.schedule, category.folders) == ("Notes.", "0 4 * * 1-5", ("notes",))
     assert (category.schema, category.embed) == ({"title": "string", "content": "string"}, ("content",))
     assert category.json_mapping == {"title": "$.title", "content": "$.content"}
@@ -233,18 +233,18 @@ def test_shipped_categories_have_the_agreed_values(
     shipped: KnowledgeModel, expected: tuple[str, Tier, float, str, tuple[str, ...], str | None]
 ) -> None:
     def facts(c: Category) -> tuple[str, Tier, float, str, tuple[str, ...], str | None]:
-        return c.path, c.tier, c.trust, c.retention.text, c.embed, c.schedule
+        return c.path, c.tier, c.trust, c.retention, c.embed, c.schedule
 
     assert facts(shipped.categories[expected[0]]) == expected
 
 
 def test_learned_patterns_are_kept_a_year(shipped: KnowledgeModel) -> None:
-    assert shipped.category("learning/patterns").retention.days == 365
+    assert shipped.category("learning/patterns").retention_days == 365
 
 
 def test_inventory_of_services_is_kept_for_good(shipped: KnowledgeModel) -> None:
     found = shipped.category("operations/inventory")
-    assert (found.tier, found.retention.days) == (Tier.INTERNAL, None)
+    assert (found.tier, found.retention_days) == (Tier.INTERNAL, None)
     assert shipped.category_of_path("inventory/services.yaml") == found
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from opx.domain.learning import CheckpointType, EntryState, EntryType
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import ClientRemovedError, IndexUnavailableError, InvalidInputError, UnknownProjectError
 from opx.ingestion.events import ObjectEvent

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from opx.domain.learning import EntryType, RAGPattern
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.learning.context import BEGIN, END, OrchestratorContextBuilder, label, render
 from opx.learning.framing import framed_line, skeleton

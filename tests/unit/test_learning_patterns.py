@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from opx.domain.learning import EntryType, Pattern, PatternOccurrence
+from opx.domain.record import replace
 from opx.learning.advancing import MOST_KEPT, REFRESH_DAYS
 from opx.learning.pattern_rows import head_row, keys_place, rows_of
 from opx.learning.patterns import MOST_COUNTED, PatternStore

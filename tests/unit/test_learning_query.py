@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.learning import EntryType, Pattern
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import IndexUnavailableError, InvalidInputError, NotOrchestratorError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
+from opx.domain.record import replace
 from opx.errors import ModelError
 from opx.ports import Candidate, IndexEntry, SearchResponse
 from opx.retrieval.hybrid import FusedHits, fused_hits

@@ -9,7 +9,8 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError
-from opx.knowledge_base import ObjectPhase, ObjectState, no_progress
+from opx.ingestion.states import ObjectPhase, ObjectState
+from opx.knowledge_base import no_progress
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.services import Services
 from opx.settings import Settings

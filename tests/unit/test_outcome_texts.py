@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from opx import wire
 from opx.cli.hits import explanation, hit_lines, score_line
 from opx.domain.outcomes import Counts, OutcomeScore, Tally
+from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.retrieval.citations import citation
 from opx.tools.replies import DocsReply, SearchReply

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.outcomes import HIGHEST, LOWEST, Counts, OutcomeResult, Tally
+from opx.domain.record import replace
 from opx.domain.told_outcomes import Counted, DocumentOutcomes, OutcomeReport, ToldOutcome
 from opx.learning.outcomes.counting import MAX_SECTIONS, counted
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ import pytest
 from opx.domain.documents import DocumentKey
 from opx.domain.outcomes import LOWEST, Counts, OutcomeResult, OutcomeScore, Tally
 from opx.domain.queries import QueryConfig, SearchMode
+from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Scope
 from opx.domain.told_outcomes import Counted, OutcomeReport

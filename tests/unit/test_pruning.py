@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
-from opx.domain.knowledge import Retention
 from opx.domain.learning import CATEGORY, EntryType, Pattern
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, PruneStoppedError
@@ -78,7 +77,7 @@ def objects(system: System) -> list[str]:
 def with_retention(system: System, category: str, text: str) -> None:
     """From now on a category is kept for so long."""
     categories = system.services.knowledge.categories
-    categories[category] = replace(categories[category], retention=Retention.parse(text))
+    categories[category] = replace(categories[category], retention=text)
 
 
 def many(system: System, count: int) -> None:

@@ -96,7 +96,7 @@ class TestMetadata:
             sidecar='{"metadataAttributes": {"author": "b", "severity": "high"}}',
             uploaded='{"author": "c"}',
         )
-        assert (document.author, document.declared_version, document.severity) == ("c", "1.10", "high")
+        assert (document.author, document.metadata.version, document.severity) == ("c", "1.10", "high")
 
     def test_times_are_now_if_nobody_says(self, reading: Reading) -> None:
         document, _ = reading.read()

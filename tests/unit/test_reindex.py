@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.bootstrap import bootstrap
+from opx.domain.record import replace
 from opx.errors import EditionChangedError, EmbeddingError, IncompatibleIndexError, InvalidInputError
 from opx.ingestion.outcomes import Result
 from opx.lifecycle.reindex import steps

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from opx.adapters.remote.waiting import KEYS_A_ROUND, KEYS_AT_ONCE, LONGEST_PAUSE_SECONDS, Waiting
 from opx.ingestion.outcomes import Result
-from opx.knowledge_base import ObjectPhase, ObjectState
+from opx.ingestion.states import ObjectPhase, ObjectState
 
 WAITING, INGESTED, FAILED = ObjectPhase.WAITING, ObjectPhase.INGESTED, ObjectPhase.FAILED
 

@@ -214,7 +214,7 @@ class TestFindings:
         original = a_result(text, document="original", chunk="original")
         (finding,) = research(Library({TWO_PARTS: (), DISK: [original], TLS: [copy]})).findings
         assert finding.document_id == "original"
-        assert [other["documentId"] for other in finding.result.copies] == ["copy"]
+        assert [other["documentId"] for other in finding.copies] == ["copy"]
         assert set(finding.found_by) == {DISK, TLS}
 
     def test_a_document_has_no_more_findings_than_wanted(self) -> None:

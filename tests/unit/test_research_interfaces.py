@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from lambdas.retrieve_knowledge.handler import make_handler
 from opx import wire
 from opx.api.replies import REPLIES, SCHEMAS
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.research import Finding, ResearchReport, Step, StepKind, Stopped
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
@@ -35,7 +35,7 @@ TOPIC = "frobnicator grease and the zebra enclosure"
 REPORT = ResearchReport(
     topic="disk",
     searches_performed=1,
-    findings=(Finding(a_result(), ("disk", "disk full")),),
+    findings=(Finding.of(a_result(), ("disk", "disk full")),),
     trace=(
         Step(1, StepKind.PLAN, "rules", "the first searches", 2, 1),
         Step(1, StepKind.SEARCH, "disk", "the topic", 1, 1, 0.9, 12.5, "slow", "r-1"),

@@ -7,7 +7,6 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.runtime.metrics import NAMESPACE, Metric

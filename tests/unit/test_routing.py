@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
 from opx.errors import IndexUnavailableError
 from opx.hygiene.near_duplicates import fingerprint

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from opx.domain.record import replace
 from opx.errors import KnowledgeConfigError, SecretNotFoundError
 from opx.ports.sources import Secrets
 from opx.services import Services

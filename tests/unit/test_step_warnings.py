@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.documents import DocumentKey
 from opx.domain.learning import Effect, EntryType, StagingEntry
+from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Scope
 from opx.domain.step_warnings import StepWarning
@@ -52,7 +51,7 @@ def warnings_of(*tried: TriedStep, passage: Passage = PASSAGE) -> list[StepWarni
 
 
 def tried(step: str, **fields: object) -> TriedStep:
-    return replace(TRIED, step=step, **fields)  # type: ignore[arg-type]
+    return replace(TRIED, step=step, **fields)
 
 
 class TestSteps:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opx.domain.documents import DocumentKey
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent, parse_event

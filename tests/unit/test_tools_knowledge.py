@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.research import Finding, ResearchReport, Step, StepKind
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Identity
@@ -193,7 +193,7 @@ class TestResearch:
     REPORT = ResearchReport(
         "disks",
         searches_performed=4,
-        findings=(Finding(any_result("One"), ("disks",)), Finding(any_result("Two", "internet"), ("disk full",))),
+        findings=(Finding.of(any_result("One"), ("disks",)), Finding.of(any_result("Two", "internet"), ("disk full",))),
         trace=(Step(1, StepKind.SEARCH, "disks"),),
         gaps=("quotas",),
         notes=("nothing was found on quotas",),

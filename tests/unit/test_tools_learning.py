@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -13,6 +12,7 @@ import pytest
 from lambdas.learn_from_work.handler import make_handler
 from opx.domain.learning import CheckpointType, EntryType, RAGPattern
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import EntryNotFoundError, NotOrchestratorError, ReceiptNotFoundError
 from opx.local_knowledge_base import LocalKnowledgeBase

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from lambdas.query_operations.handler import make_handler
 from opx.domain.baselines import BaselineStats
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.ports.telemetry import FoundTraces, LogProgress, LogQuery, MetricId, TelemetryStores, Trace, TraceSummary

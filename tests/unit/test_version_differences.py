@@ -7,16 +7,16 @@ import io
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opx.domain.record import replace
 from opx.domain.versions import Change, Restored, VersionDiff, VersionName
 from opx.lifecycle import differences
 from opx.lifecycle.differences import difference, unified
-from tests.builders import a_document
+from tests.builders import a_document, changed
 
 LINES = st.lists(
     st.sampled_from(["a\n", "b\n", "c\n", "d\n", "--- x\n", "+++ y\n", "@@ -1 +1 @@\n", "\n", "é\u2028f\n"])
@@ -87,7 +87,7 @@ def test_texts_of_many_lines_that_come_again_and_again_take_bounded_work(monkeyp
 
 def test_metadata_that_differ_are_named() -> None:
     before = a_document(title="Disk", tags=("a", "b"), expires="2026-01-01")
-    after = replace(before, version=2, title="Disks", tags=("b",), expires="", declared_version="1.1")
+    after = changed(before, version=2, title="Disks", tags=("b",), expires="", declared_version="1.1")
     found = difference(before, after, ("same\n", "same\n"))
     assert found.changes == (
         Change("title", "Disk", "Disks"),

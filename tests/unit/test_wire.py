@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from opx import wire
-from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Expand, Fusion, QueryConfig, SearchMode
+from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
-from opx.knowledge_base import Failure, ObjectPhase, ObjectState, ProjectView, Status
+from opx.ingestion.failures import Failure
+from opx.ingestion.states import ObjectPhase, ObjectState
+from opx.knowledge_base import ProjectView, Status
 from opx.knowledge_file import load_knowledge
+from tests.builders import a_piece, a_version
 
-DOCUMENT = KnowledgeDocument(
+DOCUMENT = a_version(
     document_id="0f" * 16,
     key=DocumentKey(Scope("acme", project_id="shop"), "documents/docs/ä.md"),
     title="Größe",
@@ -81,7 +84,7 @@ def test_documents_survive() -> None:
 
 
 def test_chunks_survive() -> None:
-    chunk = DocumentChunk("c", "d", 2, "ä\ud800", 3, "A", ("B", "C"), 4, 9, "runbooks", ("t",))
+    chunk = a_piece("c", "d", 2, "ä\ud800", 3, "A", ("B", "C"), 4, 9, "runbooks", ("t",))
     assert wire.chunk_from_json(sent(wire.chunk_to_json(chunk))) == chunk
 
 
@@ -96,7 +99,7 @@ def test_what_is_empty_in_a_configuration_is_left_out() -> None:
 
 def test_an_unknown_field_of_a_configuration_is_refused_by_name() -> None:
     with pytest.raises(
-        InvalidInputError, match="unknown field 'minConfidense'; allowed: tiers, categories, minConfidence"
+        InvalidInputError, match="unknown field minConfidense; there are: tiers, categories, minConfidence"
     ):
         wire.config_from_json({"minConfidense": 1})
 
@@ -119,7 +122,15 @@ def test_categories_survive() -> None:
 
 
 def test_flat_things_survive() -> None:
-    failure = Failure("f", "documents/a.md", "bad", "E", 2, "2025-01-01T00:00:00Z", "m")
+    failure = Failure(
+        failure_id="f",
+        object_key="documents/a.md",
+        reason="bad",
+        error="E",
+        attempts=2,
+        failed_at="2025-01-01T00:00:00Z",
+        mark="m",
+    )
     state = ObjectState("documents/a.md", ObjectPhase.INGESTED, "d", "A", 3)
     status = Status("global", 1, 2, 3, "ok", None, "m/1", {"runbooks": 1})
     project = ProjectView("g", ("global",))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.record import replace
 from opx.ports import SearchRequest
 from opx.text.languages import detect_language, question_languages
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.learning.query import SEARCHED, hits_of
 from opx.learning.similarity import FAILURE_MODEL, TASK_MODEL, PatternQuestion, similarity_parts

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from opx.graph.answered import AnswerView
     from opx.graph.coverage import GraphCoverage
     from opx.graph.views import Connection, Neighbourhood, NodeView
+    from opx.ingestion.failures import Failure
     from opx.ingestion.files import FileToIngest
     from opx.ingestion.outcomes import Outcome
     from opx.learning.asked import FailureQuestion, TaskQuestion
@@ -72,53 +72,6 @@ class PutFile:
 
     object_key: str
     outcome: Outcome | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An object that could not be taken in. `mark` is another one each time that the object fails."""
-
-    failure_id: str
-    object_key: str
-    reason: str
-    error: str
-    attempts: int
-    failed_at: str
-    mark: str = ""
-
-    def to_json(self) -> dict[str, str | int]:
-        """The camelCase form for people, without `mark`."""
-        return {
-            "failureId": self.failure_id,
-            "objectKey": self.object_key,
-            "reason": self.reason,
-            "error": self.error,
-            "attempts": self.attempts,
-            "failedAt": self.failed_at,
-        }
-
-
-class ObjectPhase(StrEnum):
-    """Where an object is on its way into the knowledge."""
-
-    WAITING = "waiting"
-    INGESTED = "ingested"
-    DELETED = "deleted"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectState:
-    """How an object of the corpus stands. `document_id`, `title` and `chunks` of what is ingested, `reason` and `mark`
-    of what failed: `mark` tells a new failure from one that the object had before it was put again."""
-
-    object_key: str
-    state: ObjectPhase
-    document_id: str = ""
-    title: str = ""
-    chunks: int = 0
-    reason: str = ""
-    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from opx.domain.knowledge import (
     TRUST_RANGE,
     Category,
     KnowledgeModel,
-    Retention,
     Tier,
+    retention_days,
 )
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.marked_yaml import Marked, read_marked
@@ -126,13 +126,14 @@ def _trust(entry: Marked, tier: Tier) -> float:
     return trust
 
 
-def _retention(entry: Marked) -> Retention:
+def _retention(entry: Marked) -> str:
     text = entry.text()
     try:
-        return Retention.parse(text)
+        retention_days(text)
     except InvalidInputError as exc:
         allowed = "permanent, or a number with d, m or y"
         raise entry.error(f"unknown retention {text!r}; allowed: {allowed}") from exc
+    return text
 
 
 def _schedule(entry: Marked) -> str:

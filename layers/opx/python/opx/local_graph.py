@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import Edge, Node, Walk
+from opx.domain.record import replace
 from opx.graph.views import Connection, Names, Neighbourhood, NodeView, Passage, evidence_of, name_of
 
 if TYPE_CHECKING:

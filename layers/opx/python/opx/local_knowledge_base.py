@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.scopes import Identity, Scope, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, OpxError
-from opx.knowledge_base import MAX_PAGE, Failure, ObjectState, Page, Progress, ProjectView, PutFile, Status
+from opx.ingestion.failures import Failure
+from opx.ingestion.states import ObjectState
+from opx.knowledge_base import MAX_PAGE, Page, Progress, ProjectView, PutFile, Status
 from opx.local_baselines import LocalBaselines
 from opx.local_graph import LocalGraph
 from opx.local_learning import LocalLearning
@@ -214,12 +216,4 @@ class LocalKnowledgeBase(
 
 def as_failure(item: FailedItem) -> Failure:
     """A failed item without the event that is sent again."""
-    return Failure(
-        failure_id=item.failure_id,
-        object_key=item.object_key,
-        reason=item.reason,
-        error=item.error,
-        attempts=item.attempts,
-        failed_at=item.failed_at,
-        mark=item.mark,
-    )
+    return item.failure

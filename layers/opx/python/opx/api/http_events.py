@@ -9,11 +9,12 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from opx.api.fields import Json, RequestError
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import InvalidScopeError, OpxError
 

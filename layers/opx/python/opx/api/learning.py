@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opx.api.calls import Call
 from opx.api.fields import Json
 from opx.api.pages import taken
 from opx.domain.learning import CheckpointType, Pattern, StagingEntry
+from opx.domain.record import replace
 from opx.learning.asked import FailureQuestion, TaskQuestion
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ def categories_command(session: Session, *, as_json: bool) -> None:
                     **{name: getattr(category, name) for name in names},
                     "tier": category.tier.value,
                     "trust": category.trust,
-                    "retention": category.retention.text,
+                    "retention": category.retention,
                     "schedule": category.schedule,
                     "embed": list(category.embed),
                     "default": category.path == model.default_category,
@@ -32,6 +32,6 @@ def categories_command(session: Session, *, as_json: bool) -> None:
             ]
         )
         return
-    rows = [(c.path, c.tier.value, f"{c.trust:g}", c.retention.text, c.schedule or "-", c.description) for c in found]
+    rows = [(c.path, c.tier.value, f"{c.trust:g}", c.retention, c.schedule or "-", c.description) for c in found]
     print_table(("CATEGORY", "TIER", "TRUST", "RETENTION", "SCHEDULE", "DESCRIPTION"), rows)
     click.echo(f"\nWithout any other sign a document belongs to {model.default_category}.")

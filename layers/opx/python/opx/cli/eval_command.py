@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import click
 from opx.cli import eval_output as output
 from opx.cli.eval_compare import FLOOR, READABLE, compare_command, comparison, show_comparison, show_losers
 from opx.cli.target import is_remote
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 

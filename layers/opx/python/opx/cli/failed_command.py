@@ -11,8 +11,9 @@ from opx.cli.output import SHORT_ID, plural, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.failures import Failure
 from opx.ingestion.outcomes import Outcome, Result
-from opx.knowledge_base import Failure, KnowledgeBase, every_failure, no_progress
+from opx.knowledge_base import KnowledgeBase, every_failure, no_progress
 
 
 @click.group("failed", invoke_without_command=True)

@@ -92,7 +92,7 @@ def _print(report: ResearchReport, *, with_trace: bool) -> None:
 
 
 def _finding_lines(rank: int, finding: Finding, topic: str) -> Iterator[str]:
-    yield from hit_lines(rank, finding.result, topic)
+    yield from hit_lines(rank, finding, topic)
     yield click.style(f"   found by: {'; '.join(map(_short, finding.found_by))}", dim=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import click
 from click.decorators import pass_meta_key
 
 from opx.cli.target import is_remote
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError, OpxError
 from opx.settings import Settings

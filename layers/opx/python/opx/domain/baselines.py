@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.anomalies import DISTRIBUTION_FIELDS, MIN_VALUES, Distribution, Verdict, judged, shown, was_there
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 
 BASELINES_CATEGORY = "operations/baselines"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType, field
+from msgspec.structs import astuple
 
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Tier
+from opx.domain.record import Json, Record, derive, replace
 from opx.domain.remarks import Remark
 from opx.domain.scopes import Scope
 
@@ -24,8 +27,7 @@ class DocumentState(StrEnum):
     DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentKey:
+class DocumentKey(Record, frozen=True):
     """What stays the same when a document changes: its source in its scope."""
 
     scope: Scope
@@ -36,8 +38,15 @@ class DocumentKey:
         return stable_hash("key", self.scope.key, self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeDocument:
+class Revision(Record, frozen=True, kw_only=True):
+    """What a document says of itself: who wrote it, which version it calls itself, and when it was last updated."""
+
+    last_updated: str
+    author: str = ""
+    version: str = ""
+
+
+class KnowledgeDocument(Record, frozen=True, kw_only=True):
     """One version of a document.
 
     `source` is the object's key in the corpus store without its scope; `location` a full URI of the object;
@@ -50,63 +59,62 @@ class KnowledgeDocument:
     """
 
     document_id: str
-    key: DocumentKey
     title: str
     category: str
-    tier: Tier
-    trust: float
-    location: str
-    source_uri: str
-    created_at: str
-    last_updated: str
+    tier: Annotated[Tier, Meta(description="internal, specialized or internet, in falling order of trust.")]
     tags: tuple[str, ...] = ()
+    location: Annotated[str, Meta(description="Where the object is kept.")] = field(name="s3Location")
+    source_uri: Annotated[str, Meta(description="Where a person would open it.")] = field(name="source")
     language: str = DEFAULT_LANGUAGE
-    author: str = ""
     severity: str = ""
     services: tuple[str, ...] = ()
-    declared_version: str = ""
-    version: int = 1
+    metadata: Revision
+    version: Annotated[int, Meta(description="Counts the versions of the document from 1.")] = 1
     state: DocumentState = DocumentState.CURRENT
-    superseded_at: str = ""
     chunk_count: int = 0
+    remarks: Annotated[
+        tuple[Remark, ...], Meta(description="What of the document could not be read, was masked, or looks wrong.")
+    ] = ()
+    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = False
+    created_at: str
+    current_since: Annotated[str, Meta(description="Since when questions are answered from it, empty if unknown.")] = ""
+    superseded_at: Annotated[str, Meta(description="Since when no question is any more; empty if it is current.")] = ""
+    expires: Annotated[str, Meta(description="The day from which on it isn't shown, if it says so itself.")] = ""
+    review_by: Annotated[str, Meta(description="The day by which its owner is to look at it again, if one is set.")] = (
+        ""
+    )
+    owner: Annotated[str, Meta(description="Who looks after it, if it says so.")] = ""
+    scope: Scope
+    source: Annotated[str, Meta(description="Its name in the corpus, in its scope.")] = field(name="key")
+    trust: float
     token_count: int = 0
     content_hash: str = ""
-    remarks: tuple[Remark, ...] = ()
-    current_since: str = ""
-    expires: str = ""
-    review_by: str = ""
-    owner: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """The camelCase form that agents and tools receive."""
-        return {
-            "documentId": self.document_id,
-            "title": self.title,
-            "category": self.category,
-            "tier": self.tier.value,
-            "tags": list(self.tags),
-            "s3Location": self.location,
-            "source": self.source_uri,
-            "language": self.language,
-            "severity": self.severity,
-            "services": list(self.services),
-            "metadata": {"author": self.author, "version": self.declared_version, "lastUpdated": self.last_updated},
-            "version": self.version,
-            "state": self.state.value,
-            "chunkCount": self.chunk_count,
-            "remarks": [remark.to_json() for remark in self.remarks],
-            "untrusted": self.tier is not Tier.INTERNAL,
-            "createdAt": self.created_at,
-            "currentSince": self.current_since,
-            "supersededAt": self.superseded_at,
-            "expires": self.expires,
-            "reviewBy": self.review_by,
-            "owner": self.owner,
-        }
+    def __post_init__(self) -> None:
+        derive(self, untrusted=self.tier is not Tier.INTERNAL)
+
+    @property
+    def key(self) -> DocumentKey:
+        return DocumentKey(self.scope, self.source)
+
+    @property
+    def last_updated(self) -> str:
+        return self.metadata.last_updated
+
+    @property
+    def author(self) -> str:
+        return self.metadata.author
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentChunk:
+class ChunkMetadata(Record, frozen=True):
+    """What a chunk has of its document."""
+
+    document_title: str
+    category: str
+    tags: tuple[str, ...] = ()
+
+
+class DocumentChunk(Record, frozen=True, kw_only=True):
     """A piece of a document that is found and read on its own.
 
     `start` and `end` are character offsets into the document's normalised text; `section` is the path of headings
@@ -120,13 +128,29 @@ class DocumentChunk:
     chunk_index: int
     content: str
     token_count: int
-    title: str
     section: tuple[str, ...]
-    start: int
+    start: Annotated[int, Meta(description="Where it begins in the document's text, in characters.")]
     end: int
-    category: str
-    tags: tuple[str, ...] = ()
-    context: str = field(default="", compare=False)
+    metadata: ChunkMetadata
+    context: str | UnsetType = UNSET
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DocumentChunk) and astuple(self)[:-1] == astuple(other)[:-1]
+
+    def __hash__(self) -> int:
+        return hash(self.chunk_id)
+
+    @property
+    def title(self) -> str:
+        return self.metadata.document_title
+
+    @property
+    def category(self) -> str:
+        return self.metadata.category
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.metadata.tags
 
     @property
     def text(self) -> str:
@@ -139,40 +163,14 @@ class DocumentChunk:
         """The same without what a language model wrote."""
         return contextual_text(self.title, self.section, self.content)
 
-    def to_json(self) -> dict[str, Any]:
-        """The camelCase form."""
-        return {
-            "chunkId": self.chunk_id,
-            "documentId": self.document_id,
-            "chunkIndex": self.chunk_index,
-            "content": self.content,
-            "tokenCount": self.token_count,
-            "section": list(self.section),
-            "start": self.start,
-            "end": self.end,
-            "metadata": {"documentTitle": self.title, "category": self.category, "tags": list(self.tags)},
-        }
+    def to_json(self) -> Json:
+        """The JSON that is kept, without what a language model wrote."""
+        return super(DocumentChunk, replace(self, context=UNSET) if self.context else self).to_json()
 
     def to_json_line(self) -> str:
-        """One line of `chunks/{documentId}.jsonl`, without line end; the same bytes everywhere."""
+        """One line of `chunks/{documentId}.jsonl`, without line end; the same bytes everywhere. Texts may have halves of
+        surrogate pairs, which only `json` writes."""
         return json.dumps(self.to_json(), ensure_ascii=False, separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DocumentChunk:
-        metadata = data["metadata"]
-        return cls(
-            chunk_id=data["chunkId"],
-            document_id=data["documentId"],
-            chunk_index=data["chunkIndex"],
-            content=data["content"],
-            token_count=data["tokenCount"],
-            title=metadata["documentTitle"],
-            section=tuple(data["section"]),
-            start=data["start"],
-            end=data["end"],
-            category=metadata["category"],
-            tags=tuple(metadata["tags"]),
-        )
 
 
 def contextual_text(title: str, section: Sequence[str], content: str) -> str:

@@ -22,7 +22,7 @@ def expiry_day(document: KnowledgeDocument, knowledge: KnowledgeModel) -> str:
 def expiry_of(category: str, last_updated: str, knowledge: KnowledgeModel) -> str:
     """What the category's retention makes of a document's last update; "" for good, and for a category that is gone."""
     try:
-        days = knowledge.category(category).retention.days
+        days = knowledge.category(category).retention_days
     except UnknownCategoryError:
         return ""
     updated = day_number(last_updated)
@@ -32,7 +32,7 @@ def expiry_of(category: str, last_updated: str, knowledge: KnowledgeModel) -> st
 def fetched_expiry(category: Category, today: str) -> str:
     """The day on which a copy of a page of the internet is over that is fetched `today`: what counts is how old the copy is,
     and not how long ago its author changed it. "" for other tiers, and for what is kept for good."""
-    fetched, days = day_number(today), category.retention.days
+    fetched, days = day_number(today), category.retention_days
     if category.tier is not Tier.INTERNET or days is None or fetched is None:
         return ""
     return day_text(min(fetched + days, _LAST_DAY))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import field
+
+from opx.domain.record import Record
 from opx.errors import InvalidInputError, UnknownCategoryError
 
 
@@ -45,31 +48,18 @@ _RETENTION = re.compile(r"([1-9]\d{0,3})([dmy])\Z")
 _DAYS = {"d": 1, "m": 30, "y": 365}
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long a document is kept. `days` is None for permanent."""
-
-    text: str
-    days: int | None
-
-    @classmethod
-    def parse(cls, text: str) -> Retention:
-        """Read `permanent`, or a number with `d`, `m` (30 days) or `y` (365 days).
-
-        Raises `InvalidInputError` for anything else.
-        """
-        if text == "permanent":
-            return cls(text, None)
-        match = _RETENTION.match(text)
-        if not match:
-            raise InvalidInputError(
-                f"retention {text!r} is not 'permanent' or a number with d, m or y, such as 90d or 2y"
-            )
-        return cls(text, int(match[1]) * _DAYS[match[2]])
+def retention_days(text: str) -> int | None:
+    """How many days `permanent` (None), or a number with `d`, `m` (30 days) or `y` (365 days), means. Raises
+    `InvalidInputError` for anything else."""
+    if text == "permanent":
+        return None
+    match = _RETENTION.match(text)
+    if not match:
+        raise InvalidInputError(f"retention {text!r} is not 'permanent' or a number with d, m or y, such as 90d or 2y")
+    return int(match[1]) * _DAYS[match[2]]
 
 
-@dataclass(frozen=True, slots=True)
-class Category:
+class Category(Record, frozen=True):
     """One kind of knowledge, as `knowledge.yaml` describes it.
 
     `folders` are the folder names (relative to `documents/`) that imply the category; `schema` maps field names to
@@ -80,13 +70,18 @@ class Category:
     path: str
     tier: Tier
     trust: float
-    retention: Retention
+    retention: str
     description: str = ""
     schedule: str | None = None
     folders: tuple[str, ...] = ()
     schema: dict[str, str] = field(default_factory=dict)
     embed: tuple[str, ...] = ()
     json_mapping: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def retention_days(self) -> int | None:
+        """How many days a document is kept, None for ever."""
+        return retention_days(self.retention)
 
 
 @dataclass(frozen=True, slots=True)

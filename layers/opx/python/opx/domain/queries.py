@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from msgspec import Meta
 
 from opx.domain.knowledge import Tier
+from opx.domain.record import Record, derive
 from opx.domain.times import utc_time
 from opx.errors import InvalidInputError
 
 E = TypeVar("E", bound=StrEnum)
 
 MAX_RESULTS = 100
+MAX_VALUES = 500
+"""Values that a filter may list."""
+
 MAX_QUERY_CHARACTERS = 10_000
 """Longer queries are cut here, and the answer says so: a pasted log helps, a whole log file doesn't."""
 
@@ -44,8 +49,24 @@ class Fusion(StrEnum):
     MIN_MAX = "min_max"
 
 
-@dataclass(frozen=True, slots=True)
-class QueryConfig:
+CATEGORY = "A category, or the beginning of one's path."
+TAG = "A tag: a document has at least one of those given."
+SERVICE = "A service: a document is about at least one of those given."
+UPDATED_FROM = "Only what was last updated on this day, such as 2026-03-31, or later."
+UPDATED_BEFORE = "Only what was last updated before this day."
+EXPAND = "What of its document comes with each passage: nothing, the rest of its section, or all of it."
+GRAPH = "Go on along the graph from what was found: the answer has an `evidencePack`."
+AS_OF = "What would have been answered at this time, such as 2026-03-31T14:05Z."
+PLAIN = "Search for all of the question as words; without it, it may hold operators, such as tag:kafka."
+
+T = TypeVar("T")
+Text100 = Annotated[str, Meta(max_length=100)]
+Name = Annotated[str, Meta(min_length=1, max_length=100)]
+TierName = Annotated[str, Meta(pattern=f"^({'|'.join(Tier)})$", extra_json_schema={"enum": [*Tier]})]
+Several = Annotated[tuple[T, ...], Meta(max_length=MAX_VALUES)]
+
+
+class QueryConfig(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How to answer a query. Names and defaults are those that callers already use.
 
     Raises `InvalidInputError` for an unknown tier or mode, a `min_confidence` outside [0, 1], or `max_results`
@@ -56,25 +77,27 @@ class QueryConfig:
     answered then.
     """
 
-    tiers: tuple[str, ...] = ("internal", "specialized")
-    categories: tuple[str, ...] | None = None
-    min_confidence: float = 0.7
-    max_results: int = 10
-    include_internet: bool = False
-    require_provenance: bool = True
-    tags: tuple[str, ...] = ()
-    document_id: str = ""
-    language: str = ""
-    mode: SearchMode = SearchMode.BALANCED
-    fusion: Fusion | None = None
-    max_chunks_per_document: int = 2
-    services: tuple[str, ...] = ()
-    updated_from: str = ""
-    updated_before: str = ""
-    expand: Expand = Expand.NONE
-    plain: bool = False
-    expand_graph: bool = False
-    as_of: str = ""
+    tiers: Annotated[Several[TierName], Meta(description="Tiers to search.")] = ("internal", "specialized")
+    categories: Annotated[Several[Name], Meta(description=CATEGORY)] | None = None
+    min_confidence: Annotated[float, Meta(ge=0, le=1, description="Leave out what is less likely to answer.")] = 0.7
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many results at most.")] = 10
+    include_internet: Annotated[bool, Meta(description="Also search what was fetched from the internet.")] = False
+    require_provenance: Annotated[bool, Meta(description="Leave out what names no source.")] = True
+    tags: Annotated[Several[Name], Meta(description=TAG)] = ()
+    document_id: Annotated[Text100, Meta(description="Search within this document.")] = ""
+    language: Annotated[Text100, Meta(description="Only documents in this language, such as en.")] = ""
+    mode: Annotated[SearchMode, Meta(description="How much work the question is worth.")] = SearchMode.BALANCED
+    fusion: Annotated[Fusion, Meta(description="How words and meaning are put together.")] | None = None
+    max_chunks_per_document: Annotated[
+        int, Meta(ge=1, le=MAX_RESULTS, description="Results of one document at most.")
+    ] = 2
+    services: Annotated[Several[Name], Meta(description=SERVICE)] = ()
+    updated_from: Annotated[Text100, Meta(description=UPDATED_FROM)] = ""
+    updated_before: Annotated[Text100, Meta(description=UPDATED_BEFORE)] = ""
+    expand: Annotated[Expand, Meta(description=EXPAND)] = Expand.NONE
+    plain: Annotated[bool, Meta(description=PLAIN)] = False
+    expand_graph: Annotated[bool, Meta(description=GRAPH)] = False
+    as_of: Annotated[Text100, Meta(description=AS_OF)] = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_confidence <= 1:
@@ -83,21 +106,20 @@ class QueryConfig:
             raise InvalidInputError(f"max_results must be at least 1, not {self.max_results}")
         if self.max_chunks_per_document < 1:
             raise InvalidInputError(f"max_chunks_per_document must be at least 1, not {self.max_chunks_per_document}")
-        object.__setattr__(self, "max_results", min(self.max_results, MAX_RESULTS))
-        object.__setattr__(self, "tiers", _several(self.tiers))
-        object.__setattr__(self, "tags", _several(self.tags))
-        object.__setattr__(self, "services", _several(self.services))
-        if self.categories is not None:
-            object.__setattr__(self, "categories", _several(self.categories))
-        object.__setattr__(self, "mode", _member(SearchMode, self.mode, "mode"))
-        object.__setattr__(self, "expand", _member(Expand, self.expand, "expand"))
         for name in ("updated_from", "updated_before"):
             _check_day(name, getattr(self, name))
-        object.__setattr__(self, "as_of", _moment("as_of", self.as_of))
-        if self.fusion is not None:
-            object.__setattr__(self, "fusion", _member(Fusion, self.fusion, "fusion"))
-        for tier in self.tiers:
-            _member(Tier, tier, "tier")
+        derive(
+            self,
+            max_results=min(self.max_results, MAX_RESULTS),
+            tiers=tuple(_member(Tier, tier, "tier").value for tier in _several(self.tiers)),
+            tags=_several(self.tags),
+            services=_several(self.services),
+            categories=None if self.categories is None else _several(self.categories),
+            mode=_member(SearchMode, self.mode, "mode"),
+            expand=_member(Expand, self.expand, "expand"),
+            as_of=_moment("as_of", self.as_of),
+            fusion=None if self.fusion is None else _member(Fusion, self.fusion, "fusion"),
+        )
 
     @property
     def searched_tiers(self) -> tuple[Tier, ...]:

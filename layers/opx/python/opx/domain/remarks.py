@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
+
+from opx.domain.record import Record
 
 MAX_REMARKS = 50
 
@@ -31,19 +31,11 @@ class RemarkKind(StrEnum):
     """It was past its day when it was taken in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Record, frozen=True):
     """`text` says what and where, for people; it never quotes a secret."""
 
     kind: RemarkKind
     text: str
-
-    def to_json(self) -> dict[str, str]:
-        return {"kind": self.kind.value, "text": self.text}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Remark:
-        return cls(RemarkKind(data["kind"]), data["text"])
 
 
 def bounded(remarks: Iterable[Remark]) -> tuple[Remark, ...]:

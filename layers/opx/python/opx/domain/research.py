@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
+from msgspec import Meta
+from msgspec.structs import asdict
+
+from opx.domain.record import Record, always, derive, rounded
 from opx.domain.results import RetrievalResult
 from opx.errors import InvalidInputError
 
@@ -35,8 +37,7 @@ class Stopped(StrEnum):
     """No search of an iteration could be done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record, frozen=True, omit_defaults=True):
     """A search, or the planning of some, in the order in which they were done; iterations count from 1.
 
     Of a search `text` is what was searched for, `why` says what for, `results` is how many results it had, `new` how many
@@ -47,84 +48,44 @@ class Step:
 
     iteration: int
     kind: StepKind
-    text: str
-    why: str = ""
-    results: int = 0
-    new: int = 0
-    best_confidence: float = 0.0
-    milliseconds: float = 0.0
-    error: str = ""
+    text: Annotated[str, Meta(description="What was searched for, or the planner's name.")]
+    why: str = always("")
+    results: int = always(0)
+    new: Annotated[int, Meta(description="Results that no earlier search had, or searches that were done.")] = always(0)
+    best_confidence: float = always(0.0)
+    milliseconds: float = always(0.0)
+    error: Annotated[str, Meta(description="What went wrong, empty if nothing did.")] = always("")
     receipt_id: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "iteration": self.iteration,
-            "kind": self.kind.value,
-            "text": self.text,
-            "why": self.why,
-            "results": self.results,
-            "new": self.new,
-            "bestConfidence": round(self.best_confidence, 6),
-            "milliseconds": round(self.milliseconds, 3),
-            "error": self.error,
-            **({"receiptId": self.receipt_id} if self.receipt_id else {}),
-        }
+    def __post_init__(self) -> None:
+        derive(self, best_confidence=rounded(self.best_confidence), milliseconds=rounded(self.milliseconds, 3))
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A result with the searches that found it, the first of them first. Its confidence and score are the highest that
-    it had in any of them."""
+class Finding(RetrievalResult, frozen=True, kw_only=True):
+    """A result with the searches that found it, the first of them first, and what readers look for at hand. Its confidence
+    and score are the highest that it had in any of them."""
 
-    result: RetrievalResult
-    found_by: tuple[str, ...]
+    title: str = ""
+    document_id: str = ""
+    confidence: float = 0.0
+    found_by: Annotated[tuple[str, ...], Meta(description="The searches that found it.")] = ()
 
-    @property
-    def content(self) -> str:
-        return self.result.content
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        derive(
+            self,
+            title=str(self.metadata.get("title", "")),
+            document_id=str(self.metadata.get("documentId", "")),
+            confidence=self.parts.confidence if self.parts else self.score,
+        )
 
-    @property
-    def source(self) -> str:
-        return self.result.source
-
-    @property
-    def section(self) -> str:
-        return self.result.section
-
-    @property
-    def title(self) -> str:
-        return self.result.title
-
-    @property
-    def document_id(self) -> str:
-        return self.result.document_id
-
-    @property
-    def confidence(self) -> float:
-        return self.result.confidence
-
-    @property
-    def tier(self) -> str:
-        return self.result.tier
-
-    @property
-    def untrusted(self) -> bool:
-        return self.result.untrusted
-
-    def to_json(self) -> dict[str, Any]:
-        """`RetrievalResult.to_json` with what readers of findings look for at hand."""
-        return {
-            **self.result.to_json(),
-            "section": self.section,
-            "title": self.title,
-            "documentId": self.document_id,
-            "confidence": round(self.confidence, 6),
-            "foundBy": list(self.found_by),
-        }
+    @classmethod
+    def of(cls, result: RetrievalResult, found_by: tuple[str, ...]) -> Finding:
+        """The finding of a result."""
+        return cls(**asdict(result), found_by=found_by)
 
 
-@dataclass(frozen=True, slots=True)
-class ResearchReport:
+class ResearchReport(Record, frozen=True):
     """What is known about a topic, with how it was found.
 
     `findings` begin with the best one for each part of the topic; the others follow by score. `gaps` are the parts that
@@ -135,37 +96,16 @@ class ResearchReport:
 
     topic: str
     searches_performed: int = 0
-    findings: tuple[Finding, ...] = ()
+    findings: Annotated[tuple[Finding, ...], Meta(description="First the best one for each part of the topic.")] = ()
     trace: tuple[Step, ...] = ()
-    gaps: tuple[str, ...] = ()
-    nearest: tuple[RetrievalResult, ...] = ()
-    notes: tuple[str, ...] = ()
-    partial: bool = False
+    gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic for which nothing good was found.")] = ()
+    nearest: Annotated[
+        tuple[RetrievalResult, ...], Meta(description="What came nearest for these; not good enough.")
+    ] = ()
+    notes: Annotated[tuple[str, ...], Meta(description="What went wrong, and what was left out.")] = ()
+    partial: Annotated[bool, Meta(description="True if something could not be searched or shown.")] = False
     stopped_because: Stopped = Stopped.ENOUGH
-    planner: str = ""
-
-    @property
-    def results(self) -> tuple[RetrievalResult, ...]:
-        return tuple(finding.result for finding in self.findings)
-
-    def to_json(self) -> dict[str, Any]:
-        """The camelCase form."""
-        return {
-            "topic": self.topic,
-            "searchesPerformed": self.searches_performed,
-            "findings": _all(self.findings),
-            "gaps": list(self.gaps),
-            "nearest": [result.to_json() for result in self.nearest],
-            "notes": list(self.notes),
-            "partial": self.partial,
-            "stoppedBecause": self.stopped_because.value,
-            "planner": self.planner,
-            "trace": _all(self.trace),
-        }
-
-
-def _all(things: Sequence[Finding] | Sequence[Step]) -> list[dict[str, Any]]:
-    return [thing.to_json() for thing in things]
+    planner: Annotated[str, Meta(description="What decided what to search for.")] = ""
 
 
 def check_iterations(max_iterations: int) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+from msgspec.structs import fields
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.evidence_pack import EvidencePack
 from opx.domain.knowledge import Tier
 from opx.domain.learning import WARNINGS
+from opx.domain.record import Json, Record, always, derive, rounded
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreParts:
-    """Why a hit is where it is. Ranks count from 1, None means that the leg didn't find it.
+class ScoreParts(Record, frozen=True):
+    """Why a hit is where it is. Ranks count from 1, None means that the leg didn't find it. Numbers are kept to six digits.
 
     `lexical_score` is BM25, `vector_score` a cosine; `fused` is what the fusion gave; `confidence` estimates the
     probability that the hit answers the question; `outcome` is what earlier outcomes of the document multiply with, None
@@ -32,27 +34,14 @@ class ScoreParts:
     rerank: float | None = None
     outcome: float | None = None
 
-    def to_json(self) -> dict[str, float | int | None]:
-        return {
-            "lexicalRank": self.lexical_rank,
-            "lexicalScore": _rounded(self.lexical_score),
-            "vectorRank": self.vector_rank,
-            "vectorScore": _rounded(self.vector_score),
-            "fused": _rounded(self.fused),
-            "rerank": _rounded(self.rerank),
-            "confidence": _rounded(self.confidence),
-            "trust": _rounded(self.trust),
-            "outcome": _rounded(self.outcome),
-            "final": _rounded(self.final),
-        }
+    def __post_init__(self) -> None:
+        derive(self, **{name: rounded(getattr(self, name)) for name in _NUMBERS})
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
+_NUMBERS = tuple(one.name for one in fields(ScoreParts) if not one.name.endswith("_rank"))
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedChunk:
+class IndexedChunk(Record, frozen=True):
     """A chunk as an index returns it: with what is needed to filter, trust and cite it.
 
     `flags` say what readers are to be warned of (`suspected_instruction`); `fingerprint` is 64 bits in hexadecimal that
@@ -76,31 +65,49 @@ class IndexedChunk:
     review_by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievalResult:
-    """One answer. `score` is relevance x trust and gives the order; `metadata` holds everything needed to cite it.
+class RetrievalResult(Record, frozen=True):
+    """One answer. `score` is relevance x trust, to six digits, and gives the order; `metadata` holds everything needed to
+    cite it.
 
     `metadata` has `flags` where there is something to warn of, `copies` where other documents say the same, `outcome`
     where it is known what came of acting upon the document, and `warnings` where one of its steps was tried in vain.
+    `untrusted`: it comes from outside of the organisation, data to weigh, whatever it asks for.
     """
 
-    content: str
-    score: float
+    content: Annotated[str, Meta(description="The passage that was found.")]
+    score: Annotated[float, Meta(description="Confidence times trust; gives the order.")]
     tier: str
     category: str
-    source: str
-    timestamp: str
+    source: Annotated[str, Meta(description="Where a person would open it.")]
+    timestamp: Annotated[str, Meta(description="When it was last updated.")]
     trust_score: float
-    metadata: dict[str, Any] = field(default_factory=dict)
-    parts: ScoreParts | None = None
+    metadata: Annotated[
+        dict[str, Any],
+        Meta(
+            description="What is needed to cite it: documentId, title, section and more. `flags` where there is "
+            "something to warn of, `copies` where other documents say the same, `outcome` where it is known what came of "
+            "acting upon the document, `warnings` where one of its steps was tried before in vain."
+        ),
+    ] = field(default_factory=dict)
+    parts: ScoreParts | None = field(default=None, name="scores")
+    untrusted: Annotated[
+        bool, Meta(description="True if it comes from outside the organisation: data, no instructions.")
+    ] = False
+    section: Annotated[str, Meta(description="The headings above the passage, as `A > B`.")] = ""
+    relevance: Annotated[str, Meta(description="The confidence as a percentage, such as `87%`.")] = ""
+
+    def __post_init__(self) -> None:
+        derive(
+            self,
+            score=round(self.score, 6),
+            untrusted=self.tier != Tier.INTERNAL,
+            section=" > ".join(self.metadata.get("section", ())),
+        )
+        derive(self, relevance=f"{100 * self.confidence:.0f}%")
 
     @property
     def title(self) -> str:
         return str(self.metadata.get("title", ""))
-
-    @property
-    def section(self) -> str:
-        return " > ".join(self.metadata.get("section", ()))
 
     @property
     def document_id(self) -> str:
@@ -132,33 +139,13 @@ class RetrievalResult:
         return self.category == WARNINGS
 
     @property
-    def untrusted(self) -> bool:
-        """Whether it comes from outside of the organisation: data to weigh, whatever it asks for."""
-        return self.tier != Tier.INTERNAL
-
-    @property
     def confidence(self) -> float:
         return self.parts.confidence if self.parts else self.score
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "content": self.content,
-            "score": round(self.score, 6),
-            "tier": self.tier,
-            "category": self.category,
-            "source": self.source,
-            "timestamp": self.timestamp,
-            "trustScore": self.trust_score,
-            "untrusted": self.untrusted,
-            "metadata": self.metadata,
-            "scores": self.parts.to_json() if self.parts else {},
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class TierStep:
+class TierStep(Record, frozen=True):
     """One tier on the way to an answer: whether it was searched, why (not), how many results of it are good enough and
-    the best confidence there."""
+    the best confidence there, to six digits."""
 
     tier: str
     searched: bool
@@ -166,56 +153,46 @@ class TierStep:
     good: int = 0
     best: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "tier": self.tier,
-            "searched": self.searched,
-            "reason": self.reason,
-            "good": self.good,
-            "best": round(self.best, 6),
-        }
+    def __post_init__(self) -> None:
+        derive(self, best=round(self.best, 6))
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Record, frozen=True, omit_defaults=True):
     """The results of a query with what a caller must know about them.
 
     `partial` is true when something that should have been searched was not; `notes` say what and why. `best_rejected`
     is the best hit below the confidence asked for, so that "no good answer" can name what came nearest. `routing` has a
     step for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or
     the name of a reranker. `understood` is how the question was read: what was searched for, and within what.
-    `receipt_id` names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it;
-    that is in JSON only where it was asked for (`opx.retrieval.receipts`). `evidence` is there where it was asked to go on
-    along the graph. `outcomes` is another text for other outcomes that moved scores, "" where none did.
+    `receipt_id` names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it
+    (`opx.retrieval.receipts`). `evidence` is there where it was asked to go on along the graph. `outcomes` is another text
+    for other outcomes that moved scores, "" where none did.
     """
 
     query: str
     results: tuple[RetrievalResult, ...]
-    partial: bool = False
-    notes: tuple[str, ...] = ()
-    best_rejected: RetrievalResult | None = None
-    timings_ms: dict[str, float] = field(default_factory=dict)
-    routing: tuple[TierStep, ...] = ()
-    ranked_by: str = "fused"
-    understood: dict[str, Any] = field(default_factory=dict)
-    receipt_id: str = ""
-    receipt: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
-    evidence: EvidencePack | None = None
-    outcomes: str = field(default="", repr=False, compare=False)
+    partial: Annotated[bool, Meta(description="True if something could not be searched.")] = always(False)
+    notes: Annotated[tuple[str, ...], Meta(description="What the answer lacks, and why.")] = always(())
+    best_rejected: Annotated[
+        RetrievalResult | None, Meta(description="What came nearest, where there is no result.")
+    ] = field(default=None, name="nearest")
+    timings_ms: dict[str, float] = always({})
+    routing: tuple[TierStep, ...] = always(())
+    ranked_by: str = always("fused")
+    understood: dict[str, Any] = always({})
+    receipt_id: Annotated[str, Meta(description="The record of this answer in the audit log.")] = ""
+    receipt: Annotated[
+        Mapping[str, Any] | None,
+        Meta(description="Where it was asked for: what can be kept as evidence and replayed."),
+    ] = None
+    evidence: EvidencePack | None = field(default=None, name="evidencePack")
+    outcomes: Annotated[str, Meta(description="Names the outcomes that moved scores, if any did.")] = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """The camelCase form; `nearest` is there only when there is no result."""
-        nearest = self.best_rejected
-        return {
-            "query": self.query,
-            "results": [result.to_json() for result in self.results],
-            **({"nearest": nearest.to_json()} if nearest else {}),
-            "partial": self.partial,
-            "notes": list(self.notes),
-            "routing": [step.to_json() for step in self.routing],
-            "rankedBy": self.ranked_by,
-            "understood": self.understood,
-            **({"evidencePack": self.evidence.to_json()} if self.evidence else {}),
-            **({"receiptId": self.receipt_id} if self.receipt_id else {}),
-            "timingsMs": {name: round(value, 3) for name, value in self.timings_ms.items()},
-        }
+    def __post_init__(self) -> None:
+        derive(self, timings_ms={name: round(value, 3) for name, value in self.timings_ms.items()})
+
+    def to_json(self) -> Json:
+        """The camelCase form, without the receipt; `nearest` is there only when there is no result."""
+        found = super().to_json()
+        found.pop("receipt", None)
+        return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from opx.domain.record import Record
 from opx.errors import InvalidScopeError
 
 GLOBAL_KEY = "global"
@@ -16,8 +17,7 @@ _KEY = re.compile(r"client:(?P<client>[^/:]+)(?:/group:(?P<group>[^/:]+)|/projec
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Scope:
+class Scope(Record, frozen=True, order=True):
     """The owner of a document. Empty strings mean "none"; all empty is global.
 
     Raises `InvalidScopeError` for a group or project without its client, for both a group and a project, and for

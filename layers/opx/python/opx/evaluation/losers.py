@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from opx.domain.record import replace
 from opx.evaluation.comparison import check_comparable
 from opx.evaluation.datasets import Question
 from opx.evaluation.measures import ndcg

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.evaluation.datasets import Question
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from opx.domain.record import replace
 from opx.ports import Embedder, SearchEngine, SearchRequest, SearchResponse, Vector
 from opx.services import Services
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 
-from opx.domain.knowledge import Category, Retention, Tier
+from opx.domain.knowledge import Category, Tier
 from opx.errors import UnparsableDocumentError
 from opx.ingestion.parsing.html import parse_html
 from opx.ingestion.parsing.source import Source
@@ -18,7 +18,7 @@ def markdown_of(html: str) -> str:
     data = codecs.BOM_UTF8 + html.encode(
         "utf-8", "replace"
     )  # whatever charset the page declares, it is decoded already
-    no_category = Category("documents", Tier.INTERNAL, 1.0, Retention.parse("permanent"))
+    no_category = Category("documents", Tier.INTERNAL, 1.0, "permanent")
     try:
         return "".join(parse_html(Source("it", data, io.BytesIO(), no_category)).lines)
     except UnparsableDocumentError as exc:

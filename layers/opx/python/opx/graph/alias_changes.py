@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import AliasLoopError, ConditionFailedError, StoreUnavailableError
 from opx.graph.alias_rows import AliasRow, alias_key, aliases_in, owner_areas, partition_of, row_of

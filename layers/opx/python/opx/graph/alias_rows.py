@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opx.domain.aliases import Alias
+from opx.domain.record import replace
 from opx.domain.scopes import GLOBAL_KEY, Scope
 from opx.errors import AliasTakenError, InvalidScopeError
 from opx.ports import Item, KeyRange

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 
 from opx.domain.graph import Edge, Evidence, Node, Walk
 from opx.domain.graph import node_type as type_of
+from opx.domain.record import replace
 from opx.graph.alias_view import AliasView
 from opx.graph.aliases import AliasRegistry
 from opx.graph.joining import of_best, of_relation

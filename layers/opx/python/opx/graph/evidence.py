@@ -6,11 +6,12 @@ Every relation that is in it has been stated by a document that the reader may s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.evidence_pack import EvidenceItem, EvidencePack, EvidenceSource, PathStep
 from opx.domain.knowledge import Tier
+from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.graph.questions.answers import name_of
 from opx.graph.views import in_words

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opx.domain.graph import Edge, EdgeName, Evidence, Node
 from opx.domain.knowledge import Tier
+from opx.domain.record import replace
 from opx.graph.evidence import Lead
 from opx.graph.questions.answers import Row
 from opx.graph.questions.walking import is_a

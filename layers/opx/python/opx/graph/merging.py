@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from opx.domain.aliases import Alias, Merge, MergeState
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError, InvalidInputError, MergeNotFoundError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from opx.domain.graph import Direction, Edge, Route, Walk
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.graph.adjacent import is_within
 from opx.graph.reads import GraphReads

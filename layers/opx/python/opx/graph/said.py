@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opx.domain.graph import EdgeName, EdgeStatement, NodeStatement, Origin, Statements, node_type
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.graph.rows import Mark, Names, NodeMark, Statement, mark_of, row
 from opx.graph.when import moment

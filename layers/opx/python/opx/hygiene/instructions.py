@@ -9,9 +9,10 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
 from opx.hygiene import invisible
 from opx.hygiene.instruction_formats import (

@@ -8,9 +8,9 @@ the key is written last, so that whatever was interrupted is simply done again.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.ingestion.calendar import Calendar, CalendarEntry

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.knowledge import Tier
-from opx.domain.remarks import Remark
-from opx.domain.scopes import Scope
+from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.ports import Item
 
 
@@ -25,46 +22,19 @@ def category_place(category: str, last_updated: str = "") -> str:
 
 
 def document_item(document: KnowledgeDocument) -> Item:
-    """The item of a version. Its key attributes are those of `tables.DOCUMENTS`."""
-    scope = document.key.scope
+    """The item of a version: its JSON, with the scope's ids side by side, the names that the table had first, and the key
+    attributes of `tables.DOCUMENTS`."""
+    item = document.to_json()
     return {
-        "documentId": document.document_id,
+        **item,
+        **item.pop("scope"),
+        "source": item.pop("key"),
+        "sourceUri": item["source"],
         "entry": version_place(document.key.id, document.version),
         "documentKey": document.key.id,
-        "source": document.key.source,
-        "scopeKey": scope.key,
+        "scopeKey": document.scope.key,
         "categoryUpdated": category_place(document.category, document.last_updated),
-        "clientId": scope.client_id,
-        "groupId": scope.group_id,
-        "projectId": scope.project_id,
-        "title": document.title,
-        "category": document.category,
-        "tier": document.tier.value,
-        "trust": document.trust,
-        "tags": list(document.tags),
-        "s3Location": document.location,
-        "sourceUri": document.source_uri,
-        "language": document.language,
-        "severity": document.severity,
-        "services": list(document.services),
-        "metadata": {
-            "author": document.author,
-            "version": document.declared_version,
-            "lastUpdated": document.last_updated,
-        },
         "lastUpdated": document.last_updated,
-        "createdAt": document.created_at,
-        "version": document.version,
-        "state": document.state.value,
-        "supersededAt": document.superseded_at,
-        "chunkCount": document.chunk_count,
-        "tokenCount": document.token_count,
-        "contentHash": document.content_hash,
-        "remarks": [remark.to_json() for remark in document.remarks],
-        "currentSince": document.current_since,
-        "expires": document.expires,
-        "reviewBy": document.review_by,
-        "owner": document.owner,
     }
 
 
@@ -83,34 +53,12 @@ def tag_items(document: KnowledgeDocument) -> list[Item]:
 
 
 def document_from_item(item: Item) -> KnowledgeDocument:
-    scope = Scope(item["clientId"], item["groupId"], item["projectId"])
-    metadata = item["metadata"]
-    return KnowledgeDocument(
-        document_id=item["documentId"],
-        key=DocumentKey(scope, item["source"]),
-        title=item["title"],
-        category=item["category"],
-        tier=Tier(item["tier"]),
-        trust=float(item["trust"]),
-        location=item["s3Location"],
-        source_uri=item["sourceUri"],
-        created_at=item["createdAt"],
-        last_updated=item["lastUpdated"],
-        tags=tuple(item["tags"]),
-        language=item["language"],
-        author=metadata["author"],
-        severity=item["severity"],
-        services=tuple(item["services"]),
-        declared_version=metadata["version"],
-        version=int(item["version"]),
-        state=DocumentState(item["state"]),
-        superseded_at=item["supersededAt"],
-        chunk_count=int(item["chunkCount"]),
-        token_count=int(item["tokenCount"]),
-        content_hash=item["contentHash"],
-        remarks=tuple(Remark.from_json(remark) for remark in item.get("remarks", ())),
-        current_since=item.get("currentSince", ""),
-        expires=item.get("expires", ""),
-        review_by=item.get("reviewBy", ""),
-        owner=item.get("owner", ""),
-    )
+    """The version of an item, also of one that was written before the documents had all of today's fields."""
+    data = {
+        **item,
+        "scope": {name: item[name] for name in ("clientId", "groupId", "projectId")},
+        "metadata": {**item["metadata"], "lastUpdated": item["lastUpdated"]},
+        "key": item["source"],
+        "source": item["sourceUri"],
+    }
+    return KnowledgeDocument.from_json(data)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from opx.domain.documents import DocumentChunk, DocumentKey
+from opx.domain.record import from_json
 from opx.ports import ObjectStore
 
 
@@ -18,7 +19,7 @@ def read_chunks(store: ObjectStore, key: DocumentKey, document_id: str) -> Itera
     """The chunks of any version, current or not, in order. Raises `ObjectNotFoundError` if they are gone."""
     with store.open(chunk_file(key, document_id)) as stream:
         for line in stream:
-            yield DocumentChunk.from_json(json.loads(line.decode("utf-8", "surrogatepass")))
+            yield from_json(DocumentChunk, json.loads(line.decode("utf-8", "surrogatepass")))
 
 
 def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:

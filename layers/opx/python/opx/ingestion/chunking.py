@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from opx.domain.documents import DocumentChunk
+from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.ids import chunk_id, normalise
 from opx.errors import InvalidInputError
 from opx.ingestion.markdown_lines import Line, scan
@@ -65,6 +65,7 @@ def chunk_lines(
         raise InvalidInputError(f"overlap must be at least 0 and below the window, not {overlap} of {tokens}")
     split = _split(lines, owner.title, tokens, overlap)
     joined = (piece for piece in _join_small(split, tokens) if piece.text.strip())
+    metadata = ChunkMetadata(owner.title, owner.category, owner.tags)
     for index, piece in enumerate(joined):
         yield DocumentChunk(
             chunk_id=chunk_id(owner.document_id, index, piece.text),
@@ -72,12 +73,10 @@ def chunk_lines(
             chunk_index=index,
             content=piece.text,
             token_count=piece.tokens,
-            title=owner.title,
             section=piece.section,
             start=piece.start,
             end=piece.start + len(piece.text),
-            category=owner.category,
-            tags=owner.tags,
+            metadata=metadata,
         )
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
 from opx.domain.times import iso_time
 from opx.errors import InvalidScopeError
 from opx.hygiene.secrets import mask
 from opx.ingestion.events import ObjectEvent
-from opx.ports import Clock, Item, KeyRange, Table
+from opx.ports import Clock, KeyRange, Table
 
 MAX_REASON_CHARACTERS = 2000
 """A parser's message may quote a whole document, and a list of failures is to be readable and fit into a reply."""
@@ -20,12 +23,8 @@ MAX_REASON_CHARACTERS = 2000
 _STATUS = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class FailedItem:
-    """`reason` is for people; `event` is what to send again. `attempts` counts how often it was tried.
-
-    `mark` is another one each time that the object fails: who waits for a new attempt knows its failure by it.
-    """
+class Failure(Record, frozen=True, kw_only=True):
+    """An object that could not be taken in. `reason` is for people; `attempts` counts how often it was tried."""
 
     failure_id: str
     object_key: str
@@ -33,18 +32,17 @@ class FailedItem:
     error: str
     attempts: int
     failed_at: str
-    event: str
-    mark: str = ""
+    mark: Annotated[str, Meta(description="Another one each time that the object fails.")] = ""
 
-    def to_json(self) -> dict[str, str | int]:
-        return {
-            "failureId": self.failure_id,
-            "objectKey": self.object_key,
-            "reason": self.reason,
-            "error": self.error,
-            "attempts": self.attempts,
-            "failedAt": self.failed_at,
-        }
+
+class FailedItem(Failure, frozen=True, kw_only=True):
+    """A failure with the `event` to send again."""
+
+    event: str
+
+    @property
+    def failure(self) -> Failure:
+        return Failure(**{name: getattr(self, name) for name in Failure.__struct_fields__})
 
 
 class FailureLog:
@@ -66,7 +64,7 @@ class FailureLog:
             mark=secrets.token_hex(8),
         )
         owner = _owner(item.object_key)
-        self._table.put({**item.to_json(), **owner, "event": item.event, "mark": item.mark, "status": _STATUS})
+        self._table.put({**item.to_json(), **owner, "status": _STATUS})
         return item
 
     def resolve(self, document_key: str) -> None:
@@ -77,14 +75,14 @@ class FailureLog:
 
     def get(self, failure: str) -> FailedItem | None:
         item = self._table.get({"failureId": failure})
-        return _from_item(item) if item else None
+        return FailedItem.from_json(item) if item else None
 
     def items(self, *, since: str = "", scope: str = "") -> Iterator[FailedItem]:
         """Failed items, the oldest first: of all scopes, or of the one with this key, of which nothing else is read."""
         where = KeyRange(low=since) if since else None
         partition, index = (scope, "scope-index") if scope else (_STATUS, "status-failedAt-index")
         for item in self._table.query(partition, index=index, where=where):
-            yield _from_item(item)
+            yield FailedItem.from_json(item)
 
 
 def _owner(object_key: str) -> dict[str, str]:
@@ -101,16 +99,3 @@ def _shortened(reason: str) -> str:
 
 def failure_id(document_key: str) -> str:
     return stable_hash("failure", document_key)
-
-
-def _from_item(item: Item) -> FailedItem:
-    return FailedItem(
-        failure_id=item["failureId"],
-        object_key=item["objectKey"],
-        reason=item["reason"],
-        error=item["error"],
-        attempts=int(item["attempts"]),
-        failed_at=item["failedAt"],
-        event=item["event"],
-        mark=item.get("mark", ""),
-    )

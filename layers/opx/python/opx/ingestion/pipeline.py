@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.errors import UnparsableDocumentError as Unparsable
@@ -242,7 +242,7 @@ class IngestionPipeline:
             return document
         document = replace(document, created_at=known.created_at)
         if _facts(claim.head.get("fingerprint")) in ("", _facts(fingerprint)):  # taken in again is not updated
-            document = replace(document, last_updated=known.last_updated)
+            document = replace(document, metadata=replace(document.metadata, last_updated=known.last_updated))
         return document
 
     # -- all documents together: vectors, index, catalog

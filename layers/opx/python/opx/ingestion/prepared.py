@@ -7,13 +7,14 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
+from opx.domain.record import from_json, replace
 from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.results import IndexedChunk
 from opx.errors import ObjectNotFoundError, StoreUnavailableError, UnparsableDocumentError
@@ -67,7 +68,7 @@ class Prepared:
     def chunks(self) -> Iterator[DocumentChunk]:
         self.lines.seek(0)
         for line in self.lines:
-            chunk = DocumentChunk.from_json(json.loads(line))
+            chunk = from_json(DocumentChunk, json.loads(line))
             context = self.contexts.get(chunk.chunk_id)
             yield replace(chunk, context=context) if context else chunk
 

@@ -7,15 +7,16 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import PurePosixPath
 from typing import IO, Any
 
-from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentKey, KnowledgeDocument, Revision
 from opx.domain.expiry import expiry_day, fetched_expiry
 from opx.domain.ids import document_id, normalise
 from opx.domain.knowledge import Category, KnowledgeModel
+from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.times import iso_time
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
@@ -141,7 +142,8 @@ class DocumentReader:
         now = iso_time(self._clock())
         return KnowledgeDocument(
             document_id=document_id(title, category.path, digest),
-            key=key,
+            scope=key.scope,
+            source=key.source,
             title=title,
             category=category.path,
             tier=category.tier,
@@ -149,13 +151,13 @@ class DocumentReader:
             location=info.location,
             source_uri=metadata.source_uri or info.location,
             created_at=metadata.created or now,
-            last_updated=metadata.last_updated or now,
+            metadata=Revision(
+                author=metadata.author, version=metadata.version, last_updated=metadata.last_updated or now
+            ),
             tags=metadata.tags,
             language=metadata.language,
-            author=metadata.author,
             severity=metadata.severity,
             services=metadata.services,
-            declared_version=metadata.version,
             content_hash=digest,
             expires=metadata.expires or fetched_expiry(category, now),
             review_by=metadata.review_by,
@@ -189,7 +191,7 @@ def _cleaned(metadata: DocumentMetadata, cleaner: Cleaner) -> DocumentMetadata:
     lists = {
         name: tuple(cleaner.value(name, value) for value in getattr(metadata, name)) for name in ("tags", "services")
     }
-    return replace(metadata, **texts, **lists)  # type: ignore[arg-type]
+    return replace(metadata, **texts, **lists)
 
 
 def _facts(raw: Mapping[str, Any], names: Sequence[str], cleaner: Cleaner) -> dict[str, tuple[str, ...]]:

@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 
 from opx.domain.documents import DocumentKey
+from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.catalog import Catalog
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import FailureLog, failure_id
-from opx.knowledge_base import ObjectPhase, ObjectState
 from opx.parallel import Each
 from opx.ports import Item, ObjectInfo, ObjectStore
+
+
+class ObjectPhase(StrEnum):
+    """Where an object is on its way into the knowledge."""
+
+    WAITING = "waiting"
+    INGESTED = "ingested"
+    DELETED = "deleted"
+    FAILED = "failed"
+
+
+class ObjectState(Record, frozen=True, omit_defaults=True):
+    """How an object of the corpus stands. `document_id`, `title` and `chunks` of what is ingested, `reason` and `mark`
+    of what failed: `mark` tells a new failure from one that the object had before it was put again."""
+
+    object_key: str
+    state: ObjectPhase
+    document_id: str = ""
+    title: str = ""
+    chunks: int = 0
+    reason: str = ""
+    mark: str = ""
 
 
 class ObjectStates:

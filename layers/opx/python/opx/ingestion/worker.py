@@ -7,9 +7,10 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.ingestion.events import ObjectEvent, parse_event
 from opx.ingestion.failures import FailureLog

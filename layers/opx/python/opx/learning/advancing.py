@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from opx.domain.learning import Pattern, PatternOccurrence
+from opx.domain.record import replace
 from opx.domain.times import day_number
 
 MOST_KEPT = 20

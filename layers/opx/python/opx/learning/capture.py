@@ -7,10 +7,10 @@ text of the same project within a day is the same entry, whatever clock wrote it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from opx.domain.learning import EntryState, EntryType, StagingEntry
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, StoreUnavailableError

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain, islice
 
 from opx.domain.learning import CheckpointReport, CheckpointType, EntryState, StagingEntry
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidInputError
 from opx.learning.projects import project_of, unknown_project

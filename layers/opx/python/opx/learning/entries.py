@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from opx.domain.ids import stable_hash
 from opx.domain.learning import GATES, EntryType, StagingEntry
+from opx.domain.record import replace
 from opx.domain.times import day_number, day_text, iso_time
 from opx.errors import InvalidInputError
 from opx.learning.pattern_documents import solution_of

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.learning import EntryType, Pattern, PatternOccurrence, StagingEntry
+from opx.domain.record import replace
 from opx.learning.pattern_rows import text_key
 
 MAX_TITLE = 300

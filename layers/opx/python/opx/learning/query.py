@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opx.domain.learning import CATEGORY, Pattern, RAGPattern
 from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, QueryConfig
+from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
 from opx.domain.results import Answer, RetrievalResult
 from opx.errors import IndexUnavailableError, InvalidInputError

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby, islice
 
 from opx.domain.learning import EntryState, StagingEntry
+from opx.domain.record import replace
 from opx.errors import ConditionFailedError, EntryNotFoundError
 from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
 

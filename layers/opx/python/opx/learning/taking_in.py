@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from opx.domain.learning import (
@@ -17,6 +17,7 @@ from opx.domain.learning import (
     Refusal,
     StagingEntry,
 )
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import ClientRemovedError, InvalidInputError

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import KnowledgeModel
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.domain.times import iso_time
 from opx.errors import UnknownCategoryError

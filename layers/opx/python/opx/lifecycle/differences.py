@@ -31,7 +31,7 @@ _FIELDS = (
     "severity",
     "services",
     "language",
-    "declared_version",
+    "version",
     "last_updated",
     "source_uri",
     "expires",
@@ -63,9 +63,9 @@ def difference(before: KnowledgeDocument, after: KnowledgeDocument, texts: tuple
 
 def _changes(before: KnowledgeDocument, after: KnowledgeDocument) -> Iterator[Change]:
     for name in _FIELDS:
-        was, is_ = _text(getattr(before, name)), _text(getattr(after, name))
+        was, is_ = (_text(getattr(one.metadata if name == "version" else one, name)) for one in (before, after))
         if was != is_:
-            yield Change({"declared_version": "version"}.get(name, name), was, is_)
+            yield Change(name, was, is_)
 
 
 def _text(value: object) -> str:

@@ -7,11 +7,12 @@ replaced or withdrawn while it is in force stay, too. A hold that was lifted is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.domain.scopes import Scope, scope_of_key
 from opx.domain.times import iso_time
 from opx.errors import HeldError, HoldNotFoundError, InvalidInputError

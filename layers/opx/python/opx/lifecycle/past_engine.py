@@ -8,12 +8,13 @@ on its scale by the hits that both have. Where everything that there is was amon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import Protocol
 
 from opx.domain.queries import SearchMode
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import fingerprint
 from opx.lifecycle.past_terms import Analysed, Bm25, Corpus, passes

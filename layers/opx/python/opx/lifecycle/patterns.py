@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.expiry import expiry_of
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.learning import CATEGORY
+from opx.domain.record import replace
 from opx.lifecycle.retention import DueVersions, Found, Verdict
 
 if TYPE_CHECKING:

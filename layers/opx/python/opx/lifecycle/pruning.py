@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.record import replace
 from opx.domain.times import day_number, day_text, iso_time
 from opx.errors import InvalidInputError, PruneStoppedError
 from opx.lifecycle.forecast import Forecast

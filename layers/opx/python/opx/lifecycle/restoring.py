@@ -84,7 +84,7 @@ def _facts(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, ...]
         "title": document.title,
         "tags": list(document.tags),
         "author": document.author,
-        "version": document.declared_version,
+        "version": document.metadata.version,
         "severity": document.severity,
         "services": list(document.services),
         "language": document.language,

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.expiry import expiry_day
-from opx.domain.knowledge import KnowledgeModel, Retention
+from opx.domain.knowledge import KnowledgeModel, retention_days
 from opx.domain.times import day_number, day_text
 from opx.ingestion.calendar import Calendar, CalendarEntry
 from opx.ingestion.catalog import Catalog
@@ -84,29 +84,29 @@ class RetentionState:
         them for longer by now are entered anew when their former day has come."""
         known = self._known()
         now = self._knowledge.categories
-        return [path for path, category in now.items() if known.get(path) != category.retention.text]
+        return [path for path, category in now.items() if known.get(path) != category.retention]
 
     def before_and_now(self) -> dict[str, tuple[str, str]]:
         """Each category's retention as the last run knew it (as it is, where it didn't) and as it is."""
         known = self._known()
-        now = {path: category.retention.text for path, category in self._knowledge.categories.items()}
+        now = {path: category.retention for path, category in self._knowledge.categories.items()}
         return {path: (known.get(path, text), text) for path, text in sorted(now.items())}
 
     def note_policy(self, category: str) -> None:
         """From now on the category's retention is known as it is."""
-        text = self._knowledge.categories[category].retention.text
+        text = self._knowledge.categories[category].retention
         self._table.put({**self._key(category), "category": category, "retention": text})
 
     def redated_until(self, category: str) -> tuple[str, str]:
         """How far the entering anew of a category's versions for its retention of now has come, the last updated first,
         and the earliest day that any has; empty if it has not begun."""
         item = self._table.get(self._key(category)) or {}
-        if item.get("redatingFor") != self._knowledge.categories[category].retention.text:
+        if item.get("redatingFor") != self._knowledge.categories[category].retention:
             return "", ""
         return str(item.get("redatedUntil", "")), str(item.get("earliest", ""))
 
     def note_redated(self, category: str, before: str, until: str, earliest: str) -> None:
-        to = self._knowledge.categories[category].retention.text
+        to = self._knowledge.categories[category].retention
         progress = {"redatingFor": to, "redatedUntil": until, "earliest": earliest}
         self._table.put({**self._key(category), "category": category, "retention": before, **progress})
 
@@ -118,10 +118,10 @@ class RetentionState:
         return {"subject": _SUBJECT, "entry": f"category#{category}"}
 
     def _is_shorter(self, category: str, before: str) -> bool:
-        now = self._knowledge.categories[category].retention.days
+        now = self._knowledge.categories[category].retention_days
         if not before:
             return True
-        former = Retention.parse(before).days
+        former = retention_days(before)
         return now is not None and (former is None or now < former)
 
 
@@ -157,7 +157,7 @@ class DueVersions:
 
     def by_policy(self, category: str) -> Iterator[KnowledgeDocument]:
         """Versions of a category that are due by its retention, and not by a day of their own; but for those held."""
-        days = self._knowledge.categories[category].retention.days
+        days = self._knowledge.categories[category].retention_days
         last = day_number(self.until)
         if days is None or last is None:
             return

@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
 from typing import Any
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidInputError
 from opx.ports import Clock, Item, KeyRange, Table

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Reader
 from opx.errors import OpxError

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.queries import Expand
+from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 from opx.domain.learning import WARNINGS
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
 from opx.retrieval.copies import one_of_each

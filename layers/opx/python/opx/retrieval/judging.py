@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from opx.domain.learning import WARNINGS
 from opx.domain.outcomes import OutcomeScore
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk, RetrievalResult, ScoreParts
 from opx.retrieval.copies import one_of_each
 from opx.retrieval.hybrid import FusedHit
@@ -48,14 +49,15 @@ def result_of(judged: Judged, day: str = "") -> RetrievalResult:
     hit = judged.hit
     indexed, chunk = hit.indexed, hit.indexed.chunk
     lexical, vector = hit.lexical, hit.vector
-    score = min(judged.score, 1.0)
+    shown = replace(judged, confidence=round(judged.confidence, 6))  # so that the parts explain the score to the digit
+    score = min(shown.score, 1.0)
     parts = ScoreParts(
         lexical_rank=lexical[0] if lexical else None,
         lexical_score=lexical[1] if lexical else None,
         vector_rank=vector[0] if vector else None,
         vector_score=vector[1] if vector else None,
         fused=hit.fused,
-        confidence=judged.confidence,
+        confidence=shown.confidence,
         trust=indexed.trust,
         final=score,
         rerank=judged.rerank,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from opx.domain.record import replace
 from opx.errors import ModelError
 from opx.ports import Candidate, Ranking
 from opx.retrieval.asking import Asked

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, Expand, QueryConfig, SearchMode
+from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
 from opx.domain.times import day_number

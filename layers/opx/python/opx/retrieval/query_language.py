@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.times import day_number, day_text, first_day
 from opx.retrieval.identifiers import identifiers
 from opx.retrieval.operator_values import paths_of, problem

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from opx.domain.record import replace
 from opx.domain.times import day_text
 from opx.ports import SearchFilter
 from opx.retrieval.phrases import TermGroups, contains, folded, folded_phrase, required_groups, whole_terms

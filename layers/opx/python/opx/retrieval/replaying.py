@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.retrieval.receipts import Receipt, config_of
 
 _TOLERANCE = 1.5e-6

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
+from opx.domain.record import replace
 from opx.errors import ModelError
 from opx.models.candidates import MAX_CANDIDATES, check_range
 from opx.models.deadlines import within

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from opx.domain.knowledge import KnowledgeModel, Tier
+from opx.domain.record import replace
 from opx.domain.results import TierStep
 from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opx.domain.queries import Fusion, SearchMode
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
 from opx.models.deadlines import within

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.domain.sources import Health, SourceDefinition
 from opx.sources.connecting import refuse_files
 from opx.sources.declared import definition_of

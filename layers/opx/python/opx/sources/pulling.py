@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.domain.sources import PullRequest, Refused, SourceDefinition
 from opx.domain.times import iso_time
 from opx.errors import OpxError, SourceBusyError, SourceShapeError

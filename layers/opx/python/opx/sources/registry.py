@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import MISSING, Field, fields, replace
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
+from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.sources.connector import Connector, read_options

@@ -6,9 +6,10 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opx.domain.knowledge import KnowledgeModel
+from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import ConditionFailedError, InvalidInputError, SourceBusyError
 from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, KeyRange, LessThan, Table

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.domain.sources import Page, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus_writer import CorpusWriter, stored_bytes

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import entry_id
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
 from opx.graph.manifest import place_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentChunk, DocumentKey
+from opx.domain.record import replace
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.chunk_files import read_chunks

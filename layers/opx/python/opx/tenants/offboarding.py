@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import HeldError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError

@@ -7,8 +7,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 
 MAX_TOOLS = 11

@@ -7,12 +7,13 @@ passages of such documents are in a frame, as everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from opx.domain.graph import Edge, Reached
 from opx.domain.knowledge import Tier
+from opx.domain.record import replace
 from opx.graph.views import Connection, Neighbourhood, Passage, said
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.retrieval.citations import WARNINGS

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.learning import EntryState, RAGPattern, StagingEntry
+from opx.domain.record import replace
 from opx.hygiene.untrusted import one_line
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ shown in a frame, as data.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.record import replace
 from opx.domain.times import iso_time
 from opx.hygiene.untrusted import boundary, framed, one_line
 from opx.telemetry.logs import LINES, LogAnswer

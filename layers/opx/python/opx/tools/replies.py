@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.retrieval.citations import citations
@@ -112,11 +113,11 @@ class ResearchReply:
             yield "\n".join(f"Note: {note}" for note in notes)
         if self._is_untrusted():
             yield QUOTED
-        yield citations(report.results)
+        yield citations(report.findings)
         yield f"Searches performed: {report.searches_performed}"
 
     def _is_untrusted(self) -> bool:
-        return any(result.untrusted for result in self.report.results)
+        return any(result.untrusted for result in self.report.findings)
 
     def _notes(self) -> list[str]:
         return [*self.report.notes, *_left_out(self.left_out, "findings")]
@@ -128,8 +129,8 @@ class ResearchReply:
         return {
             "topic": report.topic,
             "searchesPerformed": report.searches_performed,
-            "findings": [_passage(result) for result in report.results],
-            "documentIds": list(dict.fromkeys(result.document_id for result in report.results)),
+            "findings": [_passage(result) for result in report.findings],
+            "documentIds": list(dict.fromkeys(result.document_id for result in report.findings)),
             "gaps": list(report.gaps),
             "partial": report.partial,
             "untrusted": self._is_untrusted(),

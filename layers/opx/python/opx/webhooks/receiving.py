@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.knowledge import KnowledgeModel
+from opx.domain.record import replace
 from opx.errors import InvalidInputError, SecretNotFoundError, SourceUnavailableError
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ports import Clock

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from opx.domain.documents import DocumentChunk, DocumentKey, contextual_text
+from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, contextual_text
 from opx.domain.knowledge import Tier
 from opx.domain.results import IndexedChunk
 from opx.domain.times import day_number
@@ -111,12 +111,10 @@ def _chunk_of(text: str, attributes: Mapping[str, Any], facts: Mapping[str, Any]
         chunk_index=facts["index"],
         content=text.removeprefix(contextual_text(title, section, context)),
         token_count=facts["tokens"],
-        title=title,
         section=section,
         start=facts["start"],
         end=facts["end"],
-        category=attributes["category"],
-        tags=tuple(attributes.get(LIST_ATTRIBUTES["tags"], ())),
+        metadata=ChunkMetadata(title, attributes["category"], tuple(attributes.get(LIST_ATTRIBUTES["tags"], ()))),
     )
     return IndexedChunk(
         entry_id=facts["entry_id"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opx.domain.documents import DocumentChunk
+from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.results import IndexedChunk
 from opx.domain.times import day_number
@@ -138,12 +138,10 @@ def from_source(source: Mapping[str, Any]) -> IndexedChunk:
         chunk_index=source["chunk_index"],
         content=source["content"],
         token_count=source["token_count"],
-        title=source["title"],
         section=tuple(source["section"]),
         start=source["start"],
         end=source["end"],
-        category=source["category"],
-        tags=tuple(source["tags"]),
+        metadata=ChunkMetadata(source["title"], source["category"], tuple(source["tags"])),
     )
     return IndexedChunk(
         entry_id=source[ENTRY_FIELD],

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from opx.adapters.embedded.index_writer import IndexWriter
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Place
 from opx.adapters.embedded.segments import Mask, SegmentMap, indexed_chunk
 from opx.adapters.embedded.vector_file import VECTORS, Matrix, read_rows
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError
 from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
+from opx.domain.record import from_json
 from opx.domain.results import IndexedChunk
 from opx.ports import SearchFilter
 
@@ -200,7 +201,7 @@ def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) 
     line = json.loads(entry[1])
     return IndexedChunk(
         entry_id=entry[0],
-        chunk=DocumentChunk.from_json(line),
+        chunk=from_json(DocumentChunk, line),
         key_id=facts.key_id,
         scope_key=row.scope,
         tier=Tier(row.tier),

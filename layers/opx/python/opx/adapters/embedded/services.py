@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.adapters.storable import StorableChecks
 from opx.domain.baselines import BASELINES_CATEGORY
+from opx.domain.record import replace
 from opx.errors import ReindexBusyError, SourceBusyError
 from opx.lifecycle.reindex.editions import EditionedIndex
 from opx.ports import Embedder, Item, ObjectStore, Queue, Table

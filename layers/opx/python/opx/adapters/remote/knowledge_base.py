@@ -25,11 +25,11 @@ from opx.domain.research import DEFAULT_ITERATIONS, ResearchReport
 from opx.domain.results import Answer
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidScopeError, OpxError
+from opx.ingestion.failures import Failure
+from opx.ingestion.states import ObjectState
 from opx.knowledge_base import (
     MAX_PAGE,
     DocumentVersions,
-    Failure,
-    ObjectState,
     Page,
     Progress,
     ProjectView,

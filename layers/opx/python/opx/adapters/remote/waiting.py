@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from opx.adapters.remote.http import Pause
 from opx.errors import OpxError
 from opx.ingestion.outcomes import Outcome, Result
-from opx.knowledge_base import ObjectPhase, ObjectState
+from opx.ingestion.states import ObjectPhase, ObjectState
 
 KEYS_AT_ONCE = 100
 KEYS_A_ROUND = 300

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import EdgeStatement, NodeStatement
-from opx.domain.knowledge import Category, Retention
+from opx.domain.knowledge import Category
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
 from opx.graph.extraction.material import Findings, Material, Passages, Statement
@@ -47,7 +47,7 @@ def _text(material: Material, language: Language) -> str:
     from opx.ingestion.parsing.code.source_code import readable_code
 
     document = material.document
-    category = Category(document.category, document.tier, document.trust, Retention("permanent", None))
+    category = Category(document.category, document.tier, document.trust, "permanent")
     with material.open() as stream:
         head = stream.read(HEAD_BYTES)
         try:

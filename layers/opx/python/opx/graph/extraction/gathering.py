@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from opx.domain.graph import EdgeName, EdgeStatement, NodeStatement, Value, node_type
+from opx.domain.record import replace
 from opx.domain.remarks import MAX_REMARKS, Remark, RemarkKind, bounded
 from opx.graph.extraction.material import Findings
 from opx.graph.extraction.naming import MAX_PASSAGES

@@ -7,10 +7,10 @@ what it lists: its services are declared. Entries that can't be read are left ou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from opx.domain.graph import EdgeStatement, Value
+from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind
 from opx.graph.extraction.inventory_files import SINGLE, UnreadableInventoryError, listed_services
 from opx.graph.extraction.material import Findings, Material

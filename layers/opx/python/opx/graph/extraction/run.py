@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 from opx.domain.graph import EdgeStatement, NodeStatement, Statements, node_type
+from opx.domain.record import replace
 from opx.graph.extraction.gathering import Gathered
 from opx.graph.extraction.material import ChunkRule, DocumentRule, Findings, Material, Passages, PassagesRule
 from opx.graph.extraction.mentions import without_needless

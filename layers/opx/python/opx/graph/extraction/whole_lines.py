@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from opx.domain.documents import DocumentChunk
+from opx.domain.record import replace
 
 MAX_LINE = 16_384
 """Characters of the longest line that is put together again."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
 from opx.extraction.child import INPUT

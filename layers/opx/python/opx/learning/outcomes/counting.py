@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 
 from opx.domain.outcomes import Tally
+from opx.domain.record import replace
 from opx.domain.told_outcomes import DocumentOutcomes, ToldOutcome
 
 log = logging.getLogger(__name__)

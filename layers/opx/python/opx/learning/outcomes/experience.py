@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.ids import stable_hash
 from opx.domain.learning import WARNINGS as WARNINGS_CATEGORY
+from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import scope_of_key
 from opx.domain.told_outcomes import DocumentOutcomes

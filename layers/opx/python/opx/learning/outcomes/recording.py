@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, Know
 from opx.domain.ids import stable_hash
 from opx.domain.learning import Effect
 from opx.domain.outcomes import OutcomeResult
+from opx.domain.record import replace
 from opx.domain.scopes import Reader, Scope
 from opx.domain.times import iso_time
 from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport, ToldOutcome, section_name

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from secrets import token_hex
 
+from opx.domain.record import replace
 from opx.errors import ConditionFailedError, EditionChangedError
 from opx.ports import Absent, Equals, Item, Table
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from opx.domain.documents import DocumentChunk, DocumentKey
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import EmbeddingError, IncompatibleIndexError, InvalidInputError
 from opx.ingestion.catalog import Catalog

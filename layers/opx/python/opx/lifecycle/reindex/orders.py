@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
+from opx.domain.record import replace
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError
 from opx.lifecycle.reindex.book import Edition, EditionState, IndexState
@@ -83,7 +83,7 @@ class Orders:
             lineage = self._making.editions.lineage() or model_id
             ancestor = self._making.editions.identity(self._making.own_identity)
         facts = {"model_id": model_id, "dimension": dimension, "lineage": lineage, "ancestor": ancestor}
-        return replace(active, **facts, incarnation=opened.incarnation)  # type: ignore[arg-type]
+        return replace(active, **facts, incarnation=opened.incarnation)
 
     def roll_back(self) -> Edition:
         """Begin to go back to the index that answered before. Raises `InvalidInputError` if there is none, or it can't be

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.record import replace
 from opx.domain.scopes import scope_of_key
 from opx.ingestion.catalog import BusyError, StaleEventError
 from opx.ingestion.claims import current_id

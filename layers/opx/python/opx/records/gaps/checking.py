@@ -6,11 +6,12 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import nlargest
 
 from opx import wire
 from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError

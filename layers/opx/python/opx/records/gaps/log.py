@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Absent, Clock, Equals, Item, Table

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from opx.domain.record import replace
 from opx.ports import Item
 from opx.records.gaps.likeness import Wording, likeness
 

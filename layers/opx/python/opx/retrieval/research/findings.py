@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from opx.domain.documents import DocumentChunk
+from opx.domain.documents import ChunkMetadata, DocumentChunk
+from opx.domain.record import replace
 from opx.domain.research import Finding
 from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.near_duplicates import Comparable
@@ -36,7 +37,7 @@ class _Passage:
         others.pop(result.document_id, None)
         if others:
             result = replace(result, metadata={**result.metadata, "copies": list(others.values())})
-        return Finding(result, tuple(dict.fromkeys(self.found_by)))
+        return Finding.of(result, tuple(dict.fromkeys(self.found_by)))
 
 
 class Findings:
@@ -191,9 +192,8 @@ def _chunk(result: RetrievalResult) -> DocumentChunk:
         chunk_index=0,
         content=result.content,
         token_count=0,
-        title=result.title,
         section=tuple(result.metadata.get("section", ())),
         start=0,
         end=len(result.content),
-        category=result.category,
+        metadata=ChunkMetadata(result.title, result.category),
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from opx.domain.record import replace
 from opx.domain.research import Finding
 from opx.errors import ModelError
 from opx.ports.models import ChatModel, ChatRequest

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from opx.domain.record import replace
 from opx.domain.research import Step, StepKind
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, Plan, Planner, SoFar, SubQuery, one_line, same_query
 from opx.retrieval.research.rules import RulePlanner

@@ -107,7 +107,7 @@ def _naming(result: RetrievalResult, known: set[str]) -> list[str]:
 
 def _fewer_words(words: Sequence[str], gap: Gap, so_far: SoFar) -> Iterator[SubQuery]:
     """Without the words that nothing has, then also without those that most of what was found has."""
-    seen = [*gap.near, *(finding.result for finding in so_far.findings)]
+    seen = [*gap.near, *so_far.findings]
     texts = [set(query_terms(f"{result.title} {result.section} {result.content}")) for result in seen]
     if not texts:
         return

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig, SearchMode
+from opx.domain.record import replace
 from opx.domain.research import Finding, ResearchReport, Step, StepKind, Stopped
 from opx.domain.results import Answer
 from opx.errors import UnknownCategoryError

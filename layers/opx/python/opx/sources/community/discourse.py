@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from opx.domain.knowledge import Category, Retention, Tier
+from opx.domain.knowledge import Category, Tier
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, UnparsableDocumentError
 from opx.ingestion.parsing.source import HEAD_BYTES, Source
@@ -21,7 +21,7 @@ from opx.sources.connector import Connector, SourceTools
 POSTS_A_REQUEST = 20
 _REGULAR_POST = 1
 _CATEGORY = re.compile(r"[\w-]+(?:/[\w-]+)*\Z")
-_NO_CATEGORY = Category("web/forums", Tier.INTERNET, 0.5, Retention("permanent", None), "")
+_NO_CATEGORY = Category("web/forums", Tier.INTERNET, 0.5, "permanent", "")
 """The HTML parser doesn't look at it."""
 
 

@@ -7,11 +7,12 @@ whose mark or estimate changed without their record. Decision 16 has the reasons
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from urllib.parse import parse_qsl
 
+from opx.domain.record import replace
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition
 from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceUnavailableError

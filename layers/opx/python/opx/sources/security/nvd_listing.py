@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
+from opx.domain.record import replace
 from opx.domain.sources import Page, SourceDocument
 from opx.errors import SourceUnavailableError
 from opx.sources.security.cve import Feeds, cve_document

@@ -6,8 +6,10 @@ import base64
 import binascii
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+
+from opx.domain.record import replace
 
 MAX_UNPACKED = 16 * 1024 * 1024
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from urllib.parse import urljoin
 
+from opx.domain.record import replace
 from opx.errors import SourceRefusedError
 from opx.sources.web.addresses import Target, target_of
 from opx.sources.web.exchange import Message, Reply

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from opx.domain.record import replace
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Item, Table
 from opx.telemetry.baselines.items import DayPart, Series, day_start_of, empty_part, part_from

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.ports import Absent, Condition, Equals, Item
 from opx.telemetry.baselines.readings import Reading, mark_of
 from opx.telemetry.baselines.summary import Summary

@@ -6,12 +6,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import normalise, stable_hash
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.telemetry.baselines.sketch import LARGEST
 from opx.telemetry.baselines.windows import DAY, KEPT_DAYS, window_seconds

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.record import replace
 from opx.domain.streams import StreamDefinition
 from opx.errors import InvalidInputError
 from opx.ports import Clock

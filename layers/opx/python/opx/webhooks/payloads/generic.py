@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
+from opx.domain.record import replace
 from opx.errors import KnowledgeConfigError, UnparsableDocumentError
 from opx.sources.community.threads import nested
 from opx.webhooks.definitions import WebhookDefinition

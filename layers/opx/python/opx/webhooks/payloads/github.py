@@ -6,10 +6,10 @@ Which event it is stands in a header that isn't signed, so that it is believed o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
+from opx.domain.record import replace
 from opx.sources.community.threads import thread
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.errors import PayloadError

@@ -1,0 +1,85 @@
+"""Records: types that are declared once. JSON both ways, their JSON Schema and table rows follow from the declaration.
+
+A record is a `msgspec.Struct`: its fields have JSON names in camelCase, `from_json` checks types and bounds, and `replace`
+makes a changed copy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from copy import copy
+from typing import Any, Self, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from opx.errors import InvalidInputError
+
+__all__ = ["Json", "Record", "always", "derive", "from_json", "replace", "rounded", "to_json"]
+
+Json = dict[str, Any]
+R = TypeVar("R")
+
+
+class Record(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of records. Immutable, compared by value, hashable if its fields are."""
+
+    def to_json(self) -> Json:
+        """Plain objects with the JSON names of the fields."""
+        found: Json = to_json(self)
+        return found
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """The record that `to_json` was called on. Raises as `from_json` of this module."""
+        return from_json(cls, data)
+
+
+def to_json(record: object) -> Any:
+    """The JSON of a record or of a collection of records, as plain objects."""
+    return _listed(msgspec.to_builtins(record))
+
+
+def _listed(value: Any) -> Any:
+    """With lists in place of tuples."""
+    if isinstance(value, dict):
+        return {name: _listed(inner) for name, inner in value.items()}
+    return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def from_json(kind: type[R], data: object) -> R:
+    """The record of this type in `data`, plain objects as `json.loads` gives them. Fields that the type doesn't have are
+    ignored. Raises `InvalidInputError` for a missing field, or a value of another type."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as exc:
+        raise InvalidInputError(f"this is no {kind.__name__} as it should be: {exc}") from exc
+
+
+def replace(thing: R, /, **changes: Any) -> R:
+    """A copy with other values of some fields: of a record, or of a data class, as `copy.replace` of Python 3.13."""
+    if isinstance(thing, msgspec.Struct):
+        return structs.replace(thing, **changes)
+    found: R = dataclasses.replace(thing, **changes)  # type: ignore[type-var]
+    return found
+
+
+def derive(record: Record, **fields: object) -> None:
+    """Set fields that follow from others, within `__post_init__`."""
+    for name, value in fields.items():
+        structs.force_setattr(record, name, value)
+
+
+def rounded(value: float | None, digits: int = 6) -> float | None:
+    """A number as exact as records have it."""
+    return None if value is None else round(value, digits)
+
+
+def always(value: R) -> R:
+    """A default that JSON has, too, in a record of `omit_defaults`, which leaves out what has its default."""
+
+    def made() -> R:  # msgspec leaves out nothing that a function of ours made
+        return copy(value)
+
+    found: R = msgspec.field(default_factory=made)
+    return found

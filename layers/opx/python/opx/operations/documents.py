@@ -1,0 +1,306 @@
+"""Operations that read documents: lists, versions, text, differences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
+from opx.domain.ids import ID_LENGTH
+from opx.domain.knowledge import Category
+from opx.domain.queries import CATEGORY
+from opx.domain.record import Record
+from opx.domain.times import iso_time
+from opx.domain.versions import VersionDiff
+from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
+from opx.operations.context import Context
+from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
+from opx.operations.registry import Tool, operation
+from opx.operations.requests import NOT_BLANK, Request, Text
+from opx.operations.tool_groups import KNOWLEDGE
+
+_ID = re.compile(r"[0-9a-f]+\Z")
+_CANDIDATES_NAMED = 5
+_MOST = 10**9
+
+DocumentId = Annotated[str, Meta(max_length=100, description="The document id, as results give it.")]
+
+
+class ListDocuments(Request, frozen=True):
+    category: Annotated[Text, Meta(description=CATEGORY)] = ""
+    all_versions: Annotated[bool, Meta(description="Also versions that were replaced or deleted.")] = False
+    limit: Limit = MAX_PAGE
+    after: After = ""
+
+
+class DocumentPage(Record, frozen=True, omit_defaults=True):
+    documents: tuple[KnowledgeDocument, ...]
+    next: Next = ""
+
+
+@operation(http="GET /documents")
+def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
+    """List documents, by category, the last updated first.
+
+    Raises `UnknownCategoryError`, and `InvalidInputError` for an `after` that is the end of no page.
+    """
+    place = read_token(request.after, 3)
+    model = context.system.knowledge
+    paths = model.within(request.category) if request.category else sorted(model.categories)
+    documents, following = page_of(
+        _visible(context, paths, place[:2], current_only=not request.all_versions),
+        order=lambda document: (document.category, document.last_updated),
+        name=lambda document: f"{document.document_id} {document.key.id} {document.version:08d}",
+        limit=request.limit,
+        after=place,
+    )
+    return DocumentPage(documents, following)
+
+
+class GetDocument(Request, frozen=True):
+    document_id: DocumentId
+    after: Annotated[
+        int, Meta(ge=0, le=_MOST, description="`next` of the page before: how many versions to leave out.")
+    ] = 0
+
+
+class DocumentVersions(Record, frozen=True, omit_defaults=True):
+    """A document and the versions of its key that the caller may see, the newest first."""
+
+    document: KnowledgeDocument
+    versions: tuple[KnowledgeDocument, ...]
+    next: Annotated[int, Meta(description="What to give as `after` for more versions; absent if there are none.")] = 0
+
+
+@operation(http="GET /documents/{documentId}")
+def get_document(context: Context, request: GetDocument) -> DocumentVersions:
+    """A document and its versions; of a current one the beginning of its id is enough.
+
+    A current document comes before an old one with the same text. Raises `DocumentNotFoundError`, and
+    `InvalidInputError` for what can't be an id and for a beginning that several share.
+    """
+    found = find_document(context, request.document_id)
+    versions, more = fitting(islice(_versions(context, found), request.after, None))
+    return DocumentVersions(found, versions, request.after + len(versions) if more else 0)
+
+
+class ReadChunks(Request, frozen=True):
+    document_id: DocumentId
+    after: Annotated[
+        int, Meta(ge=0, le=_MOST, description="`next` of the page before: how many pieces to leave out.")
+    ] = 0
+
+
+class ChunkPage(Record, frozen=True, omit_defaults=True):
+    chunks: tuple[DocumentChunk, ...]
+    next: Annotated[int, Meta(description="What to give as `after` for the next page; absent on the last.")] = 0
+
+
+@operation(http="GET /documents/{documentId}/chunks")
+def read_chunks(context: Context, request: ReadChunks) -> ChunkPage:
+    """The text of a document, in the pieces that are searched.
+
+    Neither the index nor the model is needed. Raises `DocumentNotFoundError`, also if the chunks are gone.
+    """
+    chunks = islice(chunks_of(context, request.document_id), request.after, None)
+    found, more = fitting(chunks)
+    return ChunkPage(found, request.after + len(found) if more else 0)
+
+
+class ListCategories(Request, frozen=True):
+    pass
+
+
+class Categories(Record, frozen=True):
+    categories: tuple[Category, ...]
+    default_category: str
+
+
+@operation(http="GET /categories")
+def list_categories(context: Context, request: ListCategories) -> Categories:  # noqa: ARG001 - as all operations
+    """The kinds of knowledge."""
+    model = context.system.knowledge
+    return Categories(tuple(model.categories[path] for path in sorted(model.categories)), model.default_category)
+
+
+class DiffDocument(Request, frozen=True, rename={"before": "from", "after": "to", "document_id": "documentId"}):
+    document_id: DocumentId
+    before: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=_MOST,
+                description="The version to compare with; left out, the one that was replaced by the other.",
+            ),
+        ]
+        | None
+    ) = None
+    after: (
+        Annotated[
+            int, Meta(ge=1, le=_MOST, description="The version to look at; left out, the one with this document id.")
+        ]
+        | None
+    ) = None
+
+
+@operation(http="GET /documents/{documentId}/diff")
+def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
+    """How two versions of a document differ: in their metadata, and line by line.
+
+    Raises `DocumentNotFoundError`, also if a text is gone, and `InvalidInputError` if there is nothing to compare with.
+    """
+    from opx.lifecycle.differences import difference
+
+    document = find_document(context, request.document_id)
+    versions = tuple(_versions(context, document))
+    new = numbered(versions, request.after) if request.after else document
+    old = numbered(versions, request.before) if request.before else _before(versions, new)
+    check_not_expired(context, old, new)
+    return difference(old, new, (_text(context, old), _text(context, new)))
+
+
+class GetDocumentDetails(Request, frozen=True):
+    document_id: Annotated[
+        str,
+        Meta(
+            min_length=1, max_length=100, pattern=NOT_BLANK, description="The document id, as search results give it."
+        ),
+    ]
+
+
+@operation(
+    tool=Tool(
+        KNOWLEDGE,
+        "Get what is known about a document: title, category, tags, author, version, when it was last updated and "
+        "where it is. Use it to judge or cite a search result.",
+    )
+)
+def get_document_details(context: Context, request: GetDocumentDetails) -> KnowledgeDocument:
+    """The newest version with this id that the caller may see, current ones first.
+
+    Raises `DocumentNotFoundError`, the same for an id that doesn't exist and one that belongs to someone else.
+    """
+    return find_by_id(context, request.document_id)
+
+
+# -- what other operations find documents by
+
+
+def find_document(context: Context, wanted: str) -> KnowledgeDocument:
+    """The document with this id, or the only current one whose id begins so (in any case of letters)."""
+    text = checked_id(wanted)
+    return find_by_id(context, text) if len(text) == ID_LENGTH else _by_beginning(context, wanted, text)
+
+
+def checked_id(wanted: str) -> str:
+    """A document id or the beginning of one, as ids are written. Raises `InvalidInputError` for what can't be."""
+    text = wanted.strip().lower()
+    if not _ID.match(text) or len(text) > ID_LENGTH:
+        raise InvalidInputError(f"{wanted!r} is no document id: 32 hexadecimal digits, or the first few of them")
+    return text
+
+
+def find_by_id(context: Context, document_id: str) -> KnowledgeDocument:
+    """The document with this full id: a current one, else the newest version. Raises `DocumentNotFoundError`."""
+    found = [one for one in context.system.catalog.find(document_id) if context.reader.may_see(one.scope)]
+    if not found:
+        raise DocumentNotFoundError(f"no document {document_id}")
+    days = {document.key.id: expired_since(context, document) for document in found}
+    found = [document for document in found if not days[document.key.id]]
+    if not found:
+        raise DocumentNotFoundError(f"document {document_id} expired on {max(days.values())}, and is being removed")
+    return max(found, key=lambda one: (one.state is DocumentState.CURRENT, one.version))
+
+
+def _by_beginning(context: Context, wanted: str, text: str) -> KnowledgeDocument:
+    found = {one.document_id: one for one in current_documents(context) if one.document_id.startswith(text)}
+    if len(found) > 1:
+        names = "".join(f"\n  {one.document_id}  {one.title}" for one in list(found.values())[:_CANDIDATES_NAMED])
+        raise InvalidInputError(f"{wanted} is the beginning of {len(found)} document ids:{names}")
+    if not found:
+        raise DocumentNotFoundError(f"no current document has an id that begins with {wanted}")
+    return next(iter(found.values()))
+
+
+def current_documents(context: Context) -> Iterator[KnowledgeDocument]:
+    """The current documents that the caller may see, by category."""
+    return _visible(context, sorted(context.system.knowledge.categories))
+
+
+def _visible(
+    context: Context, categories: Sequence[str], begin: tuple[str, ...] = (), *, current_only: bool = True
+) -> Iterator[KnowledgeDocument]:
+    scopes = context.reader.visible
+    found = context.system.catalog.visible(scopes, categories=categories, current_only=current_only, begin=begin)
+    return (document for document in found if not current_only or not expired_since(context, document))
+
+
+def expired_since(context: Context, document: KnowledgeDocument) -> str:
+    """The day since when a document is not to be shown, "" for one that is."""
+    from opx.retrieval import expiry
+
+    return expiry.expired_since(document, context.system.knowledge, iso_time(context.system.clock()))
+
+
+def check_not_expired(context: Context, *documents: KnowledgeDocument) -> None:
+    """Raise `DocumentNotFoundError` for a version that is past its day."""
+    for document in documents:
+        if day := expired_since(context, document):
+            name = f"version {document.version} of {document.source}"
+            raise DocumentNotFoundError(f"{name} expired on {day}, and is being removed")
+
+
+def _versions(context: Context, document: KnowledgeDocument) -> Iterator[KnowledgeDocument]:
+    return (one for one in context.system.catalog.versions(document.key) if context.reader.may_see(one.scope))
+
+
+def chunks_of(context: Context, document_id: str) -> Iterator[DocumentChunk]:
+    """The chunks of the document with this full id, in order. Raises `DocumentNotFoundError`, also while it iterates if the
+    chunks are gone."""
+    from opx.ingestion.chunk_files import read_chunks as stored_chunks
+
+    document = find_by_id(context, document_id.lower())
+    try:
+        yield from stored_chunks(context.system.store, document.key, document.document_id)
+    except ObjectNotFoundError:
+        raise DocumentNotFoundError(f"the chunks of {document.document_id} are gone: ingest it again") from None
+
+
+def _text(context: Context, document: KnowledgeDocument) -> str:
+    from opx.ingestion.chunk_files import joined_text
+    from opx.ingestion.chunk_files import read_chunks as stored_chunks
+
+    try:
+        return "".join(joined_text(stored_chunks(context.system.store, document.key, document.document_id)))
+    except ObjectNotFoundError:
+        message = f"the text of version {document.version} of {document.source} is gone"
+        raise DocumentNotFoundError(message) from None
+
+
+def numbered(versions: Sequence[KnowledgeDocument], number: int) -> KnowledgeDocument:
+    """The version with this number. Raises `DocumentNotFoundError` that names those there are."""
+    found = next((one for one in versions if one.version == number), None)
+    if found is None:
+        there = ", ".join(str(one.version) for one in reversed(versions[:20]))
+        raise DocumentNotFoundError(f"the document has no version {number}; there are {there}")
+    return found
+
+
+def _before(versions: Sequence[KnowledgeDocument], version: KnowledgeDocument) -> KnowledgeDocument:
+    """The one that it replaced. `versions` are the newest first."""
+    found = next((one for one in versions if one.version < version.version), None)
+    if found is None:
+        raise InvalidInputError(
+            f"version {version.version} is the first one that is kept: there is none to compare with"
+        )
+    return found
+
+
+def versions_of(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, ...]:
+    """All versions of a document's key that the caller may see, the newest first."""
+    return tuple(_versions(context, document))

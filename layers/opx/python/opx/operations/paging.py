@@ -1,0 +1,95 @@
+"""Pages of what a store gives in order, with tokens that say where the next one begins. A page fits into a reply of Lambda,
+whatever is on it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Annotated, TypeVar
+
+from msgspec import Meta
+
+from opx.domain.record import to_json
+from opx.errors import InvalidInputError
+
+T = TypeVar("T")
+
+MAX_PAGE = 500
+PAGE_BYTES = 4_000_000
+"""Of a page as Lambda counts it, which leaves a third of what fits for the rest of the reply."""
+
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many at most.")]
+After = Annotated[str, Meta(max_length=4096, description="`next` of the page before; left out for the first page.")]
+Next = Annotated[str, Meta(description="What to give as `after` for the next page; absent on the last.")]
+
+
+def page_of(
+    items: Iterable[T],
+    *,
+    order: Callable[[T], tuple[str, ...]],
+    name: Callable[[T], str],
+    limit: int,
+    after: tuple[str, ...],
+) -> tuple[tuple[T, ...], str]:
+    """The first items behind the one that `after` (of `read_token`) names, `limit` of them or as many as fit, and the token
+    of the last one, "" if there are no more.
+
+    `items` must be sorted by `order`, in whatever direction, and begin no later than with the items whose `order` is
+    that of `after`. Stores give equal ones in no particular order: they are sorted by `name`, which is unique among
+    them.
+    """
+    found, more = fitting(_behind(items, order, name, after), limit)
+    return found, token(*order(found[-1]), name(found[-1])) if more else ""
+
+
+def fitting(items: Iterable[T], most: int = 0) -> tuple[tuple[T, ...], bool]:
+    """The first items, `most` of them (0: any number) or as many as fit, and whether there are more. There is always one,
+    if there is any."""
+    found: list[T] = []
+    room = PAGE_BYTES
+    for item in items:
+        room -= sent_bytes(json.dumps(to_json(item), ensure_ascii=False))
+        if found and (room < 0 or len(found) == most):
+            return tuple(found), True
+        found.append(item)
+    return tuple(found), False
+
+
+def sent_bytes(body: str) -> int:
+    """How much of Lambda's limit a body takes at most: it is written as a JSON text once more."""
+    return len(json.dumps(body))
+
+
+def _behind(
+    items: Iterable[T], order: Callable[[T], tuple[str, ...]], name: Callable[[T], str], after: tuple[str, ...]
+) -> Iterator[T]:
+    for place, group in groupby(items, order):
+        ordered = sorted(group, key=name)
+        if place == after[:-1]:
+            ordered = [item for item in ordered if name(item) > after[-1]]
+        yield from ordered
+
+
+def token(*parts: str) -> str:
+    """An opaque text for a place among items."""
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode("ascii").rstrip("=")
+
+
+def read_token(text: str, parts: int) -> tuple[str, ...]:
+    """The parts of a token, `()` for "". Raises `InvalidInputError` for what is none."""
+    if not text:
+        return ()
+    try:
+        found = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, binascii.Error, RecursionError) as exc:
+        raise _not_a_token(text) from exc
+    if not (isinstance(found, Sequence) and len(found) == parts and all(isinstance(part, str) for part in found)):
+        raise _not_a_token(text)
+    return tuple(found)
+
+
+def _not_a_token(text: str) -> InvalidInputError:
+    return InvalidInputError(f"{text[:100]!r} is not the end of a page: give what `next` of the page before was")

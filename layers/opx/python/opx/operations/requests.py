@@ -1,0 +1,317 @@
+"""Requests of operations: read from what a caller sent, checked against their declaration, and refused in words.
+
+A request is a record whose fields carry their description and bounds (`Annotated[int, Meta(ge=1, le=20, description=...)]`).
+msgspec does the checking. Only a refusal looks at the fields one by one, to name the one that is wrong, its value and
+what it takes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, inspect, structs
+
+from opx.domain.record import Record
+from opx.errors import InvalidInputError
+
+Given = Mapping[str, object]
+Q = TypeVar("Q", bound="Request")
+R = TypeVar("R", bound=Record)
+
+MAX_NESTING = 32
+"""Objects and lists within each other in a field that may have any; what reads them goes a call deeper for each."""
+
+NOT_BLANK = r"\S"
+Text = Annotated[str, Meta(max_length=100)]
+FilledText = Annotated[str, Meta(min_length=1, max_length=100, pattern=NOT_BLANK)]
+
+_WHOLE = re.compile(r"-?[0-9]{1,15}")
+_NUMBER = re.compile(r"-?[0-9]{1,310}(\.[0-9]{1,310})?([eE][-+]?[0-9]{1,3})?")
+_QUOTED_CHARACTERS = 60
+
+
+class RequestError(InvalidInputError):
+    """The request is not as the operation declares it; the message names the field and what it takes."""
+
+
+class Request(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of requests. A field without a default is required; null counts as left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFacts:
+    """A field of a request. `name` is the attribute, `json_name` its name in JSON and in addresses; `kind` is its type
+    without description and None."""
+
+    name: str
+    json_name: str
+    about: str
+    annotation: Any
+    kind: inspect.Type
+    required: bool
+    default: Any
+
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.kind, inspect.VarTupleType | inspect.ListType)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that are accepted, () for any."""
+        return _choices(self.kind)
+
+
+def fields_of(kind: type[Record]) -> tuple[FieldFacts, ...]:
+    """The fields of a request type, in order."""
+    if kind not in _KNOWN:
+        info = inspect.type_info(kind)
+        assert isinstance(info, inspect.StructType)
+        annotations = {one.name: one.type for one in structs.fields(kind)}
+        _KNOWN[kind] = tuple(_facts(one, annotations[one.name]) for one in info.fields)
+    return _KNOWN[kind]
+
+
+_KNOWN: dict[type[Record], tuple[FieldFacts, ...]] = {}
+
+
+def _facts(field: inspect.Field, annotation: Any) -> FieldFacts:
+    about, kind = "", field.type
+    while True:
+        if isinstance(kind, inspect.Metadata):
+            about = about or str((kind.extra_json_schema or {}).get("description", ""))
+            if "enum" in (kind.extra_json_schema or {}):
+                break
+            kind = kind.type
+        elif isinstance(kind, inspect.UnionType) and any(isinstance(one, inspect.NoneType) for one in kind.types):
+            (kind,) = (one for one in kind.types if not isinstance(one, inspect.NoneType))
+        else:
+            break
+    default = None if field.default is msgspec.NODEFAULT else field.default
+    return FieldFacts(field.name, field.encode_name, about, annotation, kind, field.required, default)
+
+
+def read_request(kind: type[Q], given: Given, *, texts: bool = False, attributes: bool = False) -> Q:
+    """The request in `given`, by field. With `texts`, numbers and flags may be texts, as in an address. With
+    `attributes`, fields are named as in Python, which is how agents write them, and errors name them so, too.
+
+    Raises `RequestError`, and what the type itself raises for values that contradict each other.
+    """
+    found: Q = _read(kind, given, texts, attributes, "")
+    return found
+
+
+def read_record(kind: type[R], given: Given) -> R:
+    """A record that a caller wrote, refused as requests are. Raises `RequestError`."""
+    found: R = _read(kind, given, False, False, "")
+    return found
+
+
+def _read(kind: type[Any], given: Given, texts: bool, attributes: bool, within: str) -> Any:
+    facts = fields_of(kind)
+    present = {name: value for name, value in given.items() if value is not None}
+    shown = {one.json_name: within + (one.name if attributes else one.json_name) for one in facts}
+    if attributes:
+        present = _by_json_name(facts, present)
+    _check_names(facts, present, shown, within)
+    prepared = {
+        one.json_name: _prepared(one, present[one.json_name], texts) for one in facts if one.json_name in present
+    }
+    try:
+        request = msgspec.convert(prepared, kind)
+        msgspec.json.encode(prepared)
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError, ValueError, TypeError, OverflowError):
+        _refuse(facts, prepared, shown, attributes)
+        raise
+    for one in facts:
+        if isinstance(one.kind, inspect.DictType | inspect.FloatType) and one.json_name in prepared:
+            _check_value(one, prepared[one.json_name], shown[one.json_name])
+    return request
+
+
+def _by_json_name(facts: tuple[FieldFacts, ...], given: Given) -> dict[str, object]:
+    """Fields that are named as in Python or as in JSON, by their names in JSON."""
+    names = {one.name: one.json_name for one in facts}
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        json_name = names.get(name, name)
+        if json_name in found:
+            raise RequestError(f"{quoted(name).strip(chr(39))} is given twice")
+        found[json_name] = value
+    return found
+
+
+def _check_names(facts: tuple[FieldFacts, ...], present: Given, shown: Mapping[str, str], within: str) -> None:
+    for name in present:
+        if name not in shown:
+            takes = ", ".join(one.removeprefix(within) for one in shown.values()) or "none"
+            raise RequestError(f"unknown field {within}{quoted(name).strip(chr(39))}; there are: {takes}")
+    for one in facts:
+        if one.required and one.json_name not in present:
+            raise RequestError(f"{shown[one.json_name]} is missing: {one.about}")
+
+
+def _prepared(field: FieldFacts, value: object, texts: bool) -> object:
+    """The value as msgspec takes it: 5.0 for 5 where a whole number is meant, and texts as what they say."""
+    if texts and field.is_list and isinstance(value, str):
+        value = [value]
+    if isinstance(value, list | tuple) and field.is_list:
+        inner = _unwrapped(field.kind.item_type)  # type: ignore[attr-defined]
+        return [_value_of(inner, one) if texts else one for one in value]
+    if texts and isinstance(value, str):
+        value = _value_of(field.kind, value)
+    if isinstance(value, float) and value.is_integer() and isinstance(field.kind, inspect.IntType):
+        return int(value)
+    return value
+
+
+def _value_of(kind: inspect.Type, text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    if isinstance(kind, inspect.BoolType):
+        return {"true": True, "false": False}.get(text, text)
+    if isinstance(kind, inspect.IntType) and _WHOLE.fullmatch(text):
+        return int(text)
+    if isinstance(kind, inspect.FloatType) and _NUMBER.fullmatch(text):
+        return float(text)
+    return text
+
+
+# -- refusals
+
+
+def _refuse(facts: tuple[FieldFacts, ...], given: Given, shown: Mapping[str, str], attributes: bool) -> None:
+    """Raise for the first field that is wrong; nothing if none is by itself."""
+    for one in facts:
+        if one.json_name not in given:
+            continue
+        value = given[one.json_name]
+        name = shown[one.json_name]
+        _check_value(one, value, name)
+        try:
+            msgspec.convert(value, one.annotation)
+        except msgspec.ValidationError:
+            if isinstance(one.kind, inspect.StructType) and isinstance(value, Mapping):
+                _read(one.kind.cls, value, False, attributes, f"{name}.")
+            raise RequestError(f"{name} {_problem(one.kind, value, one.required)}") from None
+        except RecursionError:
+            raise _too_deep(name) from None
+
+
+def _check_value(field: FieldFacts, value: object, name: str) -> None:
+    """Raise for what JSON can't have, and for what is nested too deeply."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RequestError(f"{name} {_problem(field.kind, value, field.required)}")
+    if _is_nested_deeper(value, MAX_NESTING):
+        raise _too_deep(name)
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        raise RequestError(f"{name} is not valid Unicode") from None
+
+
+def _too_deep(name: str) -> RequestError:
+    return RequestError(f"{name} may have at most {MAX_NESTING} objects and lists within each other")
+
+
+def _problem(kind: inspect.Type, value: object, required: bool) -> str:
+    """What is wrong with a value, and what is taken."""
+    kind = _unwrapped(kind)
+    if isinstance(kind, inspect.VarTupleType | inspect.ListType):
+        return _list_problem(kind, value, required)
+    choices = _choices(kind)
+    if choices and isinstance(value, str):
+        return f"must be one of {', '.join(choices)}, not {quoted(value)}"
+    if isinstance(kind, inspect.StrType) and isinstance(value, str):
+        return _text_problem(kind, value)
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
+        return f"must be {_number_name(kind)}, not {quoted(value)}"
+    return f"must be {_name(kind)}, not {quoted(value)}"
+
+
+def _list_problem(kind: Any, value: object, required: bool) -> str:
+    least, most = kind.min_length, kind.max_length
+    if not isinstance(value, list | tuple) or len(value) < (least or 0):
+        return f"must be {'a list that is not empty' if required or least else 'a list'}, not {quoted(value)}"
+    if most is not None and len(value) > most:
+        return f"may have at most {most} entries, not {len(value):,}"
+    wrong = next((one for one in value if not _takes(kind.item_type, one)), value)
+    return _problem(kind.item_type, wrong, required)
+
+
+def _takes(kind: inspect.Type, value: object) -> bool:
+    """Whether a value is one of a list's."""
+    choices, inner = _choices(kind), _unwrapped(kind)
+    if choices:
+        return value in choices
+    if isinstance(inner, inspect.StrType):
+        bounds = Meta(min_length=inner.min_length, max_length=inner.max_length, pattern=inner.pattern)
+        annotation: Any = Annotated[str, bounds]
+    else:
+        annotation = inner.cls if isinstance(inner, inspect.StructType) else dict
+    try:
+        msgspec.convert(value, annotation)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _text_problem(kind: inspect.StrType, text: str) -> str:
+    if kind.min_length and len(text.strip()) < kind.min_length:
+        return f"must have at least {kind.min_length} characters that are not blank"
+    if kind.max_length is not None and len(text) > kind.max_length:
+        return f"may have at most {kind.max_length:,} characters, not {len(text):,}"
+    return f"must match {(kind.pattern or '').strip('^$')}, not {quoted(text)}"
+
+
+def _number_name(kind: inspect.IntType | inspect.FloatType) -> str:
+    name = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
+    if kind.ge is None and kind.le is None:
+        return name
+    return f"{name} from {kind.ge} to {kind.le}" if kind.le is not None else f"{name} of at least {kind.ge}"
+
+
+def _name(kind: inspect.Type) -> str:
+    if isinstance(kind, inspect.BoolType):
+        return "true or false"
+    if isinstance(kind, inspect.StrType | inspect.EnumType):
+        return "a text"
+    if isinstance(kind, inspect.UnionType):
+        return "a text or an object"
+    return "an object"
+
+
+def _unwrapped(kind: inspect.Type) -> inspect.Type:
+    while isinstance(kind, inspect.Metadata) and "enum" not in (kind.extra_json_schema or {}):
+        kind = kind.type
+    return kind
+
+
+def _choices(kind: inspect.Type) -> tuple[str, ...]:
+    if isinstance(kind, inspect.Metadata):
+        return tuple(map(str, (kind.extra_json_schema or {}).get("enum", ())))
+    return tuple(str(one.value) for one in kind.cls) if isinstance(kind, inspect.EnumType) else ()
+
+
+def _is_nested_deeper(value: object, levels: int) -> bool:
+    """Not by recursion, which is what the limit spares others."""
+    level: list[Any] = [value]
+    for _ in range(levels + 1):
+        level = [found for found in level if isinstance(found, dict | list)]
+        if not level:
+            return False
+        level = [inner for found in level for inner in (found.values() if isinstance(found, dict) else found)]
+    return True
+
+
+def quoted(value: object) -> str:
+    """A value as messages show it."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "something nested too deeply"
+    return text if len(text) <= _QUOTED_CHARACTERS else text[:_QUOTED_CHARACTERS] + "…"
