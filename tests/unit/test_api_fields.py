@@ -8,7 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from opx.api.fields import MAX_NESTING, Field, Kind, RequestError, object_schema, read_fields, read_parameters
+from opx.api.fields import MAX_NESTING, Field, Kind, object_schema, read_fields, read_parameters
+from opx.operations.requests import RequestError
 
 NAME = Field("name", Kind.TEXT, "A name.", required=True, minimum=1, maximum=10)
 COUNT = Field("count", Kind.WHOLE, "How many.", default=5, minimum=1, maximum=20)

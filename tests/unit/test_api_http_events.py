@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from opx.api.fields import RequestError
 from opx.api.http_events import (
     MAX_BODY_BYTES,
     MAX_REPLY_BYTES,
@@ -22,6 +21,7 @@ from opx.api.http_events import (
     request_of,
 )
 from opx.domain.scopes import Identity
+from opx.operations.requests import RequestError
 from tests.agent_calls import a_function_event, an_api_event
 from tests.api_requests import ROLE, a_request, a_token
 from tests.fakes import FakeContext

@@ -147,5 +147,5 @@ def test_fields_of_a_newer_version_are_ignored() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"objectKey": "a"}, {"objectKey": "a", "state": "asleep"}, None, []])
 def test_another_shape_is_one_kind_of_error(data: Any) -> None:
-    with pytest.raises(InvalidInputError, match="this is no state as it should be"):
+    with pytest.raises(InvalidInputError, match="this is no ObjectState as it should be"):
         wire.state_from_json(data)

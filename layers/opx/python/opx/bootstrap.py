@@ -14,6 +14,7 @@ from opx.services import Services
 from opx.settings import Settings
 
 if TYPE_CHECKING:
+    from opx.edges.client import RemoteClient
     from opx.knowledge_base import DeployedKnowledgeBase
 
 
@@ -36,6 +37,22 @@ def open_remote(settings: Settings) -> DeployedKnowledgeBase:
     endpoint = settings.api_url or account.api_url(settings.environment or DEFAULT_ENVIRONMENT)
     authorize = bearer(settings.api_token) if settings.api_token else account.signed
     return RemoteKnowledgeBase(endpoint, authorize, Connections(certificates=account.certificates))
+
+
+def open_client(settings: Settings) -> RemoteClient:
+    """The same, to call operations of. The caller closes it."""
+    from opx.adapters.remote.connections import Connections
+    from opx.adapters.remote.http import bearer
+    from opx.edges.client import RemoteClient
+
+    if settings.api_url and settings.api_token:  # nothing of AWS is needed
+        return RemoteClient(settings.api_url, bearer(settings.api_token), Connections())
+    from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
+
+    account = AwsAccount(settings.aws_profile, settings.aws_region)
+    endpoint = settings.api_url or account.api_url(settings.environment or DEFAULT_ENVIRONMENT)
+    authorize = bearer(settings.api_token) if settings.api_token else account.signed
+    return RemoteClient(endpoint, authorize, Connections(certificates=account.certificates))
 
 
 def bootstrap(settings: Settings, *, clock: Clock = time.time, **overrides: object) -> Services:

@@ -47,44 +47,72 @@ class UnknownProjectError(InvalidInputError):
     """Nothing is known of a project of this name; the message names those that are known."""
 
 
-class EntryNotFoundError(OpxError):
+class NotFoundError(OpxError):
+    """Nothing of this name is there that the caller may see. `kind` says of which kind it would be."""
+
+    kind = "thing"
+
+
+class EntryNotFoundError(NotFoundError):
     """Nothing of this id was captured in the scope of who asks."""
 
+    kind = "entry"
 
-class MergeNotFoundError(OpxError):
+
+class MergeNotFoundError(NotFoundError):
     """No merge with this id is on record for the scope."""
 
+    kind = "merge"
 
-class ReceiptNotFoundError(OpxError):
+
+class ReceiptNotFoundError(NotFoundError):
     """No answer with this receipt is on record in the scope of who asks."""
+
+    kind = "receipt"
 
 
 class NotOrchestratorError(OpxError):
     """Only orchestrators may ask for what was learned; the message says how to become one."""
 
 
-class PatternNotFoundError(OpxError):
+class PatternNotFoundError(NotFoundError):
     """No pattern with this id is visible to the reader."""
+
+    kind = "pattern"
 
 
 class HeldError(OpxError):
     """A legal hold keeps what was to be removed; the message names it."""
 
 
-class HoldNotFoundError(OpxError):
+class HoldNotFoundError(NotFoundError):
     """No hold with this id is in force."""
+
+    kind = "hold"
 
 
 class PruneStoppedError(OpxError):
     """Much more than usual would be removed at once, so that nothing was."""
 
 
-class DocumentNotFoundError(OpxError):
+class DocumentNotFoundError(NotFoundError):
     """No document with this id is visible to the reader."""
 
+    kind = "document"
 
-class NodeNotFoundError(OpxError):
+
+class NodeNotFoundError(NotFoundError):
     """No document that the reader may see says anything of this thing."""
+
+    kind = "node"
+
+
+class ForbiddenError(OpxError):
+    """The caller may not do this, or nobody said who the caller is."""
+
+
+class TooLargeError(OpxError):
+    """A request or its reply is larger than what can be sent."""
 
 
 class AccessDeniedError(OpxError):
@@ -95,8 +123,10 @@ class UnparsableDocumentError(OpxError):
     """The bytes are not a document that any parser takes; trying again with the same bytes is pointless."""
 
 
-class ObjectNotFoundError(OpxError):
+class ObjectNotFoundError(NotFoundError):
     """The corpus store holds no object under this key."""
+
+    kind = "object"
 
 
 class ConditionFailedError(OpxError):

@@ -6,9 +6,10 @@ from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from opx.api.calls import Call
-from opx.api.fields import Json, RequestError
+from opx.api.fields import Json
 from opx.api.pages import taken
 from opx.domain.baselines import SeriesView
+from opx.operations.requests import RequestError
 from opx.paging import read_token, token
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from opx.api.declarations import DEFAULT_KNOWLEDGE_BASE
 from opx.api.fields import Json, read_fields, read_parameters
 from opx.api.http_events import Caller, ForbiddenError, Request, TooLargeError, caller_of, reply, request_of
-from opx.api.multipart import UploadedFile, is_form, read_form
 from opx.api.routes import ROUTES, Function, Route, TokenScope
 from opx.domain.scopes import Identity
 from opx.errors import (
@@ -33,6 +32,7 @@ from opx.errors import (
     UnknownCategoryError,
     UnparsableDocumentError,
 )
+from opx.operations.forms import UploadedFile, is_form, read_form
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from opx.errors import InvalidInputError
+from opx.operations.requests import RequestError
 
 Json = dict[str, Any]
 MAX_NESTING = 32
@@ -18,10 +18,6 @@ MAX_NESTING = 32
 
 _NUMBER = re.compile(r"-?[0-9]{1,310}(\.[0-9]{1,310})?([eE][-+]?[0-9]{1,3})?")
 _QUOTED_CHARACTERS = 60
-
-
-class RequestError(InvalidInputError):
-    """The request is not as the interface declares it; the message names the field and what it takes."""
 
 
 class Kind(StrEnum):

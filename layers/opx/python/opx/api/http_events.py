@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from opx.api.fields import Json, RequestError
+from opx.api.fields import Json
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import InvalidScopeError, OpxError
+from opx.operations.requests import RequestError
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Lambda takes an event of 6 MB, in which a body that isn't text is a third longer."""

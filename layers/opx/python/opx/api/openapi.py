@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opx.api.fields import Field, Json, object_schema
-from opx.api.multipart import FILE_FIELD, MEDIA_TYPE
 from opx.api.replies import REPLIES, SCHEMAS
 from opx.api.routes import ROUTES, Route
+from opx.operations.forms import FILE_FIELD, MEDIA_TYPE
 from opx.wire import API_VERSION
 
 FILE_NAME = "http-api.json"

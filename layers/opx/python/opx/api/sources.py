@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opx.api.calls import Call
-from opx.api.fields import Json, RequestError
+from opx.api.fields import Json
 from opx.api.http_events import ForbiddenError
+from opx.operations.requests import RequestError
 
 if TYPE_CHECKING:
     from opx.local_knowledge_base import LocalKnowledgeBase

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from opx.api.fields import Json, RequestError
+from opx.api.fields import Json
 from opx.api.http_events import TooLargeError
 from opx.ingestion.corpus_writer import metadata_text
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.files import described
 from opx.ingestion.reading import OBJECT_METADATA
+from opx.operations.requests import RequestError
 from opx.ports import ObjectInfo, SignedPut, UploadSigner
 
 if TYPE_CHECKING:

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 from opx import wire
 from opx.api.baselines import BaselineWriting
 from opx.api.calls import Call
-from opx.api.fields import Json, RequestError
+from opx.api.fields import Json
 from opx.api.graph import GraphWriting
 from opx.api.http_events import Caller
 from opx.api.learning import LearningWriting
 from opx.api.lifecycle import LifecycleWriting
-from opx.api.pushing import put_files
 from opx.api.sources import SourceOperations
 from opx.api.uploads import Uploads
 from opx.api.versions import VersionWriting
 from opx.errors import DocumentNotFoundError
 from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.forms import put_form
+from opx.operations.requests import RequestError
 from opx.runtime.metrics import Report
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ class WritingApi(SourceOperations, BaselineWriting, GraphWriting, LearningWritin
         manager, body = self._base.manager, call.body
         category = manager.category_of_tier(call.path["tier"], call.path["category"])
         if call.files is not None:
-            return put_files(manager, category, call.files, body)
+            accepted, unread = put_form(manager, category, call.files, body)
+            return {
+                "accepted": [{"objectKey": key} for key in accepted],
+                "refused": [{"index": index, "reason": reason} for index, reason in unread],
+            }
         if ("document" in body) == ("documents" in body):
             raise RequestError("give either document, with its metadata, or documents")
         if "document" in body:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from click.decorators import pass_meta_key
@@ -20,10 +20,17 @@ from opx.settings import Settings
 
 if TYPE_CHECKING:
     from opx.cli.intake import Place
+    from opx.edges.calling import Client
+    from opx.edges.client import RemoteClient
     from opx.knowledge_base import DeployedKnowledgeBase, KnowledgeBase
     from opx.local_knowledge_base import LocalKnowledgeBase
+    from opx.operations.context import Context
+    from opx.operations.registry import Run
+    from opx.operations.requests import Request
     from opx.services import Services
 
+Q = TypeVar("Q", bound="Request")
+R = TypeVar("R")
 ServicesFactory = Callable[[Settings], "Services"]
 SESSION = "opx.session"
 
@@ -41,6 +48,42 @@ class Session:
     @property
     def is_remote(self) -> bool:
         return is_remote(self.settings)
+
+    @cached_property
+    def client(self) -> Client:
+        """Calls operations: of the system in this process for the configured identity, or of a deployed one."""
+        if self.is_remote:
+            return self.remote_client
+        from opx.edges.calling import LocalClient
+
+        return LocalClient(self.context)
+
+    @cached_property
+    def context(self) -> Context:
+        """The calls of whoever works on this machine. Raises `InvalidInputError` for a deployed system."""
+        from opx.operations.context import Caller, Context
+
+        identity = Identity(self.settings.client_id, self.settings.project_id, self.user)
+        return Context(self.services, Caller(identity, owns_system=True))
+
+    @cached_property
+    def remote_client(self) -> RemoteClient:
+        from opx.bootstrap import open_client
+
+        client = open_client(self.settings)
+        self._context.call_on_close(client.close)
+        return client
+
+    def call(self, run: Run[Q, R], request: Q) -> R:
+        """The reply of an operation on knowledge that is there. Raises `OpxError` instead of making a folder."""
+        self.require_knowledge()
+        return self.client.call(run, request)
+
+    def require_knowledge(self) -> None:
+        """Raise `OpxError` where nothing was ever ingested."""
+        if not self.has_knowledge:
+            home = self.settings.home_path
+            raise OpxError(f"no knowledge in {home}: run `opx ingest PATH...` first, or give --home or OPX_HOME")
 
     @cached_property
     def base(self) -> KnowledgeBase:
@@ -67,9 +110,7 @@ class Session:
 
     def existing_base(self) -> KnowledgeBase:
         """For commands that only make sense on something. Raises `OpxError` instead of making a folder."""
-        if not self.has_knowledge:
-            home = self.settings.home_path
-            raise OpxError(f"no knowledge in {home}: run `opx ingest PATH...` first, or give --home or OPX_HOME")
+        self.require_knowledge()
         return self.base
 
     @cached_property

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from opx.domain.record import Json
 from opx.domain.scopes import Identity, Reader, Scope
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
+    from opx.operations.forms import UploadedFile
     from opx.services import Services
 
 
@@ -27,11 +29,13 @@ class Caller:
 
 @dataclass(frozen=True)
 class Context:
-    """A call of an operation. `report` takes its metrics."""
+    """A call of an operation. `report` takes its metrics; `files` and `form` are those of a request that came as a form."""
 
     system: Services
     caller: Caller
     report: Report = unreported
+    files: tuple[UploadedFile, ...] | None = None
+    form: Json | None = None
 
     @property
     def identity(self) -> Identity:

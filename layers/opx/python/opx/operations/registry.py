@@ -136,14 +136,14 @@ class Operation(Generic[Q, R]):
 
 
 class Registry:
-    """Operations by name, in the order of their declaration."""
+    """Operations by name, in the order of their modules' names and of their declaration there."""
 
     def __init__(self) -> None:
         self._operations: dict[str, Operation[Any, Any]] = {}
         self._by_run: dict[Callable[..., Any], Operation[Any, Any]] = {}
 
     def __iter__(self) -> Iterator[Operation[Any, Any]]:
-        return iter(self._operations.values())
+        return iter(sorted(self._operations.values(), key=_place))
 
     def __contains__(self, name: object) -> bool:
         return name in self._operations
@@ -222,6 +222,11 @@ def operation(
         return run
 
     return declare
+
+
+def _place(operation: Operation[Any, Any]) -> tuple[str, int]:
+    """The same order whichever module was imported first."""
+    return operation.run.__module__, operation.run.__code__.co_firstlineno
 
 
 def _record_of(reply: Any) -> Any:

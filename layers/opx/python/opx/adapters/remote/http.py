@@ -74,6 +74,14 @@ class ApiClient:
         data = None if body is None else json.dumps(body).encode()
         return self._json(self._repeated(method, url, data)[0], method, url)
 
+    def send(self, method: str, address: str, body: bytes | None) -> bytes:
+        """The body of a successful answer. `address` is the path with its query, as it is written. Raises as `call`."""
+        url = self.endpoint + address
+        response = self._repeated(method, url, body)[0]
+        if not 200 <= response.status < 300:
+            raise error_of(response.status, response.data, response.headers, method, url)
+        return response.data
+
     def delete(self, *path: str) -> tuple[Any, bool]:
         """The JSON of the answer to a DELETE, and whether it was repeated: then an attempt whose answer got lost may
         have deleted it already. So nothing to delete (404) is None instead of an error for a repeated one."""

@@ -10,7 +10,9 @@ from opx.errors import (
     AccessDeniedError,
     ConditionFailedError,
     DocumentNotFoundError,
+    HeldError,
     InvalidInputError,
+    NotFoundError,
     OpxError,
     StoreUnavailableError,
     UnknownCategoryError,
@@ -25,7 +27,9 @@ _BY_CODE: Mapping[str, type[OpxError]] = {
     "conflict": ConditionFailedError,
     "forbidden": AccessDeniedError,
     "unavailable": StoreUnavailableError,
+    "held": HeldError,
 }
+_MISSING: Mapping[str, type[OpxError]] = {kind.kind: kind for kind in NotFoundError.__subclasses__()}
 
 
 _REFUSALS: Mapping[int, tuple[type[OpxError], str]] = {
@@ -46,7 +50,9 @@ _REFUSALS: Mapping[int, tuple[type[OpxError], str]] = {
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str], method: str, url: str) -> OpxError:
     """The error of an answer. The API says what is wrong; API Gateway, before it, hardly does."""
-    code, message = _said(body)
+    code, message, what = _said(body)
+    if what in _MISSING:
+        return _MISSING[what](message)
     if code in _BY_CODE:
         return _BY_CODE[code](message)
     parts = urlsplit(url)
@@ -61,18 +67,19 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], method: str, 
     return kind(f"{host} answered {action} with status {said}{which}; its log may say more")
 
 
-def _said(body: bytes) -> tuple[str, str]:
-    """Code and message of an error of the API, or "" and the message of API Gateway."""
+def _said(body: bytes) -> tuple[str, str, str]:
+    """Code and message of an error of the API, and of what isn't there what it would be; or "" and the message of API
+    Gateway."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        return "", ""
+        return "", "", ""
     if not isinstance(found, dict):
-        return "", ""
+        return "", "", ""
     error = found.get("error")
     if isinstance(error, dict):
-        return str(error.get("code", "")), str(error.get("message", ""))
-    return "", str(found.get("message", ""))
+        return str(error.get("code", "")), str(error.get("message", "")), str(error.get("what", ""))
+    return "", str(found.get("message", "")), ""
 
 
 def _permission(host: str, action: str) -> str:

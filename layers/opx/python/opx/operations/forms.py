@@ -1,16 +1,23 @@
-"""Bodies of multipart/form-data (RFC 7578): fields, and files with their names, within limits.
+"""Files that are pushed in bodies of multipart/form-data (RFC 7578): fields, and files with their names, within limits.
 
-The body is in memory already: API Gateway and Lambda leave no other way, and limit it to a few megabytes.
+Bodies are in memory already: API Gateway and Lambda leave no other way, and limit it to a few megabytes.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
-from opx.api.fields import RequestError
+from opx.errors import InvalidInputError
+from opx.operations.requests import RequestError
+
+if TYPE_CHECKING:
+    from opx.ingestion.manager import IngestionManager
+
 
 MEDIA_TYPE = "multipart/form-data"
 FILE_FIELD = "file"
@@ -164,3 +171,62 @@ def _text(data: bytes, what: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise RequestError(f"{what} is not UTF-8") from exc
+
+
+# -- into the corpus
+
+OF_ONE_FILE = ("source", "title", "source_uri")
+"""Metadata that can't be those of several."""
+
+
+def put_form(
+    manager: IngestionManager, category: str, files: Sequence[UploadedFile], metadata: Mapping[str, Any]
+) -> tuple[list[str], list[tuple[int, str]]]:
+    """Put files, each under its name, or a single one under `source`; their keys, and the index and reason of those that
+    are refused. What is wrong with one of several doesn't keep the others out. Raises `RequestError` for none, and for a
+    single one that is refused."""
+    if not files:
+        raise RequestError(f"the form has no file; send one or several in the field {FILE_FIELD}")
+    for name in OF_ONE_FILE:
+        if name in metadata and len(files) > 1:
+            raise RequestError(f"{name} goes with a single file only")
+    accepted: dict[str, None] = {}
+    refused: list[tuple[int, str]] = []
+    for index, file in enumerate(files):
+        try:
+            _check(file)
+            source = _source(file, metadata.get("source", ""))
+            if any(key.endswith(f"/{category}/{source}") for key in accepted):
+                raise RequestError(f"{source}: another file of the form has this name")
+            accepted[manager.put_document(category, file.data, {**metadata, "name": file.name, "source": source})] = (
+                None
+            )
+        except InvalidInputError as exc:
+            if len(files) == 1:
+                raise
+            refused.append((index, str(exc)))
+    return list(accepted), refused
+
+
+def _check(file: UploadedFile) -> None:
+    """Raise `RequestError` for a file that can't be read whatever else is done with it."""
+    from opx.ingestion.parsing import sniffing
+    from opx.ingestion.parsing.registry import is_binary, is_known
+    from opx.ingestion.parsing.source import HEAD_BYTES
+
+    suffix = PurePosixPath(file.name).suffix
+    if not is_known(suffix):
+        raise RequestError(f"{file.name}: files of the format {suffix or '(no extension)'} are not read")
+    if not file.data:
+        raise RequestError(f"{file.name}: the file is empty")
+    problem = "" if is_binary(suffix) else sniffing.binary_problem(file.data[:HEAD_BYTES])
+    if problem:
+        raise RequestError(f"{file.name} is not what its name says: {problem}")
+
+
+def _source(file: UploadedFile, given: str) -> str:
+    """The name that stays when the file changes, with the extension by which it is read."""
+    suffix = PurePosixPath(file.name).suffix
+    if not given:
+        return file.name
+    return given if PurePosixPath(given).suffix.lower() == suffix.lower() else given + suffix

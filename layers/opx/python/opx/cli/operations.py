@@ -1,0 +1,227 @@
+"""Commands made from operations: options follow from the request's fields, JSON from the reply; what a person sees is the
+only thing that a command adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+from msgspec import inspect, structs
+
+from opx.cli.output import print_json
+from opx.cli.session import SESSION, Session
+from opx.edges.calling import plain
+from opx.operations.requests import FieldFacts, Request, fields_of, read_request
+
+if TYPE_CHECKING:
+    from opx.edges.calling import Client
+    from opx.operations.registry import Operation, Run
+
+Q = TypeVar("Q", bound=Request)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a command takes a request. `arguments` are given by place, in this order; `options` have other names than their
+    fields, such as `{"before": "--from"}`, or several (`"-y/--yes"`); `without` are left to their defaults; `defaults` differ
+    from those of other callers. `items` names the list that `--json` prints in place of the whole reply, and that all pages
+    are read of."""
+
+    arguments: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    without: Sequence[str] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    metavars: Mapping[str, str] = field(default_factory=dict)
+    items: str = ""
+
+
+Present = Callable[..., None]
+"""Prints a reply for a person: gets the session, the reply, and the request and the command's own options by name if it takes
+them (`request`, ...)."""
+
+
+def operation_command(
+    name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: bool = True
+) -> Callable[[Present], click.Command]:
+    """Makes a command of the function below, which prints the reply. Its docstring is the help; options that are its own are
+    added with `click.option` above it, as for any command."""
+
+    def make(present: Present) -> click.Command:
+        own: list[click.Parameter] = list(reversed(getattr(present, "__click_params__", [])))
+        facts = fields_of(_operation(run).request)
+        params: list[click.Parameter] = [
+            _argument(one, shape) for at in shape.arguments for one in facts if one.name == at
+        ]
+        params += [_option(one, shape) for one in facts if one.name not in (*shape.arguments, *shape.without)]
+        names = {param.name for param in own}
+
+        def callback(**values: Any) -> None:
+            session: Session = click.get_current_context().meta[SESSION]
+            as_json = values.pop("as_json", False)
+            extra = {name: values.pop(name) for name in names if name in values}
+            request = request_of(_operation(run).request, values)
+            reply = _reply(session, run, request, shape)
+            if as_json:
+                print_json(shown_json(reply, shape.items))
+            _present(present, session, reply, request, extra, as_json=as_json)
+
+        if json:
+            params.append(click.Option(["--json", "as_json"], is_flag=True, help="Print it as JSON."))
+        return click.Command(name, params=[*params, *own], callback=callback, help=present.__doc__)
+
+    return make
+
+
+def _present(
+    present: Present, session: Session, reply: Any, request: Request, extra: dict[str, Any], *, as_json: bool
+) -> None:
+    """A function that takes `as_json` is called in any case, to say what isn't JSON and to set the exit code."""
+    code = present.__code__
+    takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    given = {**extra, "request": request, "as_json": as_json}
+    if not as_json or "as_json" in takes:
+        present(session, reply, **{name: value for name, value in given.items() if name in takes})
+
+
+def shown_json(reply: Any, items: str = "") -> Any:
+    """The JSON of a reply, or of the list in it."""
+    found = plain(reply)
+    return found[_json_name(type(reply), items)] if items else found
+
+
+def _json_name(kind: type[Any], name: str) -> str:
+    return next(one.encode_name for one in structs.fields(kind) if one.name == name)
+
+
+def request_of(kind: type[Q], values: Mapping[str, Any]) -> Q:
+    """The request of what was given on the command line; what was not given has its default. Raises `RequestError`."""
+    given = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value is not None and value != ()
+    }
+    return read_request(kind, given, attributes=True)
+
+
+def _reply(session: Session, run: Run[Any, Any], request: Any, shape: Shape) -> Any:
+    session.require_knowledge()
+    if not (shape.items and "after" in shape.without):
+        return session.client.call(run, request)
+    return whole(session.client, run, request, shape.items)
+
+
+def whole(client: Client, run: Run[Q, R], request: Q, items: str) -> R:
+    """The reply with what is on all its pages in `items`."""
+    *_, last = [found := list(pages(client, run, request)), found[-1]]
+    every = tuple(one for page in found for one in getattr(page, items))
+    reply: R = structs.replace(last, **{items: every})  # type: ignore[type-var]
+    return reply
+
+
+def pages(client: Client, run: Run[Q, R], request: Q) -> Iterator[R]:
+    """The pages of a reply that says with `next` where the next one begins, one after the other."""
+    while True:
+        page: Any = client.call(run, request)
+        yield page
+        if not page.next:
+            return
+        request = msgspec.structs.replace(request, after=page.next)
+
+
+def _operation(run: Run[Any, Any]) -> Operation[Any, Any]:
+    from opx.operations.registry import REGISTRY
+
+    return REGISTRY.of(run)
+
+
+# -- parameters
+
+
+def _argument(fact: FieldFacts, shape: Shape) -> click.Argument:
+    metavar = shape.metavars.get(fact.name, fact.name.upper())
+    nargs = -1 if fact.is_list else 1
+    default = None if fact.required else _default(fact, shape)
+    return click.Argument(
+        [fact.name], type=_type(fact), required=fact.required, nargs=nargs, metavar=metavar, default=default
+    )
+
+
+def _option(fact: FieldFacts, shape: Shape) -> click.Option:
+    names = shape.options.get(fact.name, "--" + fact.name.replace("_", "-"))
+    default = _default(fact, shape)
+    flags = [*names.split("|"), fact.name]
+    if isinstance(fact.kind, inspect.BoolType):
+        two = "/" in names
+        return click.Option(flags, is_flag=True, default=default, help=fact.about, show_default=two)
+    return click.Option(
+        flags,
+        type=_type(fact),
+        multiple=fact.is_list,
+        required=fact.required,
+        default=None if fact.is_list else default,
+        show_default=default not in (None, "") and not fact.is_list,
+        metavar=shape.metavars.get(fact.name),
+        help=fact.about,
+    )
+
+
+def _default(fact: FieldFacts, shape: Shape) -> Any:
+    default = shape.defaults.get(fact.name, fact.default)
+    return default if isinstance(default, str | int | float | bool | None) else None
+
+
+def _type(fact: FieldFacts) -> Any:
+    kind: Any = fact.kind
+    if isinstance(kind, inspect.VarTupleType | inspect.ListType):
+        kind = kind.item_type
+    choices = fact.choices or _choices_of_items(fact)
+    if choices:
+        return click.Choice(choices)
+    while isinstance(kind, inspect.Metadata):
+        kind = kind.type
+    if isinstance(kind, inspect.IntType):
+        return click.IntRange(kind.ge, kind.le) if (kind.ge, kind.le) != (None, None) else click.INT
+    if isinstance(kind, inspect.FloatType):
+        return click.FloatRange(kind.ge, kind.le) if (kind.ge, kind.le) != (None, None) else click.FLOAT
+    if isinstance(kind, inspect.DictType | inspect.StructType | inspect.UnionType):
+        return JsonType()
+    return click.STRING
+
+
+def _choices_of_items(fact: FieldFacts) -> tuple[str, ...]:
+    from opx.operations.requests import _choices
+
+    kind: Any = fact.kind
+    return _choices(kind.item_type) if fact.is_list else ()
+
+
+class JsonType(click.ParamType[Any]):
+    """A value that is written as JSON."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            self.fail(f"{value[:60]!r} is not JSON", param, ctx)
+
+
+# -- every operation, as it is
+
+
+def plain_command(operation: Operation[Any, Any]) -> click.Command:
+    """A command that takes every field of an operation's request as an option, and prints its reply as JSON."""
+
+    def callback(**values: Any) -> None:
+        session: Session = click.get_current_context().meta[SESSION]
+        print_json(plain(session.call(operation.run, request_of(operation.request, values))))
+
+    params: list[click.Parameter] = [_option(one, Shape()) for one in fields_of(operation.request)]
+    return click.Command(operation.command or operation.name, params=params, callback=callback, help=operation.about)

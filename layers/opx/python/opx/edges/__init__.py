@@ -1,0 +1,1 @@
+"""The interfaces, made from the registry of operations: HTTP, tools, MCP, the remote client."""

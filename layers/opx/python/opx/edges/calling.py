@@ -1,0 +1,113 @@
+"""One way to do an operation, for every interface: who may, what is read, what goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol, TypeVar, cast
+
+import msgspec
+
+from opx.domain.record import to_json
+from opx.errors import ForbiddenError
+from opx.operations.context import Context
+from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run
+from opx.operations.requests import Request, read_request
+
+Q = TypeVar("Q", bound=Request)
+R = TypeVar("R")
+
+WRITE_SCOPE, ADMIN_SCOPE = "opx/write", "opx/admin"
+"""What a token must have to write, one of them. The latter may also write what everyone sees."""
+
+
+class Client(Protocol):
+    """Calls operations: of this process, or of a deployed system."""
+
+    def call(self, run: Run[Q, R], request: Q) -> R:
+        """The reply of an operation, given by its function. Raises the errors of the operation."""
+
+
+class LocalClient:
+    """Calls operations of the system in this process, for one caller."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def call(self, run: Run[Q, R], request: Q) -> R:
+        operation = REGISTRY.of(run)
+        checked = read_request(operation.request, msgspec.to_builtins(request))
+        return perform(operation, self.context, checked)
+
+
+def perform(operation: Operation[Q, R], context: Context, request: Q) -> R:
+    """Do an operation for a caller who may. Raises `ForbiddenError` and `NotOrchestratorError`, and what it raises."""
+    check_access(operation.access, context)
+    return operation.run(context, request)
+
+
+def check_access(access: Access, context: Context) -> None:
+    """Raise `ForbiddenError` or `NotOrchestratorError` for a caller who may not. Where there is a token, API Gateway checks
+    its scopes before; where there is none, permissions are on routes."""
+    caller = context.caller
+    if caller.owns_system:
+        return
+    if access is Access.ORCHESTRATOR:
+        from opx.learning.orchestrators import check_orchestrator
+
+        check_orchestrator(context.system.learning_rules, caller.identity)
+    needed = token_scopes(access)
+    if caller.token_scopes is None or not needed:
+        return
+    if caller.token_scopes.isdisjoint(needed):
+        raise ForbiddenError(f"this needs a token with the scope {' or '.join(sorted(needed))}")
+    if not caller.identity.client_id and ADMIN_SCOPE not in caller.token_scopes:
+        raise ForbiddenError(f"a token that names no client may write only with the scope {ADMIN_SCOPE}")
+
+
+def token_scopes(access: Access) -> Collection[str]:
+    """The scopes of which a token must have one; none for what every token may do."""
+    return {Access.WRITER: (WRITE_SCOPE, ADMIN_SCOPE), Access.OPERATOR: (ADMIN_SCOPE,)}.get(access, ())
+
+
+def record_of(reply: Any) -> Any:
+    """The record that a reply goes out as."""
+    return reply.record() if hasattr(reply, "record") else reply
+
+
+def text_of(reply: Any) -> str:
+    """The text that an agent reads of a reply."""
+    if hasattr(reply, "text"):
+        return cast("AgentReply[Any]", reply).text()
+    return msgspec.json.format(_encoded(reply), indent=2).decode()
+
+
+def json_bytes(reply: Any) -> bytes:
+    """A reply as JSON. Documents may have halves of surrogate pairs, which JSON can escape and UTF-8 can't."""
+    return _encoded(record_of(reply))
+
+
+def _encoded(record: Any) -> bytes:
+    try:
+        return msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(to_json(record)).encode("ascii")
+
+
+def plain(reply: Any) -> Any:
+    """A reply as plain objects."""
+    return to_json(record_of(reply))
+
+
+def given_of(request: Request) -> Mapping[str, Any]:
+    """The fields of a request that don't have their defaults, as JSON."""
+    from opx.operations.requests import fields_of
+
+    values = msgspec.to_builtins(request)
+    facts = {one.json_name: one for one in fields_of(type(request))}
+    return {
+        name: value
+        for name, value in values.items()
+        if facts[name].required or value != msgspec.to_builtins(facts[name].default)
+    }

@@ -1,0 +1,117 @@
+"""The errors that callers see: for each, its code, its HTTP status, and whether an agent goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from opx.domain.record import Json
+from opx.errors import (
+    ConditionFailedError,
+    ForbiddenError,
+    HeldError,
+    InvalidInputError,
+    InvalidScopeError,
+    KnowledgeConfigError,
+    NotFoundError,
+    NotOrchestratorError,
+    OpxError,
+    SourceBusyError,
+    StoreUnavailableError,
+    TelemetryUnavailableError,
+    TooLargeError,
+    UnknownCategoryError,
+    UnparsableDocumentError,
+)
+from opx.runtime.metrics import Metric
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class UnknownRouteError(OpxError):
+    """There is no such route here."""
+
+
+class UnknownToolError(OpxError):
+    """There is no such tool for this agent: whatever sends the calls is set up wrongly."""
+
+
+class UnknownKnowledgeBaseError(NotFoundError):
+    """The path names a knowledge base that this is not."""
+
+    kind = "knowledge base"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How an error looks to a caller; without a `message` it has the error's own. An agent that is reprompted goes on,
+    knowing the message; otherwise its turn ends. `is_ours`: it is no mistake of the caller's, and is logged."""
+
+    code: str
+    status: int
+    reprompts: bool = True
+    is_ours: bool = False
+    message: str = ""
+
+    @property
+    def api_metric(self) -> Metric:
+        if not self.is_ours:
+            return Metric.API_REFUSED
+        return Metric.API_UNAVAILABLE if self.status == 503 else Metric.API_ERRORS
+
+    @property
+    def tool_metric(self) -> Metric:
+        if not self.is_ours:
+            return Metric.INVALID_CALLS
+        return Metric.TOOL_UNAVAILABLE if self.status == 503 else Metric.TOOL_ERRORS
+
+
+UNEXPECTED = Failure("internal", 500, reprompts=False, is_ours=True, message="the request failed; the error was logged")
+
+FAILURES: dict[type[Exception], Failure] = {
+    KnowledgeConfigError: UNEXPECTED,
+    UnknownCategoryError: Failure("unknown_category", 400),
+    InvalidScopeError: Failure("invalid_argument", 400),
+    InvalidInputError: Failure("invalid_argument", 400),
+    UnparsableDocumentError: Failure("invalid_argument", 400),
+    ForbiddenError: Failure("forbidden", 403, reprompts=False),
+    NotOrchestratorError: Failure("forbidden", 403, reprompts=False),
+    NotFoundError: Failure("not_found", 404),
+    UnknownRouteError: Failure("no_such_route", 404),
+    UnknownToolError: Failure("unknown_tool", 404, reprompts=False),
+    SourceBusyError: Failure("conflict", 409),
+    HeldError: Failure("held", 409),
+    ConditionFailedError: Failure("conflict", 409, message="it was changed meanwhile; try again"),
+    TooLargeError: Failure("too_large", 413),
+    TelemetryUnavailableError: Failure("unavailable", 503, is_ours=True),
+    StoreUnavailableError: Failure(
+        "unavailable", 503, is_ours=True, message="the knowledge base is unavailable for now"
+    ),
+}
+"""The first that fits counts; what none does is unexpected."""
+
+
+def attempt(work: Callable[[], T], failed: Callable[[Failure, Json], T], name: str) -> T:
+    """The result of `work`, or else what `failed` makes of the failure and its JSON. Never raises.
+
+    `name` is for the log, which has nothing of a refused call's arguments: messages may quote them.
+    """
+    try:
+        return work()
+    except Exception as exc:
+        failure = next((found for kind, found in FAILURES.items() if isinstance(exc, kind)), UNEXPECTED)
+        if failure.is_ours:
+            log.exception("%s failed: %s", name, failure.code)
+        else:
+            log.warning("%s: refused as %s: %s", name, failure.code, type(exc).__name__)
+        return failed(failure, error_json(failure, exc))
+
+
+def error_json(failure: Failure, exc: Exception) -> Json:
+    """`{"code", "message"}`; of what isn't there also `what` it would be."""
+    kind = {"what": exc.kind} if isinstance(exc, NotFoundError) else {}
+    return {"code": failure.code, "message": failure.message or str(exc), **kind}

@@ -1,0 +1,254 @@
+"""Operations over HTTP: requests in the form in which API Gateway's HTTP APIs send them to a function (payload format
+2.0), and replies.
+
+Who asks is what the authorizer found out, and nothing else: no parameter, header or field of a body is read for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from opx.domain.record import Json
+from opx.domain.scopes import Identity, reader_of
+from opx.edges.calling import json_bytes, perform
+from opx.edges.failures import Failure, UnknownKnowledgeBaseError, UnknownRouteError, attempt
+from opx.errors import ForbiddenError, InvalidScopeError, OpxError, TooLargeError
+from opx.operations import load
+from opx.operations.context import Caller, Context
+from opx.operations.forms import is_form, read_form
+from opx.operations.paging import sent_bytes
+from opx.operations.registry import Function, Operation
+from opx.operations.requests import Request, RequestError, fields_of, quoted, read_request
+from opx.runtime.metrics import Metric, Report
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""Lambda takes an event of 6 MB, in which a body that isn't text is a third longer."""
+
+MAX_REPLY_BYTES = 5_900_000
+"""Lambda hands on 6 MB of a reply, of which a little is not the body."""
+
+DEFAULT_KNOWLEDGE_BASE = "default"
+RETRY_AFTER_SECONDS = 5
+CLIENT_CLAIMS = ("opx_client_id", "custom:opxClientId")
+PROJECT_CLAIMS = ("opx_project_id", "custom:opxProjectId")
+"""Either spelling: user pools of Cognito put `custom:` before the names of attributes."""
+
+_SCOPE_CLAIMS = ("scope", "scp")
+_SUBJECT_CLAIMS = ("sub", "client_id")
+_MAX_PARAMETERS = 1000
+
+
+class StartError(OpxError):
+    """The system can't be started as it is configured, which is never the caller's mistake."""
+
+
+def is_http(event: object, context: object) -> bool:
+    """Whether API Gateway sent the event. Where the context says that an agent's gateway calls, the event is nothing
+    but arguments that a model chose, and is never taken for a request; neither is what an action group sent."""
+    if not isinstance(event, Mapping) or getattr(context, "client_context", None) is not None:
+        return False
+    request_context = event.get("requestContext")
+    return (
+        event.get("version") == "2.0"
+        and isinstance(event.get("routeKey"), str)
+        and isinstance(request_context, Mapping)
+        and isinstance(request_context.get("http"), Mapping)
+        and not {"actionGroup", "messageVersion", "apiPath"} & event.keys()
+    )
+
+
+def respond(event: Mapping[str, Any], function: Function, start: Callable[[], Services], report: Report) -> Json:
+    """Answer a request of `function`'s routes. Never raises."""
+    report(Metric.API_REQUESTS)
+
+    def failed(failure: Failure, error: Json) -> Json:
+        report(failure.api_metric)
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if failure.status == 503 else {}
+        return _reply(failure.status, {"error": error}, headers)
+
+    return attempt(lambda: _answer(event, function, start, report), failed, str(event["routeKey"]))
+
+
+def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Services], report: Report) -> Json:
+    operation = load().routes.get(event["routeKey"])
+    if operation is None or operation.route is None or operation.route.function is not function:
+        raise UnknownRouteError("there is no such route")
+    system = _started(start)
+    settings = system.settings
+    caller = caller_of(event, Identity(settings.client_id, settings.project_id))
+    context = Context(system, caller, report)
+    path = _path(event)
+    if path.pop("kbId", DEFAULT_KNOWLEDGE_BASE) not in {DEFAULT_KNOWLEDGE_BASE, settings.environment} - {""}:
+        raise UnknownKnowledgeBaseError("no knowledge base has this id")
+    request, context = _request(operation, event, path, context)
+    return _reply(operation.route.status, perform(operation, context, request))
+
+
+def _started(start: Callable[[], Services]) -> Services:
+    """Raises `StartError` for what would look like an error of the request."""
+    try:
+        return start()
+    except OpxError as exc:
+        raise StartError("the system does not start") from exc
+
+
+# -- requests
+
+
+def _path(event: Mapping[str, Any]) -> dict[str, str]:
+    try:
+        return {name: unquote(text, errors="strict") for name, text in (event.get("pathParameters") or {}).items()}
+    except ValueError as exc:
+        raise RequestError("the address is not percent-encoded UTF-8") from exc
+
+
+def _request(
+    operation: Operation[Any, Any], event: Mapping[str, Any], path: Mapping[str, str], context: Context
+) -> tuple[Request, Context]:
+    """The request, and the context with the files of a form. Raises `RequestError` and `TooLargeError`."""
+    route = operation.route
+    assert route is not None
+    query = _query(event, operation.request, route.takes_body)
+    if not route.takes_body:
+        return read_request(operation.request, {**query, **path}, texts=True), context
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    content_type = str(headers.get("content-type", ""))
+    body = _body(event, str(headers.get("content-length", "")))
+    if route.form is not None and is_form(content_type):
+        form = read_form(content_type, body)
+        fields = read_request(route.form, _grouped(form.fields, route.form), texts=True)
+        told = {name: value for name, value in msgspec.to_builtins(fields).items() if value not in ("", (), [])}
+        context = replace(context, files=form.files, form=told)
+        return read_request(operation.request, path), context
+    given = _json_object(content_type, body)
+    for name in path:
+        if name in given:
+            raise RequestError(f"{name} is in the address; leave it out of the body")
+    return read_request(operation.request, {**given, **path}), context
+
+
+def _query(event: Mapping[str, Any], kind: type[Request], takes_body: bool) -> dict[str, object]:
+    try:
+        # The parameters that API Gateway parsed are joined with commas where one is given twice.
+        pairs = parse_qsl(
+            event.get("rawQueryString") or "", keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS
+        )
+    except ValueError as exc:
+        raise RequestError("the address has too many parameters, or some that are not percent-encoded UTF-8") from exc
+    if pairs and takes_body:
+        raise RequestError(f"unknown field {quoted(pairs[0][0]).strip(chr(39))} in the address; fields are in the body")
+    return _grouped(pairs, kind)
+
+
+def _grouped(pairs: Any, kind: type[Request]) -> dict[str, object]:
+    """Parameters by name. Raises `RequestError` for one that is given several times and takes one value."""
+    given: dict[str, list[str]] = {}
+    for name, text in pairs:
+        given.setdefault(name, []).append(text)
+    lists = {one.json_name for one in fields_of(kind) if one.is_list}
+    for name, texts in given.items():
+        if len(texts) > 1 and name not in lists:
+            raise RequestError(f"{name[:60]} is given {len(texts)} times; it takes one value")
+    return {name: texts if name in lists else texts[0] for name, texts in given.items()}
+
+
+def _body(event: Mapping[str, Any], declared: str) -> bytes:
+    """What is declared to be too large, or can't be anything else, isn't decoded to find out."""
+    text = event.get("body") or ""
+    if (declared.isdecimal() and int(declared[:18]) > MAX_BODY_BYTES) or len(text) > 2 * MAX_BODY_BYTES:
+        raise _body_too_large()
+    try:
+        body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode("utf-8")
+    except (binascii.Error, ValueError) as exc:
+        raise RequestError("the body can't be decoded") from exc
+    if len(body) > MAX_BODY_BYTES:
+        raise _body_too_large()
+    return bytes(body)
+
+
+def _body_too_large() -> TooLargeError:
+    return TooLargeError(f"the body may have {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads")
+
+
+def _json_object(content_type: str, body: bytes) -> dict[str, object]:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise RequestError(f"the body must be application/json, not {kind[:60] or 'without a content-type'}")
+    try:
+        found = msgspec.json.decode(body)
+    except RecursionError:
+        raise RequestError("the body is nested too deeply") from None
+    except ValueError as exc:  # also text that isn't UTF-8
+        raise RequestError(f"the body is not JSON: {str(exc)[:100]}") from exc
+    if not isinstance(found, dict):
+        raise RequestError("the body is not a JSON object")
+    return found
+
+
+# -- who asks
+
+
+def caller_of(event: Mapping[str, Any], configured: Identity) -> Caller:
+    """Who the authorizer says is asking: for a token, whom its claims name; for an IAM role, whom the installation is
+    `configured` for.
+
+    Raises `ForbiddenError` if no authorizer said anything, so that a route which is open by mistake answers nobody,
+    and for claims that contradict each other or are malformed.
+    """
+    authorizer = event["requestContext"].get("authorizer")
+    found = authorizer if isinstance(authorizer, Mapping) else {}
+    token, role = found.get("jwt"), found.get("iam")
+    if isinstance(token, Mapping) == isinstance(role, Mapping):
+        raise ForbiddenError("the request was not authorised")
+    caller = _token_caller(token) if isinstance(token, Mapping) else Caller(_role_identity(role, configured))
+    try:
+        reader_of(caller.identity)
+    except InvalidScopeError as exc:
+        raise ForbiddenError("the caller's client or project id is malformed") from exc
+    return caller
+
+
+def _token_caller(token: Mapping[str, Any]) -> Caller:
+    claims = token.get("claims")
+    if not isinstance(claims, Mapping):
+        raise ForbiddenError("the token has no claims")
+    principal = next((claims[name] for name in _SUBJECT_CLAIMS if isinstance(claims.get(name), str)), "")
+    identity = Identity(_claim(claims, CLIENT_CLAIMS), _claim(claims, PROJECT_CLAIMS), principal)
+    texts = [claims[name] for name in _SCOPE_CLAIMS if isinstance(claims.get(name), str)]
+    # A claim that is a list arrives as a text in brackets.
+    scopes = frozenset(scope for text in texts for scope in text.strip("[]").replace(",", " ").split())
+    return Caller(identity, token_scopes=scopes)
+
+
+def _role_identity(role: object, configured: Identity) -> Identity:
+    arn = role.get("userArn") if isinstance(role, Mapping) else ""
+    return replace(configured, principal=arn if isinstance(arn, str) else "")
+
+
+def _claim(claims: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    values = [claims[name] for name in names if name in claims]
+    if not all(isinstance(value, str) and value == values[0] for value in values):
+        raise ForbiddenError(f"the token's claims {' and '.join(names)} contradict each other, or are no text")
+    return str(values[0]) if values else ""
+
+
+# -- replies
+
+
+def _reply(status: int, payload: object, headers: Mapping[str, str] | None = None) -> Json:
+    """A reply in API Gateway's form. Raises `TooLargeError` if it can't be sent."""
+    body = json_bytes(payload).decode("utf-8")
+    if sent_bytes(body) > MAX_REPLY_BYTES:
+        raise TooLargeError("the reply would be too large; ask for less at once")
+    common = {"content-type": "application/json; charset=utf-8", "cache-control": "no-store"}
+    return {"statusCode": status, "headers": {**common, **(headers or {})}, "body": body, "isBase64Encoded": False}

@@ -1,0 +1,428 @@
+"""The documents that describe operations, made from their types: OpenAPI 3.1 for people, OpenAPI 3.0.3, function details and
+tool schemas for agent runtimes.
+
+`python -m opx.edges.schemas docs/api` writes them, the same bytes every time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from opx.domain.record import Json
+from opx.edges.calling import token_scopes
+from opx.operations import load
+from opx.operations.corpus import API_VERSION
+from opx.operations.forms import FILE_FIELD, MEDIA_TYPE
+from opx.operations.registry import Access, Operation, ToolGroup
+from opx.operations.requests import FieldFacts, fields_of
+from opx.operations.tool_groups import GROUPS
+
+HTTP_FILE = "http-api.json"
+TOOLS_VERSION = "1.1.0"
+
+_ERRORS = {
+    "400": "Something in the request is wrong; the message says what is accepted.",
+    "403": "Nobody says who the caller is, or the caller may not do this.",
+    "404": "There is no such thing that the caller may see.",
+    "409": "It was changed meanwhile, or is being worked on; the message says whether to try again.",
+    "413": "The request or its reply is too large.",
+    "500": "The request failed; the error was logged.",
+    "503": "The knowledge base is unavailable for now; the header Retry-After says in how many seconds to try again.",
+}
+_DESCRIPTION = (
+    "Questions and documents of OPX Knowledge. What a caller sees and whose documents it changes follows from who the "
+    "caller is, never from a request: from the token's claims `opx_client_id` and `opx_project_id`, or, for a caller "
+    "with an IAM role, from how the installation is configured. A field that may be left out may also be null."
+)
+_REFERENCE = "#/components/schemas/{name}"
+_ERROR: Json = {
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "what": {"type": "string", "description": "Of what isn't there: of which kind it would be."},
+            },
+            "required": ["code", "message"],
+        }
+    },
+    "required": ["error"],
+}
+
+
+# -- schemas of types
+
+
+def components(kinds: Sequence[Any]) -> tuple[list[Json], Json]:
+    """The schema of each type, and those that they refer to by name."""
+    schemas, named = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    return [_plain(one) for one in schemas], {name: _described(one) for name, one in sorted(named.items())}
+
+
+def inlined(kind: Any) -> Json:
+    """The schema of a type with everything that it refers to in place."""
+    (schema,), named = components([kind])
+    found: Json = _without_references(schema, named)
+    return found
+
+
+def _without_references(schema: Any, named: Json) -> Any:
+    if isinstance(schema, list):
+        return [_without_references(one, named) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rpartition("/")[2]
+        more = {key: value for key, value in schema.items() if key != "$ref"}
+        return {**_without_references(named[name], named), **more}
+    return {key: _without_references(value, named) for key, value in schema.items()}
+
+
+def _described(schema: Any) -> Any:
+    """Without the docstrings of record types, which are for programmers."""
+    found = _plain(schema)
+    if isinstance(found, dict) and "properties" in found:
+        found.pop("description", None)
+        found.pop("title", None)
+    return found
+
+
+def _plain(schema: Any) -> Any:
+    """JSON alone: defaults may be tuples."""
+    return json.loads(msgspec.json.encode(schema))
+
+
+# -- the HTTP API
+
+
+def openapi() -> Json:
+    """OpenAPI 3.1 of the HTTP API."""
+    operations = list(load().routes.values())
+    kinds = [kind for one in operations for kind in (one.request, one.reply)]
+    forms = [one.route.form for one in operations if one.route and one.route.form]
+    schemas, named = components([*kinds, *forms])
+    requests = {one.request.__name__ for one in operations} | {form.__name__ for form in forms}
+    paths: Json = {}
+    for place, one in enumerate(operations):
+        assert one.route is not None
+        path = one.route.path.replace("+}", "}")
+        paths.setdefault(path, {})[one.route.method.lower()] = _http_operation(one, named, schemas[2 * place + 1])
+    error = _content({"$ref": "#/components/schemas/Error"})
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "OPX Knowledge", "version": f"{API_VERSION}.0.0", "description": _DESCRIPTION},
+        "paths": paths,
+        "components": {
+            "schemas": {**{name: one for name, one in named.items() if name not in requests}, "Error": _ERROR},
+            "responses": {
+                f"Error{status}": {"description": about, "content": error} for status, about in _ERRORS.items()
+            },
+            "securitySchemes": _SECURITY_SCHEMES,
+        },
+    }
+
+
+_SECURITY_SCHEMES: Json = {
+    "role": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "AWS Signature Version 4 for the service execute-api, where the API is deployed with IAM.",
+        "x-amazon-apigateway-authtype": "awsSigv4",
+    },
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "A token of the configured issuer and audience, where the API is deployed with tokens.",
+    },
+}
+
+
+def _http_operation(operation: Operation[Any, Any], named: Json, reply: Json) -> Json:
+    route = operation.route
+    assert route is not None
+    properties: Json = dict(_request_schema(operation.request, named)["properties"])
+    required = [one.json_name for one in fields_of(operation.request) if one.required]
+    in_path = [_parameter(name, properties.pop(name, _KNOWLEDGE_BASE), "path", True) for name in route.path_names]
+    if route.takes_body:
+        rest = {"type": "object", "properties": properties, "additionalProperties": False}
+        if needed := [name for name in required if name in properties]:
+            rest["required"] = needed
+        body: Json = {"requestBody": {"required": True, "content": _accepted(operation, rest, named)}}
+        parameters = in_path
+    else:
+        body = {}
+        parameters = in_path + [_parameter(name, one, "query", name in required) for name, one in properties.items()]
+    return {
+        "operationId": re.sub("_([a-z])", lambda match: match[1].upper(), operation.name),
+        "summary": operation.doc,
+        **({"parameters": parameters} if parameters else {}),
+        **body,
+        "responses": {
+            str(route.status): {"description": "Done.", "content": _content(reply)},
+            **{status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS},
+        },
+        "security": _security(operation.access),
+    }
+
+
+_KNOWLEDGE_BASE: Json = {"type": "string", "maxLength": 100, "description": "The environment's name, or `default`."}
+
+
+def _security(access: Access) -> list[Json]:
+    scopes = token_scopes(access)
+    return [{"role": []}, *({"token": [scope]} for scope in scopes)] if scopes else [{"role": []}, {"token": []}]
+
+
+def _request_schema(kind: type[Any], named: Json) -> Json:
+    found: Json = _without_null(_without_references({"$ref": f"#/components/schemas/{kind.__name__}"}, named))
+    return found
+
+
+def _without_null(schema: Any) -> Any:
+    """A field that may be left out: its other type. That it may also be null is said once for all of them."""
+    if isinstance(schema, list):
+        return [_without_null(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kinds = schema.get("anyOf", ())
+    if any(one == {"type": "null"} for one in kinds):
+        others = [one for one in kinds if one != {"type": "null"}]
+        rest = {
+            key: value for key, value in schema.items() if key != "anyOf" and not (key == "default" and value is None)
+        }
+        return _without_null({**others[0], **rest} if len(others) == 1 else {**rest, "anyOf": others})
+    return {key: _without_null(value) for key, value in schema.items()}
+
+
+def _parameter(name: str, schema: Json, place: str, required: bool) -> Json:
+    rest = {key: value for key, value in schema.items() if key != "description"}
+    return {
+        "name": name,
+        "in": place,
+        "required": required,
+        "description": schema.get("description", ""),
+        "schema": rest,
+    }
+
+
+def _accepted(operation: Operation[Any, Any], body: Json, named: Json) -> Json:
+    """What a body may be, by media type."""
+    found = _content(body)
+    form = operation.route.form if operation.route else None
+    if form is None:
+        return found
+    files = {
+        "type": "array",
+        "items": {"type": "string", "contentMediaType": "application/octet-stream"},
+        "minItems": 1,
+        "description": "A file, under its name, whose extension tells the format; may be given several times.",
+    }
+    fields = _request_schema(form, named)
+    schema = {**fields, "properties": {FILE_FIELD: files, **fields["properties"]}, "required": [FILE_FIELD]}
+    return {**found, MEDIA_TYPE: {"schema": schema}}
+
+
+def _content(schema: Json) -> Json:
+    return {"application/json": {"schema": schema}}
+
+
+# -- tools
+
+
+def input_schema(operation: Operation[Any, Any]) -> Json:
+    """The JSON Schema of a tool's arguments, with every limit that there is."""
+    return {
+        "type": "object",
+        "properties": {one.name: _argument(one) for one in fields_of(operation.request)},
+        "required": _required(operation),
+        "additionalProperties": False,
+    }
+
+
+def output_schema(operation: Operation[Any, Any]) -> Json:
+    """The JSON Schema of a tool's answer."""
+    return inlined(operation.reply)
+
+
+def _argument(field: FieldFacts) -> Json:
+    schema: Json = {"type": json_type(field), "description": description(field)}
+    kind: Any = field.kind
+    if field.choices:
+        schema["enum"] = list(field.choices)
+    elif isinstance(kind, inspect.StrType):
+        bounds = {"minLength": kind.min_length or 0, "maxLength": kind.max_length}
+        schema |= {name: bound for name, bound in bounds.items() if bound is not None}
+    elif isinstance(kind, inspect.IntType):
+        schema |= {name: bound for name, bound in (("minimum", kind.ge), ("maximum", kind.le)) if bound is not None}
+    if not field.required and field.default is not None:
+        schema["default"] = json.loads(msgspec.json.encode(field.default))
+    return schema
+
+
+def json_type(field: FieldFacts) -> str:
+    """The JSON type of a tool's argument."""
+    names = {"IntType": "integer", "FloatType": "number", "BoolType": "boolean"}
+    return names.get(type(field.kind).__name__, "string")
+
+
+def description(field: FieldFacts) -> str:
+    """What an argument is, with its limits in words, as not every agent runtime has fields for them."""
+    default = field.default if not field.required and field.default not in (None, "") else None
+    otherwise = f", {default} if not given" if default is not None else ""
+    kind: Any = field.kind
+    if field.choices:
+        return f"{field.about} One of {', '.join(field.choices)}{otherwise}."
+    if isinstance(kind, inspect.IntType) and kind.le is not None:
+        return f"{field.about} From {kind.ge} to {kind.le}{otherwise}."
+    return f"{field.about} {otherwise.removeprefix(', ').capitalize()}." if otherwise else field.about
+
+
+def _required(operation: Operation[Any, Any]) -> list[str]:
+    return [one.name for one in fields_of(operation.request) if one.required]
+
+
+def tools_of(group: ToolGroup) -> list[Operation[Any, Any]]:
+    """The tools of a group, in order."""
+    return list(load().tools(group).values())
+
+
+def tools_openapi(group: ToolGroup) -> Json:
+    """OpenAPI 3.0.3, for an action group with an API schema: one POST an operation, named like the tool."""
+    tools = tools_of(group)
+    schemas, named = components([tool.reply for tool in tools])
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": group.title, "version": TOOLS_VERSION, "description": group.description},
+        "paths": {
+            f"/{tool.name}": {"post": _tool_operation(tool, _in_3_0(schema))}
+            for tool, schema in zip(tools, schemas, strict=True)
+        },
+        "components": {"schemas": {**{name: _in_3_0(one) for name, one in named.items()}, "Error": _ERROR}},
+    }
+
+
+def _tool_operation(operation: Operation[Any, Any], reply: Json) -> Json:
+    tool = operation.tool
+    assert tool is not None
+    failures = {
+        "400": "An argument is wrong; the message says what is accepted.",
+        **({"403": "Only orchestrators may ask."} if operation.access is Access.ORCHESTRATOR else {}),
+        "404": "There is no such document or operation.",
+        "500": "The call failed; the error was logged.",
+        "503": "The knowledge base is unavailable for now.",
+    }
+    error = {"$ref": "#/components/schemas/Error"}
+    return {
+        "operationId": operation.name,
+        "description": tool.description,
+        "requestBody": {"required": True, "content": _content(input_schema(operation))},
+        "responses": {
+            "200": {"description": "The tool's answer.", "content": _content(reply)},
+            **{status: {"description": about, "content": _content(error)} for status, about in failures.items()},
+        },
+    }
+
+
+def _in_3_0(schema: Any) -> Any:
+    """A schema of JSON Schema 2020-12 in the words of OpenAPI 3.0: null is `nullable`, and a reference stands alone."""
+    if isinstance(schema, list):
+        return [_in_3_0(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kinds = schema.get("anyOf", ())
+    if any(one == {"type": "null"} for one in kinds):
+        others = [one for one in kinds if one != {"type": "null"}]
+        rest = {
+            key: value for key, value in schema.items() if key != "anyOf" and not (key == "default" and value is None)
+        }
+        only = {"allOf": others} if "$ref" in others[0] else others[0]
+        return {**_in_3_0(only if len(others) == 1 else {"anyOf": others}), **_in_3_0(rest), "nullable": True}
+    if "$ref" in schema and len(schema) > 1:
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return {"allOf": [{"$ref": schema["$ref"]}], **_in_3_0(rest)}
+    return {key: _in_3_0(value) for key, value in schema.items()}
+
+
+def functions(group: ToolGroup) -> Json:
+    """The `functionSchema` of an action group with function details, as CreateAgentActionGroup takes it."""
+    return {
+        "functions": [
+            {
+                "name": one.name,
+                "description": one.tool.description if one.tool else "",
+                "parameters": {
+                    field.name: {
+                        "type": json_type(field),
+                        "description": description(field),
+                        "required": field.required,
+                    }
+                    for field in fields_of(one.request)
+                },
+            }
+            for one in tools_of(group)
+        ]
+    }
+
+
+def gateway(group: ToolGroup) -> list[Json]:
+    """The tool schema of an AgentCore Gateway Lambda target. It has no keywords for limits and defaults: only type,
+    description, properties, required and items."""
+    return [
+        {
+            "name": one.name,
+            "description": one.tool.description if one.tool else "",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    field.name: {"type": json_type(field), "description": description(field)}
+                    for field in fields_of(one.request)
+                },
+                "required": _required(one),
+            },
+        }
+        for one in tools_of(group)
+    ]
+
+
+# -- files
+
+
+def documents() -> dict[str, str]:
+    """The text of each document by its file name."""
+    found = {HTTP_FILE: _text(openapi())}
+    for group in GROUPS:
+        contents = {"openapi": tools_openapi(group), "functions": functions(group), "gateway": gateway(group)}
+        found |= {f"{group.name}.{kind}.json": _text(content) for kind, content in contents.items()}
+    return found
+
+
+def _text(content: object) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the documents into the folder that is named."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m opx.edges.schemas FOLDER\n")
+        return 2
+    folder = Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in documents().items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,297 @@
+"""Operations as agents' tools: how each agent runtime calls one and wants its answer. Bedrock action groups of both kinds,
+and AgentCore Gateway.
+
+The scope of a call comes from what the application set, never from an argument:
+
+- action groups: the session attributes `opxClientId` and `opxProjectId`;
+- the gateway: the request headers `x-opx-client-id` and `x-opx-project-id`, propagated to the target. A caller could
+  send them too, so that they may be on the target's list of allowed headers only behind a request interceptor which
+  sets both from the verified token.
+
+Where neither is present the installation's own identity counts. Which agent calls, and so which tools it may use, is
+not an argument either: action groups name it, and the gateway is known by its target's name, or by the header
+`x-opx-agent` on the same terms as the others. An action group may have any name: tools' names are unique.
+docs/decisions/0005-agent-entry-points.md says why these are not Powertools' resolvers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from opx.domain.record import Json
+from opx.domain.scopes import Identity, reader_of
+from opx.edges.calling import perform, plain, text_of
+from opx.edges.failures import Failure, UnknownToolError, attempt
+from opx.errors import ForbiddenError, InvalidScopeError
+from opx.operations import load
+from opx.operations.context import Caller, Context
+from opx.operations.registry import Operation, ToolGroup
+from opx.operations.requests import RequestError, fields_of, quoted, read_request
+from opx.runtime.metrics import Metric, Report
+
+if TYPE_CHECKING:
+    from opx.services import Services
+
+CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE = "opxClientId", "opxProjectId"
+CLIENT_HEADER, PROJECT_HEADER, AGENT_HEADER = "x-opx-client-id", "x-opx-project-id", "x-opx-agent"
+GATEWAY_TOOL = "bedrockAgentCoreToolName"
+GATEWAY_HEADERS = "bedrockAgentCorePropagatedHeaders"
+GATEWAY_SEPARATOR = "___"
+
+MAX_RESPONSE_BYTES = 25_000
+"""Bedrock takes at most 25 KB from an action group's function, session attributes included."""
+
+Arguments = list[tuple[str, object]]
+
+_CAMEL_CASE = re.compile(r"[a-z]+(?:[A-Z][a-z0-9]*)+\Z")
+_HUMP = re.compile(r"(?=[A-Z])")
+
+
+# -- one call, whatever runtime it comes from
+
+
+def call_tool(operation: Operation[Any, Any], context: Context, arguments: Iterable[tuple[str, object]]) -> Any:
+    """The reply to a tool's arguments. Bedrock sends every value as a text, and some agents an empty one for what they
+    leave out; `maxResults` is taken for `max_results`. Raises `RequestError`, and what the operation raises."""
+    given: dict[str, object] = {}
+    for spelled, value in arguments:
+        name = snake_case(spelled)
+        if name in given:
+            raise RequestError(f"{name} is given twice")
+        given[name] = value.strip() if isinstance(value, str) else value
+    optional = {one.name for one in fields_of(operation.request) if not one.required}
+    given = {name: value for name, value in given.items() if not (value == "" and name in optional)}
+    request = read_request(operation.request, given, texts=True, attributes=True)
+    return perform(operation, context, request)
+
+
+def tool_named(tools: Mapping[str, Operation[Any, Any]], name: object) -> Operation[Any, Any]:
+    """The tool; `searchDocs` is taken for `search_docs`. Raises `UnknownToolError` that lists those there are: the same for
+    a tool that isn't granted and for none."""
+    found = tools.get(snake_case(name)) if isinstance(name, str) else None
+    if found is None:
+        raise UnknownToolError(f"unknown tool {quoted(name)}; there are: {', '.join(tools) or 'none'}")
+    return found
+
+
+def granted(group: ToolGroup | None, allowed: Collection[str]) -> dict[str, Operation[Any, Any]]:
+    """The tools of a group, or of all, that are among the names."""
+    return {name: one for name, one in load().tools(group).items() if name in allowed}
+
+
+def snake_case(name: str) -> str:
+    """`maxResults` as `max_results`; any other form of name as it is."""
+    return _HUMP.sub("_", name).lower() if _CAMEL_CASE.match(name) else name
+
+
+# -- Lambda functions
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`tool` is as it was sent. `identity` is None if the application said nothing about it; an empty `agent` is one
+    that nothing was said about."""
+
+    tool: object
+    arguments: Arguments
+    identity: Identity | None
+    agent: str
+
+
+class Runtime(Protocol):
+    """One call of one runtime."""
+
+    def call(self) -> Call:
+        """Raises `UnknownToolError`, `RequestError` or `ForbiddenError`."""
+
+    def answer(self, reply: Any) -> Json: ...
+
+    def fail(self, failure: Failure, error: Json) -> Json: ...
+
+
+def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Services], report: Report) -> Json:
+    """Answer a call of one of the group's tools in the form of the runtime that made it. Never raises: an agent gets a
+    message, not a traceback."""
+    runtime = runtime_of(event, context)
+    report(Metric.TOOL_CALLS)
+
+    def answered() -> Json:
+        call = runtime.call()
+        system = start()
+        operation = tool_named(granted(group, system.tool_grants.allowed(call.agent)), call.tool)
+        configured = Identity(system.settings.client_id, system.settings.project_id)
+        identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
+        _check_identity(identity)
+        return runtime.answer(
+            call_tool(operation, Context(system, Caller(identity, agent=call.agent), report), call.arguments)
+        )
+
+    def failed(failure: Failure, error: Json) -> Json:
+        report(failure.tool_metric)
+        return runtime.fail(failure, error)
+
+    return attempt(answered, failed, "tool call")
+
+
+def _check_identity(identity: Identity) -> None:
+    try:
+        reader_of(identity)
+    except InvalidScopeError as exc:
+        raise ForbiddenError("the session's client or project id is malformed") from exc
+
+
+def runtime_of(event: Any, context: Any) -> Runtime:
+    """Which runtime calls. The context decides before the event does: a gateway's event is nothing but the arguments
+    that a model chose, and must not be taken for an action group's, which has the scope in it."""
+    fields = event if isinstance(event, Mapping) else {}
+    client_context = getattr(context, "client_context", None)
+    if client_context is not None:
+        return Gateway(fields, getattr(client_context, "custom", None) or {})
+    return ApiSchemaGroup(fields) if "apiPath" in fields else FunctionGroup(fields)
+
+
+def caller_of_tool(event: Any, context: Any, agent: str) -> str:
+    """Who calls, for records: the agent, with its session if an action group calls. What a gateway sends was chosen by a
+    model."""
+    of_gateway = getattr(context, "client_context", None) is not None
+    session = "" if of_gateway or not isinstance(event, Mapping) else event.get("sessionId")
+    return " ".join(filter(None, (agent, f"session {session}" if session else "")))
+
+
+class Gateway:
+    """AgentCore Gateway: the event is the arguments, everything else is in the context; plain JSON goes back."""
+
+    def __init__(self, event: Mapping[str, Any], custom: Mapping[str, Any]) -> None:
+        self._event = event
+        self._custom = custom
+
+    def call(self) -> Call:
+        target, _, tool = str(self._custom.get(GATEWAY_TOOL, "")).rpartition(GATEWAY_SEPARATOR)
+        headers = self._headers()
+        agent = headers.get(AGENT_HEADER, target)
+        if not isinstance(agent, str):
+            raise ForbiddenError(f"header {AGENT_HEADER} is not a text")
+        return Call(tool, list(self._event.items()), _identity(headers, CLIENT_HEADER, PROJECT_HEADER), agent)
+
+    def answer(self, reply: Any) -> Json:
+        found: Json = plain(reply)
+        return found
+
+    def fail(self, failure: Failure, error: Json) -> Json:  # noqa: ARG002 - the same for all
+        return {"error": error}
+
+    def _headers(self) -> dict[str, Any]:
+        headers: dict[str, Any] = {}
+        for name, value in dict(self._custom.get(GATEWAY_HEADERS) or {}).items():
+            if headers.setdefault(name.lower(), value) != value:
+                raise ForbiddenError(f"header {name} came with two values")
+        return headers
+
+
+class ActionGroup:
+    """What both kinds of Bedrock action group have in common."""
+
+    def __init__(self, event: Mapping[str, Any]) -> None:
+        self._event = event
+
+    def _call(self, tool: object, arguments: Arguments) -> Call:
+        return Call(tool, arguments, self._identity(), self._agent())
+
+    def _agent(self) -> str:
+        agent = self._event.get("agent")
+        return str(agent.get("name") or "") if isinstance(agent, Mapping) else ""
+
+    def _identity(self) -> Identity | None:
+        return _identity(self._event.get("sessionAttributes") or {}, CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE)
+
+    def _response(self, names: tuple[str, ...], content: Mapping[str, Any]) -> Json:
+        """`names`: the fields of the event that the answer repeats."""
+        event = self._event
+        return {
+            "messageVersion": "1.0",
+            "response": {**{name: event.get(name, "") for name in ("actionGroup", *names)}, **content},
+            "sessionAttributes": event.get("sessionAttributes") or {},
+            "promptSessionAttributes": event.get("promptSessionAttributes") or {},
+        }
+
+
+class FunctionGroup(ActionGroup):
+    """A Bedrock action group that is defined with function details."""
+
+    def call(self) -> Call:
+        return self._call(self._event.get("function"), _arguments(self._event.get("parameters")))
+
+    def answer(self, reply: Any) -> Json:
+        return _fitting(reply, lambda fit: self._function_response(text_of(fit)))
+
+    def fail(self, failure: Failure, error: Json) -> Json:
+        state = "REPROMPT" if failure.reprompts else "FAILURE"
+        return self._function_response(str(error["message"]), {"responseState": state})
+
+    def _function_response(self, text: str, state: Mapping[str, str] | None = None) -> Json:
+        content = {**(state or {}), "responseBody": {"TEXT": {"body": text}}}
+        return self._response(("function",), {"functionResponse": content})
+
+
+class ApiSchemaGroup(ActionGroup):
+    """A Bedrock action group that is defined with an OpenAPI schema."""
+
+    def call(self) -> Call:
+        event = self._event
+        path, method = str(event["apiPath"]), str(event.get("httpMethod", ""))
+        if method.upper() != "POST":
+            raise UnknownToolError(f"unknown operation {method} {path}; all operations are POST")
+        return self._call(path.removeprefix("/"), _arguments(event.get("parameters")) + self._body())
+
+    def _body(self) -> Arguments:
+        content = (self._event.get("requestBody") or {}).get("content") or {}
+        return _arguments((content.get("application/json") or {}).get("properties"))
+
+    def answer(self, reply: Any) -> Json:
+        return _fitting(reply, lambda fit: self._api_response(200, plain(fit)))
+
+    def fail(self, failure: Failure, error: Json) -> Json:
+        return self._api_response(failure.status, {"error": error})
+
+    def _api_response(self, status: int, body: Mapping[str, Any]) -> Json:
+        content = {
+            "httpStatusCode": status,
+            "responseBody": {"application/json": {"body": json.dumps(body, ensure_ascii=False)}},
+        }
+        return self._response(("apiPath", "httpMethod"), content)
+
+
+def _identity(values: Mapping[str, Any], client: str, project: str) -> Identity | None:
+    if client not in values and project not in values:
+        return None
+    ids = values.get(client, ""), values.get(project, "")
+    if not all(isinstance(value, str) for value in ids):
+        raise ForbiddenError("a client or project id is not a text")
+    return Identity(*ids)
+
+
+def _arguments(listed: object) -> Arguments:
+    """Bedrock's list of names, types and values; every value is a text."""
+    if not isinstance(listed, list | tuple | None):
+        raise RequestError("the parameters are not a list")
+    given: Arguments = []
+    for entry in listed or ():
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+            raise RequestError("a parameter has no name")
+        given.append((entry["name"], entry.get("value")))
+    return given
+
+
+def _fitting(reply: Any, respond_with: Callable[[Any], Json]) -> Json:
+    """The response with as much of the reply as the runtime takes."""
+    response = respond_with(reply)
+    while len(json.dumps(response, ensure_ascii=False).encode("utf-8", "replace")) > MAX_RESPONSE_BYTES:
+        shorter = reply.shortened() if hasattr(reply, "shortened") else None
+        if shorter is None:
+            break
+        reply, response = shorter, respond_with(shorter)
+    return response

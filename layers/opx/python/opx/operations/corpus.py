@@ -1,0 +1,571 @@
+"""Operations that change the corpus, or look after what is on its way into it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, UnsetType
+
+from opx.domain.documents import KnowledgeDocument
+from opx.domain.knowledge import Tier
+from opx.domain.record import Record
+from opx.domain.scopes import scope_of_object
+from opx.domain.versions import Restored
+from opx.errors import DocumentNotFoundError, InvalidScopeError, OpxError, TooLargeError
+from opx.ingestion.failures import Failure
+from opx.ingestion.states import ObjectState
+from opx.operations.context import Context
+from opx.operations.documents import (
+    DocumentId,
+    check_not_expired,
+    current_documents,
+    find_document,
+    numbered,
+    versions_of,
+)
+from opx.operations.forms import put_form
+from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
+from opx.operations.registry import Access, Function, operation
+from opx.operations.requests import NOT_BLANK, Request, RequestError
+from opx.ports import SearchFilter
+
+if TYPE_CHECKING:
+    from opx.ingestion.failures import FailedItem
+    from opx.ingestion.manager import IngestionManager
+    from opx.ports import ObjectInfo, UploadSigner
+
+API_VERSION = 1
+"""Raised when a client of the old version would misunderstand an answer. The status carries it, and a client refuses that
+of a newer system."""
+
+MAX_BATCH = 100
+"""Objects that one request changes: each takes S3 some tens of milliseconds, and a request has 30 seconds."""
+
+MAX_STATES = 500
+MAX_PUT_BYTES = 5 * 1024**3
+"""The largest object that S3 takes in one request."""
+
+KEYS_A_PAGE = 5000
+"""A page of keys begins by listing those of the pages before, hence few and long ones."""
+
+MAX_KEY_CHARACTERS = 1024
+_METADATA = (
+    "What is known about it: title, tags, author, version, severity, services, language, source_uri, and source, the "
+    "name that stays when the document changes."
+)
+
+ObjectKey = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_CHARACTERS, pattern=NOT_BLANK)]
+Content = Annotated[
+    str | dict[str, Any],
+    Meta(description="A document: Markdown text, or an object that is read as JSON of the category."),
+]
+Metadata = Annotated[dict[str, Any], Meta(description=_METADATA)]
+Sha256 = Annotated[
+    str, Meta(max_length=64, pattern="^[0-9a-f]{64}$", description="The SHA-256 of its bytes, in hexadecimal.")
+]
+Size = Annotated[int, Meta(ge=0, le=MAX_PUT_BYTES, description="How many bytes it has.")]
+
+
+class GetStatus(Request, frozen=True):
+    pass
+
+
+class Status(Record, frozen=True, kw_only=True):
+    """Counts, and whether the index answers. `chunks` is None where the index can't be read; `index` then says why.
+
+    `scope` is where the caller's documents go, `categories` counts the documents that the caller sees, `failed` how many
+    objects of the caller's could not be ingested.
+    """
+
+    scope: str
+    documents: int
+    waiting: Annotated[
+        int | None,
+        Meta(description="Objects of all clients that wait for a worker; null for callers of one client."),
+    ]
+    failed: int
+    index: Annotated[str, Meta(description="`ok`, or what is wrong with it.")]
+    chunks: int | None = None
+    embedding_model: str = ""
+    categories: dict[str, int] = msgspec.field(default_factory=dict)
+    api_version: int = API_VERSION
+
+
+@operation(http="GET /status")
+def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 - as all operations
+    """How much there is, what waits, what failed, and whether the index answers."""
+    counts = Counter(document.category for document in current_documents(context))
+    chunks, model, index = _index_facts(context)
+    shared = context.caller.owns_system or not context.identity.client_id  # a count of what waits tells of others
+    return Status(
+        scope=context.scope.key,
+        documents=sum(counts.values()),
+        waiting=context.system.queue.waiting() if shared else None,
+        failed=sum(1 for _ in _failed_items(context)),
+        index=index,
+        chunks=chunks,
+        embedding_model=model,
+        categories=dict(sorted(counts.items())),
+    )
+
+
+def _index_facts(context: Context) -> tuple[int | None, str, str]:
+    """A broken index or a missing model is what the status is about: it is part of the reply, not raised."""
+    try:
+        model = context.system.document_embedder.model_id
+        return context.system.index.count(SearchFilter(context.reader.visible)), model, "ok"
+    except OpxError as exc:
+        return None, "", str(exc)
+
+
+# -- documents in
+
+
+class IngestForm(Request, frozen=True, rename=None):
+    source: Annotated[
+        str,
+        Meta(
+            max_length=1000,
+            description="The name that stays when the file changes, of a single one; else each file's own.",
+        ),
+    ] = ""
+    title: Annotated[str, Meta(max_length=500, description="The title, of a single file.")] = ""
+    tags: Annotated[
+        tuple[Annotated[str, Meta(max_length=100)], ...],
+        Meta(max_length=50, description="A tag; may be given several times."),
+    ] = ()
+    services: Annotated[
+        tuple[Annotated[str, Meta(max_length=100)], ...],
+        Meta(max_length=50, description="A service that it is about; may be given several times."),
+    ] = ()
+    author: Annotated[str, Meta(max_length=500, description="Who wrote it.")] = ""
+    version: Annotated[str, Meta(max_length=100, description="Its version.")] = ""
+    severity: Annotated[str, Meta(max_length=100, description="Its severity.")] = ""
+    language: Annotated[str, Meta(max_length=100, description="Its language, such as en.")] = ""
+    source_uri: Annotated[str, Meta(max_length=2048, description="Where it comes from, of a single file.")] = ""
+
+
+class Ingest(Request, frozen=True):
+    tier: Annotated[Tier, Meta(description="The category's tier.")]
+    category: Annotated[str, Meta(max_length=100, description="A category: its path, slashes included.")]
+    document: Content | UnsetType = msgspec.UNSET
+    metadata: Metadata | UnsetType = msgspec.UNSET
+    documents: (
+        Annotated[
+            tuple[Content, ...],
+            Meta(
+                max_length=MAX_BATCH,
+                description="Documents: Markdown texts, or objects that are read as JSON of the category.",
+            ),
+        ]
+        | UnsetType
+    ) = msgspec.UNSET
+    dedupe: Annotated[bool, Meta(description="Of `documents`, take equal ones once (the default).")] | UnsetType = (
+        msgspec.UNSET
+    )
+
+
+class Accepted(Record, frozen=True):
+    object_key: str
+
+
+class Refused(Record, frozen=True):
+    index: int
+    reason: str
+
+
+class Ingested(Record, frozen=True):
+    accepted: tuple[Accepted, ...]
+    refused: tuple[Refused, ...] = ()
+
+
+@operation(
+    http="POST /ingest/{tier}/{category+}",
+    function=Function.MANAGE,
+    status=202,
+    access=Access.WRITER,
+    form=IngestForm,
+)
+def ingest(context: Context, request: Ingest) -> Ingested:
+    """Take documents in: one with its metadata, or several. What is accepted is worked on afterwards."""
+    manager = manager_of(context)
+    category = manager.category_of_tier(request.tier, request.category)
+    if context.files is not None:
+        accepted, refused = put_form(manager, category, context.files, context.form or {})
+        return Ingested(_accepted(accepted), tuple(Refused(*one) for one in refused))
+    if (request.document is msgspec.UNSET) == (request.documents is msgspec.UNSET):
+        raise RequestError("give either document, with its metadata, or documents")
+    if not isinstance(request.document, UnsetType):
+        _refuse(request.dedupe, "dedupe", "documents")
+        metadata = {} if isinstance(request.metadata, UnsetType) else request.metadata
+        return Ingested(_accepted([manager.put_document(category, request.document, metadata)]))
+    _refuse(request.metadata, "metadata", "document")
+    if not request.documents:
+        raise RequestError("documents is empty")
+    dedupe = True if isinstance(request.dedupe, UnsetType) else request.dedupe
+    put = manager.put_batch(category, request.documents, dedupe=dedupe)
+    keys = dict.fromkeys(one for one in put if isinstance(one, str))
+    refusals = (Refused(index, str(one)) for index, one in enumerate(put) if not isinstance(one, str))
+    return Ingested(_accepted(keys), tuple(refusals))
+
+
+def _accepted(keys: Sequence[str] | Mapping[str, None]) -> tuple[Accepted, ...]:
+    return tuple(map(Accepted, keys))
+
+
+def _refuse(value: object, name: str, only_with: str) -> None:
+    if value is not msgspec.UNSET:
+        raise RequestError(f"{name} goes with {only_with} only")
+
+
+class FileFacts(Record, frozen=True, forbid_unknown_fields=True):
+    sha256: Sha256
+    size: Size
+
+
+class PrepareUpload(Request, frozen=True):
+    source: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=1000,
+            pattern=NOT_BLANK,
+            description="The file's name in the corpus; it stays when the file changes.",
+        ),
+    ]
+    sha256: Sha256
+    size: Size
+    metadata: Metadata = msgspec.field(default_factory=dict)
+    sidecar: Annotated[FileFacts, Meta(description="The file of metadata beside it, if there is one.")] | None = None
+
+
+class SignedPut(Record, frozen=True):
+    url: Annotated[str, Meta(description="Where to send it, with the method PUT, within 15 minutes.")]
+    headers: Annotated[dict[str, str], Meta(description="What to send with it: all of it.")]
+
+
+class UploadAddress(Record, frozen=True, omit_defaults=True):
+    """Where to put a file, or that it is stored and ingested as it is."""
+
+    state: Literal["unchanged", "upload"]
+    object_key: str
+    document_id: str = ""
+    put: SignedPut | None = None
+    sidecar_put: SignedPut | None = None
+    remove_sidecar: Annotated[
+        bool,
+        Meta(
+            description="True if a metadata file is stored that the file no longer has: once the file is put, remove the "
+            "object of this key with `.metadata.json` behind it."
+        ),
+    ] = False
+
+
+@operation(http="POST /uploads", function=Function.MANAGE, access=Access.WRITER)
+def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
+    """Ask where to put a file: addresses that take exactly this file, for 15 minutes.
+
+    A stored sidecar that the file no longer has is for the caller to remove once the file is there: without it, the
+    document that the file replaces would lose its category and tags, whether or not the file ever arrives. Raises
+    `InvalidInputError` for a name that no object can have, and `TooLargeError`.
+    """
+    from opx.ingestion.corpus_writer import metadata_text
+    from opx.ingestion.events import SIDECAR_SUFFIX
+    from opx.ingestion.files import described
+    from opx.ingestion.reading import OBJECT_METADATA
+
+    signer = context.system.upload_signer
+    if signer is None:
+        raise RequestError("this knowledge base takes no uploads")
+    if request.source.endswith(SIDECAR_SUFFIX):
+        raise RequestError(f"names that end with {SIDECAR_SUFFIX} are for metadata: give it as `sidecar`")
+    sidecar = request.sidecar
+    _check_size(context, request.size + (sidecar.size if sidecar else 0))
+    key = object_key(context, request.source)
+    text = metadata_text(described(request.source, request.metadata))
+    put = _signed(signer, key, FileFacts(request.sha256, request.size), {OBJECT_METADATA: text})
+    current = manager_of(context).current_if(key, text, lambda *stored: _is_stored(signer, stored, request))
+    if current:
+        return UploadAddress("unchanged", key, current)
+    return UploadAddress(
+        "upload",
+        key,
+        put=put,
+        sidecar_put=_signed(signer, key + SIDECAR_SUFFIX, sidecar, {}) if sidecar else None,
+        remove_sidecar=not sidecar and context.system.store.head(key + SIDECAR_SUFFIX) is not None,
+    )
+
+
+def _check_size(context: Context, size: int) -> None:
+    limit = context.system.settings.max_document_bytes
+    if size > limit:
+        raise TooLargeError(f"the file has {size:,} bytes with its metadata; at most {limit:,} are taken in")
+
+
+def _is_stored(signer: UploadSigner, stored: tuple[ObjectInfo, ObjectInfo | None], request: PrepareUpload) -> bool:
+    info, sidecar = stored
+    if signer.sha256_of(info.key) != request.sha256:
+        return False
+    return (signer.sha256_of(sidecar.key) if sidecar else "") == (request.sidecar.sha256 if request.sidecar else "")
+
+
+def _signed(signer: UploadSigner, key: str, file: FileFacts, metadata: Mapping[str, str]) -> SignedPut:
+    put = signer.sign_put(key, size=file.size, sha256=file.sha256, metadata=metadata)
+    return SignedPut(put.url, dict(put.headers))
+
+
+# -- objects
+
+
+class ListObjects(Request, frozen=True):
+    under: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_KEY_CHARACTERS,
+            pattern=NOT_BLANK,
+            description="The name of a file, or of a folder of files.",
+        ),
+    ]
+    after: After = ""
+
+
+class ObjectPage(Record, frozen=True, omit_defaults=True):
+    object_keys: tuple[str, ...]
+    next: Next = ""
+
+
+@operation(http="GET /objects")
+def list_objects(context: Context, request: ListObjects) -> ObjectPage:
+    """Keys of the caller's own stored documents."""
+    keys = dropwhile(lambda key: key <= request.after, _stored_under(context, request.under))
+    found, more = fitting(keys, KEYS_A_PAGE)
+    return ObjectPage(found, found[-1] if more else "")
+
+
+def _stored_under(context: Context, source: str) -> Iterator[str]:
+    """Keys of the objects of this file or of the files in this folder, sidecars left out; in order."""
+    from opx.ingestion.events import SIDECAR_SUFFIX
+
+    key = object_key(context, source).rstrip("/")
+    if context.system.store.head(key):
+        yield key
+    for info in context.system.store.list(key + "/"):
+        if not info.key.endswith(SIDECAR_SUFFIX):
+            yield info.key
+
+
+class GetObjectStates(Request, frozen=True):
+    object_keys: Annotated[
+        tuple[ObjectKey, ...],
+        Meta(min_length=1, max_length=MAX_STATES, description="Keys of the corpus, as the API gives them."),
+    ]
+
+
+class ObjectStatesFound(Record, frozen=True):
+    states: tuple[ObjectState, ...]
+
+
+@operation(http="POST /objects/states", function=Function.MANAGE, access=Access.WRITER)
+def get_object_states(context: Context, request: GetObjectStates) -> ObjectStatesFound:
+    """What became of the caller's own objects that were put.
+
+    Raises `InvalidScopeError` for a key of another scope.
+    """
+    from opx.ingestion.states import ObjectStates
+
+    keys = _own_keys(context, request.object_keys)
+    system = context.system
+    states = ObjectStates(
+        store=system.store,
+        catalog=system.catalog,
+        failures=system.failures,
+        fingerprint=system.pipeline.fingerprint,
+        threads=system.read_threads,
+    )
+    return ObjectStatesFound(tuple(states.of(keys)))
+
+
+class DeleteObjects(Request, frozen=True):
+    object_keys: Annotated[
+        tuple[ObjectKey, ...],
+        Meta(min_length=1, max_length=MAX_BATCH, description="Keys of the corpus, as the API gives them."),
+    ]
+
+
+class DeletedObjects(Record, frozen=True):
+    deleted: int
+
+
+@operation(http="POST /objects/delete", function=Function.MANAGE, access=Access.WRITER)
+def delete_objects(context: Context, request: DeleteObjects) -> DeletedObjects:
+    """Remove some of the caller's own objects, with their metadata files, or such files alone.
+
+    Raises `InvalidScopeError` for a key of another scope, and `HeldError`, before anything is removed.
+    """
+    from opx.lifecycle.deleting import check_removal
+
+    keys = _own_keys(context, request.object_keys)
+    check_removal(context.system, keys)
+    manager = manager_of(context)
+    for key in keys:
+        manager.delete_object(key)
+    return DeletedObjects(len(keys))
+
+
+def _own_keys(context: Context, keys: Sequence[str]) -> tuple[str, ...]:
+    """Each once. Raises `RequestError` for what no object can be called, such as a way out of a folder."""
+    found = tuple(dict.fromkeys(keys))
+    for key in found:
+        if {"", ".", ".."} & set(key.split("/")):
+            raise RequestError(f"{key[:100]!r} is no object key: a part of it is empty, `.` or `..`")
+    for key in found:
+        if not _is_own(context, key):
+            raise InvalidScopeError(f"object {key[:100]!r} does not belong to {context.scope.key}")
+    return found
+
+
+def _is_own(context: Context, key: str) -> bool:
+    from opx.ingestion.events import DOCUMENTS_FOLDER
+
+    try:
+        scope, source = scope_of_object(key)
+    except InvalidScopeError:
+        return False
+    return scope == context.scope and source.startswith(DOCUMENTS_FOLDER)
+
+
+# -- documents out, and back
+
+
+class DeleteDocument(Request, frozen=True):
+    document_id: DocumentId
+
+
+class DeletedDocuments(Record, frozen=True):
+    deleted: tuple[KnowledgeDocument, ...]
+
+
+@operation(http="DELETE /documents/{documentId}", function=Function.MANAGE, access=Access.WRITER)
+def delete_document(context: Context, request: DeleteDocument) -> DeletedDocuments:
+    """Remove a document of the caller's own; its versions stay readable. Of one that was removed before, none is.
+
+    Who got no reply may call again. Raises `DocumentNotFoundError`, and `HeldError`.
+    """
+    document_id = request.document_id.lower()
+    found = [one for one in context.system.catalog.find(document_id) if one.scope == context.scope]
+    context.system.holds.check((one.key, one.category) for one in found)
+    try:
+        return DeletedDocuments(tuple(manager_of(context).delete(document_id)))
+    except DocumentNotFoundError:
+        if not found:
+            raise
+        return DeletedDocuments(())
+
+
+class RestoreDocument(Request, frozen=True):
+    document_id: DocumentId
+    version: (
+        Annotated[int, Meta(ge=1, le=10**9, description="Which one; left out, the one with this document id.")] | None
+    ) = None
+
+
+@operation(http="POST /documents/{documentId}/restore", function=Function.MANAGE, status=202, access=Access.WRITER)
+def restore_document(context: Context, request: RestoreDocument) -> Restored:
+    """Put an old version of a document of the caller's own back. It becomes a new version, afterwards.
+
+    Raises `DocumentNotFoundError`, `InvalidInputError` for the current version and `InvalidScopeError`.
+    """
+    from opx.lifecycle.restoring import Restorer
+
+    found = find_document(context, request.document_id)
+    chosen = numbered(versions_of(context, found), request.version) if request.version else found
+    if chosen.scope != context.scope:
+        raise InvalidScopeError(
+            f"document {chosen.document_id} belongs to {chosen.scope.key}, you may restore only {context.scope.key}"
+        )
+    check_not_expired(context, chosen)
+    system = context.system
+    return Restorer(store=system.store, writer=manager_of(context), past=system.past_objects).restore(chosen)
+
+
+# -- failures
+
+
+class ListFailures(Request, frozen=True):
+    limit: Limit = MAX_PAGE
+    after: After = ""
+
+
+class FailurePage(Record, frozen=True, omit_defaults=True):
+    failures: tuple[Failure, ...]
+    next: Next = ""
+
+
+@operation(http="GET /failures")
+def list_failures(context: Context, request: ListFailures) -> FailurePage:
+    """What of the caller's own could not be taken in, the oldest first."""
+    place = read_token(request.after, 2)
+    failures, following = page_of(
+        (item.failure for item in _failed_items(context, since=place[0] if place else "")),
+        order=lambda failure: (failure.failed_at,),
+        name=lambda failure: failure.failure_id,
+        limit=request.limit,
+        after=place,
+    )
+    return FailurePage(failures, following)
+
+
+def _failed_items(context: Context, since: str = "") -> Iterator[FailedItem]:
+    """Failed items of the caller's own scope; of all scopes for who owns the system."""
+    owns = context.caller.owns_system
+    found = context.system.failures.items(since=since, scope="" if owns else context.scope.key)
+    return (item for item in found if owns or _is_own(context, item.object_key))
+
+
+class RetryFailures(Request, frozen=True):
+    failure_ids: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=100, pattern=NOT_BLANK)], ...],
+        Meta(max_length=MAX_BATCH, description="Which ones."),
+    ] = ()
+    all: Annotated[bool, Meta(description=f"True: all of the caller's own, {MAX_PAGE} at most.")] = False
+
+
+class RetriedFailures(Record, frozen=True):
+    sent: int
+    object_keys: tuple[str, ...]
+
+
+@operation(http="POST /failures/retry", function=Function.MANAGE, access=Access.WRITER)
+def retry_failures(context: Context, request: RetryFailures) -> RetriedFailures:
+    """Try again what could not be taken in.
+
+    Objects are ingested as they are stored now. Unknown ids are ignored: they were settled meanwhile.
+    """
+    if bool(request.failure_ids) == request.all:
+        raise RequestError("give either failureIds, or all as true")
+    ids = request.failure_ids or [one.failure_id for one in list_failures(context, ListFailures()).failures]
+    found = (context.system.failures.get(failure_id) for failure_id in ids)
+    own = [one for one in found if one and (context.caller.owns_system or _is_own(context, one.object_key))]
+    for item in own:
+        context.system.queue.send(item.event)
+    return RetriedFailures(len(own), tuple(item.object_key for item in own))
+
+
+# -- the ways in, for the caller's scope
+
+
+def manager_of(context: Context) -> IngestionManager:
+    """Writes into the corpus for the caller's scope."""
+    return context.system.manager_of(context.scope)
+
+
+def object_key(context: Context, source: str) -> str:
+    """The key of the object that a file of this source name becomes, or the folder of those below it."""
+    from opx.ingestion.events import DOCUMENTS_FOLDER
+
+    return f"{context.scope.prefix}{DOCUMENTS_FOLDER}{source.lstrip('/')}"
