@@ -176,7 +176,7 @@ class ReadingContract:
         store.write(an_origin(), stating(DEPENDS))
         store.write(an_origin(scope=ACME), stating(an_edge("web", "depends_on", "db", "c2", at="2026-11-05")))
         ((edge,), _) = store.edges(ALL, "service:web", Walk())
-        assert [one.scope_key for one in edge.evidence] == ["client:acme", "global"]
+        assert [one.key_id for one in edge.evidence] == ["client:acme/k1", "global/k1"]
         assert edge.at == "2026-11-05"
 
     def test_direction_type_and_time_bound_what_is_followed(self, store: GraphStore) -> None:

@@ -374,6 +374,35 @@ def test_of_the_documents_of_an_alias_so_many_are_kept() -> None:
     assert len(row.with_stated("k0", "a:c", "").stated) == MAX_DOCUMENTS
 
 
+def test_rows_are_as_they_always_were() -> None:
+    item = {
+        "clientId": "acme",
+        "aliasArea": "client:acme|a:1",
+        "aliasKey": "a:1",
+        "canonicalKey": "a:2",
+        "canonicalPlace": "client:acme|a:2",
+        "area": "client:acme",
+        "seenCount": 2,
+        "lastSeenAt": "2026-11-01T00:00:00Z",
+        "setTo": "",
+        "setBy": "",
+        "stated": [["k1", "a:2"], ["k2", "a:3"]],
+        "unmoved": ["a:1"],
+        "revision": "r",
+    }
+    row = AliasRow(
+        ACME.key,
+        "a:1",
+        stated=(("k1", "a:2"), ("k2", "a:3")),
+        seen=2,
+        last_seen="2026-11-01T00:00:00Z",
+        unmoved=("a:1",),
+        revision="r",
+    )
+    assert row.to_item() == item
+    assert AliasRow.from_json(item) == row
+
+
 # -- under which reference things are filed
 
 

@@ -30,7 +30,6 @@ from opx.graph.expansion import NO_GRAPH, NO_PASSAGES, GraphExpansion, wanted_ty
 from opx.graph.found_text import FoundText, Hit
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.leads import DECAY, UNWANTED
-from opx.graph.passages import PassageReader
 from opx.ingestion.chunk_files import read_chunks
 from opx.retrieval.query import INDEX_DOWN
 from opx.services import Services
@@ -130,7 +129,7 @@ class SlowGraph:
 
 def an_expansion(services: Services, store: Any, seconds: float = 30.0) -> GraphExpansion:
     reader = services.projects.reader(Identity())
-    passages = PassageReader(services.catalog, services.store, reader)
+    passages = services.passage_reader(reader)
     return GraphExpansion(KnowledgeGraph(store, reader), passages, clock=services.clock, seconds=seconds)
 
 

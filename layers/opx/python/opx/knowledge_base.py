@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, RAGPattern, StagingEntry
     from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport
     from opx.domain.versions import Restored, VersionDiff
-    from opx.graph.answered import AnswerView
     from opx.graph.coverage import GraphCoverage
+    from opx.graph.questions.answers import GraphAnswer
     from opx.graph.views import Connection, Neighbourhood, NodeView
     from opx.ingestion.failures import Failure
     from opx.ingestion.files import FileToIngest
@@ -251,11 +251,11 @@ class RelatedKnowledge(Protocol):
     def graph_find(self, text: str, *, node_type: str = "", limit: int = 20) -> Sequence[Node]:
         """Things whose name begins so, of one type or of all, in order."""
 
-    def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> AnswerView:
+    def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> GraphAnswer:
         """What changed of a thing and of what it depends on, or else of what depends on it; times in ISO 8601. Raises like
         `graph_node`."""
 
-    def graph_affected(self, cve: str, *, runbooks: bool = False) -> AnswerView:
+    def graph_affected(self, cve: str, *, runbooks: bool = False) -> GraphAnswer:
         """Services that run a version which this vulnerability (`CVE-2024-1234`) affects, or the runbooks for them. Raises
         like `graph_node`."""
 

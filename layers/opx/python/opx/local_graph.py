@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from opx.domain.evidence_pack import PathStep
 from opx.domain.graph import Edge, Node, Walk
 from opx.domain.record import replace
-from opx.graph.views import Connection, Names, Neighbourhood, NodeView, Passage, evidence_of, name_of
+from opx.graph.views import (
+    Connection,
+    Names,
+    Neighbourhood,
+    NodesFound,
+    NodeView,
+    Passage,
+    ReachedNode,
+    evidence_of,
+    name_of,
+)
 
 if TYPE_CHECKING:
     from opx.domain.aliases import Alias, Merge
     from opx.domain.scopes import Identity, Reader, Scope
-    from opx.graph.answered import AnswerView
     from opx.graph.coverage import GraphCoverage
     from opx.graph.knowledge_graph import KnowledgeGraph
     from opx.graph.questions.answers import GraphAnswer
@@ -42,32 +52,53 @@ class LocalGraph:
         around = graph.neighbours(node.key, Walk(fan_out=limit, most_nodes=limit + 1))
         edges = tuple(sorted(around.edges, key=lambda edge: edge.at, reverse=True))
         passages = self._passages((node, *edges))
-        return NodeView(node, edges, bool(around.cut), passages, _names(graph, edges), graph.other_names(node.key))
+        return NodeView(
+            node=node,
+            aliases=graph.other_names(node.key),
+            edges=edges,
+            more=bool(around.cut),
+            passages=passages,
+            names=_names(graph, edges),
+        )
 
     def graph_neighbours(self, reference: str, walk: Walk) -> Neighbourhood:
         graph = self._graph
         start = graph.resolve(reference)
         around = graph.neighbours(start, _normalised(walk))
-        passages, names = self._passages(around.edges), _names(graph, around.edges)
-        return Neighbourhood(start, around.reached, around.edges, around.cut, around.contradicting, passages, names)
+        return Neighbourhood(
+            start=start,
+            reached=tuple(map(ReachedNode.of, around.reached)),
+            edges=around.edges,
+            cut=around.cut,
+            contradicting=tuple(tuple(PathStep(*edge.name) for edge in pair) for pair in around.contradicting),
+            passages=self._passages(around.edges),
+            names=_names(graph, around.edges),
+        )
 
     def graph_path(self, source: str, target: str, walk: Walk) -> Connection:
         graph = self._graph
         route = graph.path(source, target, _normalised(walk))
         steps = route.edges or ()
-        return Connection(route.source, route.target, route.edges is not None, steps, route.cut, self._passages(steps))
+        return Connection(
+            source=route.source,
+            target=route.target,
+            found=route.edges is not None,
+            steps=steps,
+            cut=route.cut,
+            passages=self._passages(steps),
+        )
 
     def graph_find(self, text: str, *, node_type: str = "", limit: int = 20) -> Sequence[Node]:
         graph = self._graph
         found = graph.find(text, node_type, limit)
-        return graph.nodes([node.key for node in found])
+        return NodesFound(tuple(graph.nodes([node.key for node in found]))).nodes
 
-    def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> AnswerView:
+    def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> GraphAnswer:
         from opx.graph.questions.changes import changes
 
         return self._answered(changes(self._graph, reference, since=since, until=until, upstream=upstream))
 
-    def graph_affected(self, cve: str, *, runbooks: bool = False) -> AnswerView:
+    def graph_affected(self, cve: str, *, runbooks: bool = False) -> GraphAnswer:
         from opx.graph.questions.vulnerabilities import affected, runbooks_for_cve
 
         reference = cve if ":" in cve else f"cve:{cve}"
@@ -99,21 +130,15 @@ class LocalGraph:
     def undo_merge(self, merge_id: str) -> Merge:
         return self._services.merging.undo(self.scope, merge_id, by=self._identity.principal)
 
-    def _answered(self, answer: GraphAnswer) -> AnswerView:
-        from opx.graph.answered import AnswerView
-
-        return AnswerView(answer, self._passages(edge for row in answer.rows for edge in row.path))
+    def _answered(self, answer: GraphAnswer) -> GraphAnswer:
+        return answer.with_passages(self._passages(edge for row in answer.rows for edge in row.path))
 
     @property
     def _graph(self) -> KnowledgeGraph:
         return self._services.graph(self._identity)
 
     def _passages(self, things: Iterable[Node | Edge]) -> tuple[Passage, ...]:
-        from opx.graph.passages import PassageReader
-
-        services = self._services
-        reading = PassageReader(services.catalog, services.store, self._reader(), threads=services.read_threads)
-        return reading.of(evidence_of(things))
+        return self._services.passage_reader(self._reader()).of(evidence_of(things))
 
 
 def _names(graph: KnowledgeGraph, edges: Iterable[Edge]) -> Names:

@@ -222,9 +222,8 @@ class Services(LifecycleServices):
     def _go_on(self, reader: Reader, found: FoundText) -> Expanded:
         """From what was found as text along the graph."""
         from opx.graph.expansion import GraphExpansion
-        from opx.graph.passages import PassageReader
 
-        passages = PassageReader(self.catalog, self.store, reader, threads=self.read_threads)
+        passages = self.passage_reader(reader)
         graph = self._graph_of(reader)
         return GraphExpansion(graph, passages, clock=self.clock, seconds=self.settings.graph_seconds)(found)
 

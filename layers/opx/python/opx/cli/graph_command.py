@@ -25,7 +25,7 @@ from opx.domain.graph import MAX_HOPS, Direction
 from opx.graph.asked import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 
 if TYPE_CHECKING:
-    from opx.graph.answered import AnswerView
+    from opx.graph.questions.answers import GraphAnswer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -218,15 +218,15 @@ def show_affected(session: Session, cve: str, *, runbooks: bool, as_json: bool) 
     _print_answer(session.existing_base().graph_affected(cve, runbooks=runbooks), as_json=as_json)
 
 
-def _print_answer(found: AnswerView, *, as_json: bool) -> None:
+def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(found.to_json())
     else:
         for line in answer_lines(found):
             click.echo(line)
-        if found.answer.cut:
+        if found.cut:
             warn("there may be more: some things have more relations than are followed")
-    if not found.answer.rows:
+    if not found.rows:
         click.get_current_context().exit(NO_ANSWER)
 
 

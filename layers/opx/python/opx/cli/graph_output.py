@@ -13,8 +13,8 @@ from opx.graph.views import in_words, said
 
 if TYPE_CHECKING:
     from opx.domain.graph import Edge, Evidence, Node, Value
-    from opx.graph.answered import AnswerView
     from opx.graph.coverage import GraphCoverage, Uncovered
+    from opx.graph.questions.answers import GraphAnswer
     from opx.graph.views import Connection, Names, Neighbourhood, NodeView, Passage
 
 _INDENT = "   "
@@ -119,12 +119,11 @@ def _heading(passage: Passage, told: str) -> str:
 def neighbour_rows(found: Neighbourhood) -> list[tuple[str, ...]]:
     """Steps, thing, its name, how it is related to one that is a step nearer, when, and the document that says so."""
     rows: list[tuple[str, ...]] = []
-    for one in found.reached:
-        if one.path:
-            edge = one.path[-1]
-            name = printable(found.names.get(one.key, ""))[:_NAME_SHOWN]
-            document = edge.evidence[0].document_id[:SHORT_ID]
-            rows.append((str(one.distance), one.key, name, _how(edge, one.key), printable(edge.at)[:10], document))
+    for one, path in found.related:
+        edge = path[-1]
+        name = printable(found.names.get(one.key, ""))[:_NAME_SHOWN]
+        document = edge.evidence[0].document_id[:SHORT_ID]
+        rows.append((str(one.distance), one.key, name, _how(edge, one.key), printable(edge.at)[:10], document))
     return rows
 
 
@@ -152,11 +151,11 @@ def contradiction_lines(found: Neighbourhood) -> Iterator[str]:
         yield f"these contradict each other: {said(first)}; {said(second)}"
 
 
-def answer_lines(found: AnswerView) -> Iterator[str]:
+def answer_lines(found: GraphAnswer) -> Iterator[str]:
     """What was looked for, then each thing, and how it is known."""
     passages = by_id(found.passages)
-    yield printable(found.answer.explanation)
-    for row in found.answer.rows:
+    yield printable(found.explanation)
+    for row in found.rows:
         values = ", ".join(f"{printable(name)} {_shown(value)}" for name, value in row.values.items())
         yield ""
         yield "  ".join(filter(None, (click.style(row.key, bold=True), printable(row.at), values)))
@@ -168,7 +167,7 @@ def answer_lines(found: AnswerView) -> Iterator[str]:
 def coverage_lines(found: GraphCoverage) -> Iterator[str]:
     """Each list of what is missing, under a heading."""
     when = f" since {found.since}" if found.since else ""
-    looked = ", ".join(plural(count, kind) for kind, count in (found.looked_at or {}).items())
+    looked = ", ".join(plural(count, kind) for kind, count in found.looked_at.items())
     yield f"looked at {looked or 'nothing'}"
     for title, things in (
         ("alerts without a runbook", found.alerts_without_runbook),

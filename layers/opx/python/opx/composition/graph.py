@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from opx.composition.corpus import CorpusServices
 from opx.domain.scopes import Identity, Reader
+from opx.domain.times import iso_time
 from opx.tables import ALIASES, GRAPH
 
 if TYPE_CHECKING:
+    from opx.domain.documents import KnowledgeDocument
     from opx.graph.aliases import AliasRegistry
     from opx.graph.extraction.extractor import Extractor
     from opx.graph.extraction.mentions import KnownNames
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
     from opx.graph.merging import Merging
     from opx.graph.naming_writer import NamingWriter
+    from opx.graph.passages import PassageReader
     from opx.graph.store import GraphStore
 
 
@@ -47,6 +50,16 @@ class GraphServices(CorpusServices):
         from opx.graph.knowledge_graph import KnowledgeGraph
 
         return KnowledgeGraph(AliasedReads(self.graph_store, self.aliases), reader, self.aliases)
+
+    def passage_reader(self, reader: Reader) -> PassageReader:
+        """Reads the passages behind relations, of documents that may be shown."""
+        from opx.graph.passages import PassageReader
+        from opx.retrieval.expiry import expired_since
+
+        def expired(document: KnowledgeDocument) -> str:
+            return expired_since(document, self.knowledge, iso_time(self.clock()))
+
+        return PassageReader(self.catalog, self.store, reader, expired=expired, threads=self.read_threads)
 
     @cached_property
     def merging(self) -> Merging:

@@ -10,7 +10,8 @@ from opx.domain.scopes import Scope
 from opx.ports import ObjectInfo
 
 if TYPE_CHECKING:
-    from opx.graph.relinking import Relinked, Relinker
+    from opx.domain.graph import Relinked
+    from opx.graph.relinking import Relinker
     from opx.ingestion.manager import IngestionManager
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.worker import IngestionWorker

@@ -25,6 +25,11 @@ class PathStep(Record, frozen=True):
     edge_type: str
     target: str = field(name="to")
 
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """What makes it this relation, as that of an `Edge`."""
+        return self.source, self.edge_type, self.target
+
 
 class EvidenceItem(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A passage, or a relation with the passage that proves it.

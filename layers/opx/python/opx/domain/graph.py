@@ -6,19 +6,26 @@ text behind it can't be. A node or an edge is what all statements about it that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, TypeVar
+
+from msgspec import UNSET, Meta, UnsetType, field
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
+from opx.domain.record import Record, always, derive, replace
 from opx.domain.remarks import Remark
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 
+T = TypeVar("T", "Node", "Edge")
+
 Value = str | int | float | bool
+Properties = Annotated[Mapping[str, Value], Meta(description="Texts, numbers, true or false, by name.")]
 
 EdgeName = tuple[str, str, str]
 """What makes a relation this one: where it begins, its type, where it ends."""
@@ -58,7 +65,7 @@ class NodeStatement:
 
     key: str
     type: str
-    properties: Mapping[str, Value] = field(default_factory=dict)
+    properties: Mapping[str, Value] = dataclasses.field(default_factory=dict)
     chunk_ids: tuple[str, ...] = ()
     declared: bool = False
 
@@ -78,7 +85,7 @@ class EdgeStatement:
     at: str = ""
     rule: str = ""
     confidence: float = 1.0
-    properties: Mapping[str, Value] = field(default_factory=dict)
+    properties: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> EdgeName:
@@ -120,110 +127,88 @@ class Origin:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Record, frozen=True, kw_only=True, omit_defaults=True):
     """Text of one document that proves an edge or names a node: its passages, and how they were understood.
 
-    `stated` is how the document writes the references, where that differs from the canonical ones.
+    `stated` is how the document writes the references, where that differs from the canonical ones. `key_id` names the
+    document's key; `shown` leaves it out.
     """
 
     document_id: str
     chunk_ids: tuple[str, ...]
-    key_id: str
-    scope_key: str
     tier: Tier
     trust: float
-    at: str
-    rule: str = ""
-    confidence: float = 1.0
-    stated: tuple[str, ...] = ()
+    at: Annotated[str, Meta(description="When that was so, or the document was last updated.")]
+    rule: Annotated[str, Meta(description="What found it in the text.")] = always("")
+    confidence: Annotated[float, Meta(description="How sure that rule can be.")] = always(1.0)
+    stated: Annotated[
+        tuple[str, ...], Meta(description="How the document writes the references, where that differs.")
+    ] = ()
+    key_id: str | UnsetType = UNSET
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "documentId": self.document_id,
-            "chunkIds": list(self.chunk_ids),
-            "tier": self.tier.value,
-            "trust": self.trust,
-            "at": self.at,
-            "rule": self.rule,
-            "confidence": round(self.confidence, 6),
-            **({"stated": list(self.stated)} if self.stated else {}),
-        }
+    def __post_init__(self) -> None:
+        derive(self, confidence=round(self.confidence, 6))
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Record, frozen=True):
     """A thing, as far as a reader may know of it. `properties` are those of the most trusted, then the newest statement
     that has them."""
 
-    key: str
+    key: Annotated[str, Meta(description="namespace:value")]
     type: str
-    properties: Mapping[str, Value] = field(default_factory=dict)
+    properties: Properties = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
-    declared: bool = False
+    declared: Annotated[
+        bool, Meta(description="True if a document is about it, or lists it; else it is only mentioned.")
+    ] = False
+    rag_chunks: Annotated[tuple[str, ...], Meta(description="Chunks that name it.")] = ()
 
-    @property
-    def rag_chunks(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(chunk for one in self.evidence for chunk in one.chunk_ids))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "key": self.key,
-            "type": self.type,
-            "properties": dict(self.properties),
-            "ragChunks": list(self.rag_chunks),
-            "evidence": [one.to_json() for one in self.evidence],
-            "declared": self.declared,
-        }
+    def __post_init__(self) -> None:
+        derive(self, rag_chunks=_chunks_of(self.evidence))
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A relation, as far as a reader may know of it. `evidence` is never empty, the newest first."""
+class Edge(Record, frozen=True):
+    """A relation, as far as a reader may know of it. `evidence` is never empty, the newest first.
 
-    source: str
+    `at` is when it was true last, as far as is known. `confidence` is that of its best evidence, weighted with the trust in
+    the document. Raises `InvalidInputError` without evidence.
+    """
+
+    source: str = field(name="from")
     edge_type: str
-    target: str
-    evidence: tuple[Evidence, ...]
-    properties: Mapping[str, Value] = field(default_factory=dict)
+    target: str = field(name="to")
+    evidence: Annotated[tuple[Evidence, ...], Meta(min_length=1, description="The newest first.")]
+    properties: Properties = field(default_factory=dict)
+    at: str = ""
+    confidence: float = 0.0
+    evidence_chunk_ids: Annotated[tuple[str, ...], Meta(extra_json_schema={"minItems": 1})] = ()
 
     def __post_init__(self) -> None:
         if not self.evidence:
             raise InvalidInputError(f"an edge needs evidence: {self.source} -[{self.edge_type}]-> {self.target}")
+        derive(
+            self,
+            at=max(one.at for one in self.evidence),
+            confidence=round(max(one.confidence * one.trust for one in self.evidence), 6),
+            evidence_chunk_ids=_chunks_of(self.evidence),
+        )
 
     @property
     def name(self) -> EdgeName:
         return self.source, self.edge_type, self.target
 
-    @property
-    def at(self) -> str:
-        """When it was true last, as far as is known."""
-        return max(one.at for one in self.evidence)
-
-    @property
-    def confidence(self) -> float:
-        """That of its best evidence, weighted with the trust in the document."""
-        return max(one.confidence * one.trust for one in self.evidence)
-
-    @property
-    def evidence_chunk_ids(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(chunk for one in self.evidence for chunk in one.chunk_ids))
-
     def other(self, key: str) -> str:
         """The end that `key` isn't."""
         return self.target if key == self.source else self.source
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "edgeType": self.edge_type,
-            "from": self.source,
-            "to": self.target,
-            "evidenceChunkIds": list(self.evidence_chunk_ids),
-            "evidence": [one.to_json() for one in self.evidence],
-            "at": self.at,
-            "confidence": round(self.confidence, 6),
-            "properties": dict(self.properties),
-        }
+
+def _chunks_of(evidence: Iterable[Evidence]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chunk for one in evidence for chunk in one.chunk_ids))
+
+
+def shown(things: Iterable[T]) -> tuple[T, ...]:
+    """Nodes or edges without the keys of the documents that prove them, which nobody outside needs."""
+    return tuple(replace(one, evidence=tuple(replace(proof, key_id=UNSET) for proof in one.evidence)) for one in things)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +255,7 @@ class Subgraph:
 
     reached: tuple[Reached, ...] = ()
     edges: tuple[Edge, ...] = ()
-    cut: tuple[str, ...] = field(default=())
+    cut: tuple[str, ...] = ()
     contradicting: tuple[tuple[Edge, Edge], ...] = ()
 
 
@@ -285,3 +270,13 @@ class Route:
     target: str
     edges: tuple[Edge, ...] | None
     cut: tuple[str, ...] = ()
+
+
+class Relinked(Record, frozen=True):
+    """Counts of a run that added mentions of names to documents. `left_out` names what it didn't get to."""
+
+    names: int = 0
+    documents: int = 0
+    mentions: int = 0
+    busy: Annotated[int, Meta(description="Documents that were being ingested just then.")] = 0
+    left_out: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from itertools import islice
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import AliasLoopError, ConditionFailedError, StoreUnavailableError
-from opx.graph.alias_rows import AliasRow, alias_key, aliases_in, owner_areas, partition_of, row_of
+from opx.graph.alias_rows import AliasRow, alias_key, aliases_in, owner_areas, partition_of
 from opx.graph.alias_view import AliasView, LoadedNames, StoredNames
 from opx.graph.names import canonical_form
 from opx.ports import Absent, Equals, Item, Table
@@ -44,7 +44,7 @@ class AliasRows:
     def read(self, area: str, alias: str) -> AliasRow:
         """What is known of the alias in this scope (its key) now; a row without revision if nothing is."""
         item = self._table.get(alias_key(area, alias))
-        return row_of(item) if item else AliasRow(area, alias)
+        return AliasRow.from_json(item) if item else AliasRow(area, alias)
 
     def load(self, area: str, *, only_set: bool = False) -> LoadedNames | None:
         """All aliases of a scope, or those that people have set; None if it has more than `MAX_LOADED`."""
@@ -67,9 +67,11 @@ class AliasRows:
         found: dict[str, set[str]] = {}
         items = self._all(area) if len(names) > KEYS_A_READ else None
         if items is not None:
-            return {row.alias: row.next_names for row in map(row_of, items)}
+            return {row.alias: row.next_names for row in map(AliasRow.from_json, items)}
         while names:
-            rows = [row_of(item) for item in self._table.get_many([alias_key(area, name) for name in names])]
+            rows = [
+                AliasRow.from_json(item) for item in self._table.get_many([alias_key(area, name) for name in names])
+            ]
             found.update({row.alias: row.next_names for row in rows})
             names = {name for row in rows for name in row.next_names} - found.keys()
         return found

@@ -12,11 +12,12 @@ Neither a scope's key nor a normalised reference has a `|` in it, so that no ent
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+
+from msgspec import field
 
 from opx.domain.aliases import Alias
-from opx.domain.record import replace
+from opx.domain.record import Record, replace
 from opx.domain.scopes import GLOBAL_KEY, Scope
 from opx.errors import AliasTakenError, InvalidScopeError
 from opx.ports import Item, KeyRange
@@ -28,8 +29,7 @@ _AREA = re.compile(r"client:([^/|]+)(?:/(group|project):([^/|]+))?\Z")
 _WIDTH = {"project": 0, "group": 1, None: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class AliasRow:
+class AliasRow(Record, frozen=True):
     """What is known of an alias in one scope: what a person has set it to, and what documents say, the first first.
 
     Until the statements of the scope are filed anew after a person's change, `unmoved` tells where they may be, too: under
@@ -38,12 +38,12 @@ class AliasRow:
     """
 
     area: str
-    alias: str
+    alias: str = field(name="aliasKey")
     set_to: str = ""
     set_by: str = ""
     stated: tuple[tuple[str, str], ...] = ()
-    seen: int = 0
-    last_seen: str = ""
+    seen: int = field(name="seenCount", default=0)
+    last_seen: str = field(name="lastSeenAt", default="")
     unmoved: tuple[str, ...] = ()
     revision: str = ""
 
@@ -104,35 +104,8 @@ class AliasRow:
         )
 
     def to_item(self) -> Item:
-        return {
-            **alias_key(self.area, self.alias),
-            "aliasKey": self.alias,
-            "canonicalKey": self.canonical,
-            **({"canonicalPlace": f"{self.area}|{self.canonical}"} if self.canonical else {}),
-            "area": self.area,
-            "seenCount": self.seen,
-            "lastSeenAt": self.last_seen,
-            "setTo": self.set_to,
-            "setBy": self.set_by,
-            "stated": [list(one) for one in self.stated],
-            "unmoved": list(self.unmoved),
-            "revision": self.revision,
-        }
-
-
-def row_of(item: Mapping[str, object]) -> AliasRow:
-    stated: Iterable[list[str]] = item["stated"]  # type: ignore[assignment]
-    return AliasRow(
-        area=str(item["area"]),
-        alias=str(item["aliasKey"]),
-        set_to=str(item["setTo"]),
-        set_by=str(item["setBy"]),
-        stated=tuple((key_id, canonical) for key_id, canonical in stated),
-        seen=int(str(item["seenCount"])),
-        last_seen=str(item["lastSeenAt"]),
-        unmoved=tuple(item["unmoved"]),  # type: ignore[arg-type]
-        revision=str(item["revision"]),
-    )
+        place = {"canonicalPlace": f"{self.area}|{self.canonical}"} if self.canonical else {}
+        return {**alias_key(self.area, self.alias), **self.to_json(), "canonicalKey": self.canonical, **place}
 
 
 def _also(names: tuple[str, ...], name: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from opx.domain.times import iso_time
 from opx.errors import AliasLoopError, InvalidInputError
 from opx.graph.alias_cache import SECONDS, AliasCache
 from opx.graph.alias_changes import KEYS_A_READ, AliasRows, Change, Guard
-from opx.graph.alias_rows import AliasRow, aliases_in, narrowest_first, partition_of, row_of, statement_key
+from opx.graph.alias_rows import AliasRow, aliases_in, narrowest_first, partition_of, statement_key
 from opx.graph.alias_view import AliasView, AreaNames, StoredNames
 from opx.graph.names import canonical_form, normalised
 from opx.ports import Clock, Table
@@ -81,7 +81,7 @@ class AliasRegistry:
         """The aliases of these scopes, by scope and alphabet, as many as `limit`."""
         areas = narrowest_first(scopes)
         found = (item for area in areas for item in self._table.query(partition_of(area), where=aliases_in(area)))
-        rows = (row for row in map(row_of, found) if row.canonical)
+        rows = (row for row in map(AliasRow.from_json, found) if row.canonical)
         return [row.shown() for row in islice(rows, limit)]
 
     def find(self, scope: Scope, alias: str) -> Alias | None:

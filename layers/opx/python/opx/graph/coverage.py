@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, field
 
 from opx.domain.graph import MAX_FAN_OUT, Direction, Edge, Walk
+from opx.domain.record import Record
 from opx.graph.questions.walking import is_a
 
 if TYPE_CHECKING:
@@ -16,8 +18,7 @@ MOST_LOOKED_AT = 1_000
 """Of each type of things."""
 
 
-@dataclass(frozen=True, slots=True)
-class Uncovered:
+class Uncovered(Record, frozen=True):
     """A thing that something is missing for. `firings` of the alerts in question in the time that was looked at, of each
     alert `MAX_FAN_OUT` at most, and when the last was."""
 
@@ -25,47 +26,19 @@ class Uncovered:
     firings: int = 0
     last_fired: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return {"key": self.key, "firings": self.firings, "lastFired": self.last_fired}
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Uncovered:
-        return cls(data["key"], data["firings"], data["lastFired"])
-
-
-@dataclass(frozen=True, slots=True)
-class GraphCoverage:
-    """What is missing, as far as the reader may know. `since`: firings from then on count, "" for all.
-
-    Alerts without a runbook come in the order of how often they fired. A runbook never fired if it is for alerts, and none
-    of them did; `runbooks_without_alert` are for none. `looked_at` counts the things by type, and `cut` names the types
-    that have more of them.
-    """
+class GraphCoverage(Record, frozen=True):
+    """What is missing, as far as the reader may know. `since`: firings from then on count, "" for all."""
 
     since: str = ""
-    alerts_without_runbook: tuple[Uncovered, ...] = ()
-    runbooks_never_fired: tuple[Uncovered, ...] = ()
+    alerts_without_runbook: Annotated[tuple[Uncovered, ...], Meta(description="Those that fired most first.")] = ()
+    runbooks_never_fired: Annotated[
+        tuple[Uncovered, ...], Meta(description="They are for alerts, none of which fired.")
+    ] = ()
     runbooks_without_alert: tuple[Uncovered, ...] = ()
     services_without_runbook: tuple[Uncovered, ...] = ()
-    looked_at: Mapping[str, int] | None = None
-    cut: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        lists = {name: [one.to_json() for one in getattr(self, field)] for name, field in _LISTS.items()}
-        return {"since": self.since, **lists, "lookedAt": dict(self.looked_at or {}), "cut": list(self.cut)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> GraphCoverage:
-        lists = {field: tuple(map(Uncovered.from_json, data[name])) for name, field in _LISTS.items()}
-        return cls(since=data["since"], looked_at=dict(data["lookedAt"]), cut=tuple(data["cut"]), **lists)
-
-
-_LISTS = {
-    "alertsWithoutRunbook": "alerts_without_runbook",
-    "runbooksNeverFired": "runbooks_never_fired",
-    "runbooksWithoutAlert": "runbooks_without_alert",
-    "servicesWithoutRunbook": "services_without_runbook",
-}
+    looked_at: Annotated[Mapping[str, int], Meta(description="Things by type.")] = field(default_factory=dict)
+    cut: Annotated[tuple[str, ...], Meta(description="Types that have more than were looked at.")] = ()
 
 
 def coverage(graph: KnowledgeGraph, *, since: str = "", limit: int = MOST_LOOKED_AT) -> GraphCoverage:

@@ -100,14 +100,16 @@ class Merging:
     def merges(self, scope: Scope) -> list[Merge]:
         """Those on record for this scope, the newest first."""
         within = KeyRange(begins_with=merge_key(scope.key, "")["aliasArea"])
-        return [_merge(item) for item in self._table.query(partition_of(scope.key), where=within, reverse=True)]
+        return [
+            Merge.from_json(item) for item in self._table.query(partition_of(scope.key), where=within, reverse=True)
+        ]
 
     def find(self, scope: Scope, merge_id: str) -> Merge:
         """Raises `MergeNotFoundError`, also for a merge of another scope."""
         item = self._table.get(merge_key(scope.key, merge_id)) if len(merge_id) <= 100 else None
         if item is None:
             raise MergeNotFoundError(f"no merge {merge_id[:100]!r} is on record here: list the merges of this scope")
-        return _merge(item)
+        return Merge.from_json(item)
 
     def resume(self, scope: Scope) -> int:
         """Go on with what was interrupted. Returns how many merges that were."""
@@ -162,7 +164,7 @@ class Merging:
         try:
             self._table.put(_item(done), condition=Equals("state", merge.state.value))
         except ConditionFailedError:
-            return _merge(self._read(merge))
+            return Merge.from_json(self._read(merge))
         return done
 
     def _read(self, merge: Merge) -> Item:
@@ -174,7 +176,3 @@ class Merging:
 
 def _item(merge: Merge) -> Item:
     return {**merge_key(merge.area, merge.merge_id), **merge.to_json()}
-
-
-def _merge(item: Item) -> Merge:
-    return Merge.from_json(item)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
+
+from msgspec import UnsetType
 
 from opx.domain.graph import Evidence
 from opx.domain.remarks import RemarkKind
@@ -25,21 +27,32 @@ A_STATEMENT = 2
 """Passages that are read of one document for one statement; the others say it again."""
 
 
+Key = str | UnsetType
+
 SUSPECTED = RemarkKind.SUSPECTED_INSTRUCTION.value
 
 
 class PassageReader:
-    """Reads chunks by what statements say of them. What the reader may not see, or is gone, is left out."""
+    """Reads chunks by what statements say of them. What the reader may not see, has expired or is gone, is left out."""
 
-    def __init__(self, catalog: Catalog, store: ObjectStore, reader: Reader, *, threads: int = 1) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        store: ObjectStore,
+        reader: Reader,
+        *,
+        expired: Callable[[KnowledgeDocument], object],
+        threads: int = 1,
+    ) -> None:
         self._catalog = catalog
         self._store = store
         self._reader = reader
+        self._expired = expired
         self._each = Each(threads)
 
     def of(self, evidence: Iterable[Evidence], *, most: int = MOST_PASSAGES) -> tuple[Passage, ...]:
         """Up to `most` passages in the order of the evidence, each once."""
-        wanted: dict[tuple[str, str], dict[str, None]] = {}
+        wanted: dict[tuple[str, Key], dict[str, None]] = {}
         order: dict[str, None] = {}
         for one in evidence:
             document = (one.document_id, one.key_id)
@@ -53,7 +66,7 @@ class PassageReader:
         found = {passage.chunk_id: passage for some in read for passage in some}
         return tuple(found[chunk_id] for chunk_id in order if chunk_id in found)[:most]
 
-    def _of_document(self, document_id: str, key_id: str, chunk_ids: dict[str, None]) -> list[Passage]:
+    def _of_document(self, document_id: str, key_id: Key, chunk_ids: dict[str, None]) -> list[Passage]:
         from opx.ingestion.chunk_files import read_chunks
 
         document = self._visible(document_id, key_id)
@@ -70,10 +83,10 @@ class PassageReader:
             return found
         return found
 
-    def _visible(self, document_id: str, key_id: str) -> KnowledgeDocument | None:
+    def _visible(self, document_id: str, key_id: Key) -> KnowledgeDocument | None:
         for document in self._catalog.find(document_id):
             if document.key.id == key_id and self._reader.may_see(document.key.scope):
-                return document
+                return None if self._expired(document) else document
         return None
 
 

@@ -17,7 +17,7 @@ from secrets import randbelow
 from typing import Any, Protocol, TypeVar
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.graph import Origin, Statements, node_type
+from opx.domain.graph import Origin, Relinked, Statements, node_type
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import OpxError, StoreUnavailableError
@@ -66,14 +66,17 @@ class StatementStore(NodesOfType, Protocol):
 
 
 @dataclass(slots=True)
-class Relinked:
-    """What a run did. `left_out` says what it didn't get to."""
+class _Run:
+    """Counts of a run that goes on."""
 
     names: int = 0
     documents: int = 0
     mentions: int = 0
     busy: int = 0
     left_out: list[str] = field(default_factory=list)
+
+    def relinked(self) -> Relinked:
+        return Relinked(self.names, self.documents, self.mentions, self.busy, tuple(self.left_out))
 
 
 class Scopes(Protocol):
@@ -118,14 +121,14 @@ class Relinker:
     def relink(self, names: Sequence[DeclaredName]) -> Relinked:
         """Have the documents that mention these names say so, as far as there is time. Raises `StoreUnavailableError`;
         what was done until then stays, and doing it again does no harm."""
-        done = Relinked()
+        done = _Run()
         ordered = sorted(names, key=lambda one: NAMED_TYPES.index(node_type(one.key)))
         ends = self._clock() + (self._seconds or inf)
         for some in _batches(ordered if not self._seconds else ordered[:NAMES_A_BATCH], NAMES_A_BATCH):
             self._relink(some, done, ends)
         if done.names < len(ordered):
             done.left_out.append(f"{len(ordered) - done.names:,} of {len(ordered):,} new names")
-        return done
+        return done.relinked()
 
     def relink_or_leave(self, names: Sequence[DeclaredName]) -> None:
         """The same, and what can't be done is logged and left to the next full run."""
@@ -141,7 +144,7 @@ class Relinker:
     def relink_all(self, *, seconds: float = 0.0) -> Relinked:
         """The same for every name that a document declares; with `seconds`, for those that are reached until then,
         beginning anywhere among them, so that each has its turn. Raises `StoreUnavailableError`."""
-        done = Relinked()
+        done = _Run()
         ends = self._clock() + (seconds or inf)
         names = [name for scope in self._scopes.all() for name in self._declared(scope)]
         first = randbelow(len(names)) if names else 0
@@ -149,14 +152,14 @@ class Relinker:
             self._relink(some, done, ends)
         if done.names < len(names):
             done.left_out.append(f"{len(names) - done.names:,} of {len(names):,} names")
-        return done
+        return done.relinked()
 
     def _declared(self, scope: Scope) -> Iterator[DeclaredName]:
         for kind in NAMED_TYPES:
             nodes = self._store.of_type([scope.key], kind, limit=MAX_NAMES, declared=True)
             yield from (DeclaredName(scope.key, node.key) for node in nodes)
 
-    def _relink(self, names: Sequence[DeclaredName], done: Relinked, ends: float) -> None:
+    def _relink(self, names: Sequence[DeclaredName], done: _Run, ends: float) -> None:
         found: dict[tuple[str, str], set[str]] = {}
         for name in names:
             if self._clock() >= ends:
@@ -175,7 +178,7 @@ class Relinker:
         if looked_at < len(found):
             done.left_out.append(f"{len(found) - looked_at:,} of {len(found):,} documents")
 
-    def _naming(self, name: DeclaredName, done: Relinked) -> Iterator[IndexedChunk]:
+    def _naming(self, name: DeclaredName, done: _Run) -> Iterator[IndexedChunk]:
         """Passages that may give the name, of documents that may know it."""
         scope = scope_of_key(name.scope_key)
         texts = [" ".join(words) for words in spellings(name.key)]
@@ -183,7 +186,7 @@ class Relinker:
             for text in texts:
                 yield from self._search(text, some, name, done)
 
-    def _search(self, text: str, scopes: Sequence[str], name: DeclaredName, done: Relinked) -> Iterator[IndexedChunk]:
+    def _search(self, text: str, scopes: Sequence[str], name: DeclaredName, done: _Run) -> Iterator[IndexedChunk]:
         groups = required_groups(text)
         if not groups:
             return
@@ -200,7 +203,7 @@ class Relinker:
         found = (one for one in self._catalog.find(document_id) if one.key.id == key_id)
         return next((one for one in found if one.state is DocumentState.CURRENT), None)
 
-    def _add(self, document: KnowledgeDocument | None, keys: Sequence[str], done: Relinked) -> None:
+    def _add(self, document: KnowledgeDocument | None, keys: Sequence[str], done: _Run) -> None:
         statements = self._missing(document, keys) if document else Statements()
         if document is None or not statements.edges:
             return

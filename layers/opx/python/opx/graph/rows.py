@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from opx.domain.graph import EdgeStatement, Evidence, NodeStatement, Origin, Value
 from opx.domain.ids import stable_hash
-from opx.domain.knowledge import Tier
 from opx.errors import InvalidInputError
 from opx.ports import Item
 
@@ -180,18 +179,7 @@ def type_at(edge_type: str, at: str) -> str:
 def evidence_in(found: Item) -> Evidence:
     stated = tuple(found["stated"])
     canonical = (found["node"],) if is_node(found) else (found["from"], found["to"])
-    return Evidence(
-        document_id=found["documentId"],
-        chunk_ids=tuple(found["chunkIds"]),
-        key_id=found["keyId"],
-        scope_key=found["scope"],
-        tier=Tier(found["tier"]),
-        trust=found["trust"],
-        at=found["at"],
-        rule=found.get("rule", ""),
-        confidence=found.get("confidence", 1.0),
-        stated=stated if stated != canonical else (),
-    )
+    return Evidence.from_json({**found, "stated": stated if stated != canonical else ()})
 
 
 def check_key(key: str) -> None:

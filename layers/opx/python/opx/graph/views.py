@@ -1,128 +1,116 @@
-"""What the graph answers through every way in, with the passages that prove it, and the JSON of it both ways.
+"""Records of what the graph answers, with the passages that prove it.
 
-Readers ignore fields that they don't know, as those of `opx.wire` do.
+Evidence in them has no key of its document, whoever makes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
-from opx.domain.graph import Edge, Evidence, Node, Reached
+from msgspec import Meta, field
+
+from opx.domain.evidence_pack import PathStep
+from opx.domain.graph import Edge, Evidence, Node, Reached, shown
 from opx.domain.knowledge import Tier
+from opx.domain.record import Record, always, derive
 
-Json = dict[str, Any]
-Names = Mapping[str, str]
+Names = Annotated[Mapping[str, str], Meta(description="What things are called, by reference, where that says more.")]
+Passages = Annotated[tuple["Passage", ...], Meta(description="The text of evidence, by chunk id; of much, the first.")]
+Cut = Annotated[tuple[str, ...], Meta(description="Things of which not all relations were followed.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A chunk that proves something, and where it is from. `section` is the headings above it, as `A > B`; `flags` are
-    those of its document (`suspected_instruction`)."""
+class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A chunk that proves something, and where it is from. `flags` are those of its document
+    (`suspected_instruction`)."""
 
     chunk_id: str
     document_id: str
     title: str
-    section: str
+    section: Annotated[str, Meta(description="The headings above it, as `A > B`.")]
     source: str
     category: str
     tier: Tier
     content: str
-    flags: tuple[str, ...] = ()
+    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = always(False)
+    flags: Annotated[tuple[str, ...], Meta(description="What readers are to be warned of.")] = ()
 
-    @property
-    def untrusted(self) -> bool:
-        return self.tier is not Tier.INTERNAL
-
-    def to_json(self) -> Json:
-        return {
-            "chunkId": self.chunk_id,
-            "documentId": self.document_id,
-            "title": self.title,
-            "section": self.section,
-            "source": self.source,
-            "category": self.category,
-            "tier": self.tier.value,
-            "untrusted": self.untrusted,
-            "content": self.content,
-            **({"flags": list(self.flags)} if self.flags else {}),
-        }
+    def __post_init__(self) -> None:
+        derive(self, untrusted=self.tier is not Tier.INTERNAL)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A thing and its relations, the newest first; `more` if there are more of them than these. `names` has what things
-    are called, by reference, where that says more; `aliases` are the thing's other references."""
+class NodeView(Record, frozen=True, kw_only=True):
+    """A thing and its relations, the newest first."""
 
     node: Node
+    aliases: Annotated[
+        tuple[str, ...], Meta(description="Its other references, as far as the caller may know them.")
+    ] = ()
     edges: tuple[Edge, ...] = ()
-    more: bool = False
-    passages: tuple[Passage, ...] = ()
+    more: Annotated[bool, Meta(description="True if it has more relations than these.")] = False
+    passages: Passages = ()
     names: Names = field(default_factory=dict)
-    aliases: tuple[str, ...] = ()
 
-    def to_json(self) -> Json:
-        return {
-            "node": self.node.to_json(),
-            "aliases": list(self.aliases),
-            "edges": [edge.to_json() for edge in self.edges],
-            "more": self.more,
-            "passages": [passage.to_json() for passage in self.passages],
-            "names": dict(self.names),
-        }
+    def __post_init__(self) -> None:
+        derive(self, node=shown([self.node])[0], edges=shown(self.edges))
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbourhood:
-    """What is around a thing. `cut` names those of which not all relations were followed; `contradicting` has relations
-    that can't both be; `names` as in `NodeView`."""
+class ReachedNode(Record, frozen=True):
+    """A thing on a walk: how many relations away it is, and by which it was reached first, from the start."""
+
+    key: str
+    distance: int
+    path: tuple[PathStep, ...] = ()
+
+    @classmethod
+    def of(cls, reached: Reached) -> ReachedNode:
+        return cls(reached.key, reached.distance, tuple(PathStep(*edge.name) for edge in reached.path))
+
+
+class Neighbourhood(Record, frozen=True, kw_only=True):
+    """What is around a thing. The relations of paths and contradictions are those of `edges` with the same ends and
+    type."""
 
     start: str
-    reached: tuple[Reached, ...] = ()
+    reached: tuple[ReachedNode, ...] = ()
     edges: tuple[Edge, ...] = ()
-    cut: tuple[str, ...] = ()
-    contradicting: tuple[tuple[Edge, Edge], ...] = ()
-    passages: tuple[Passage, ...] = ()
+    cut: Cut = ()
+    contradicting: Annotated[tuple[tuple[PathStep, ...], ...], Meta(description="Pairs that can't both be.")] = ()
+    passages: Passages = ()
     names: Names = field(default_factory=dict)
 
-    def to_json(self) -> Json:
-        """The edges of paths and contradictions are those of `edges` with the same ends and type."""
-        return {
-            "start": self.start,
-            "reached": [
-                {"key": one.key, "distance": one.distance, "path": [_edge_name(edge) for edge in one.path]}
-                for one in self.reached
-            ],
-            "edges": [edge.to_json() for edge in self.edges],
-            "cut": list(self.cut),
-            "contradicting": [[_edge_name(edge) for edge in pair] for pair in self.contradicting],
-            "passages": [passage.to_json() for passage in self.passages],
-            "names": dict(self.names),
-        }
+    def __post_init__(self) -> None:
+        derive(self, edges=shown(self.edges))
+
+    @property
+    def related(self) -> tuple[tuple[ReachedNode, tuple[Edge, ...]], ...]:
+        """What was reached besides the start, each with the relations that lead to it."""
+        edges = {edge.name: edge for edge in self.edges}
+        return tuple((one, tuple(edges[step.name] for step in one.path)) for one in self.reached if one.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Record, frozen=True, kw_only=True):
     """How two things are connected: the edges from one to the other, each in its own direction. Not `found`: within the
     steps that were looked at they aren't, and if `cut` names things, these have more relations than were followed."""
 
-    source: str
-    target: str
-    found: bool
+    source: str = field(name="from")
+    target: str = field(name="to")
+    found: Annotated[bool, Meta(description="False if there is no way of few enough steps.")]
     steps: tuple[Edge, ...] = ()
-    cut: tuple[str, ...] = ()
-    passages: tuple[Passage, ...] = ()
+    cut: Cut = ()
+    passages: Passages = ()
 
-    def to_json(self) -> Json:
-        return {
-            "from": self.source,
-            "to": self.target,
-            "found": self.found,
-            "steps": [edge.to_json() for edge in self.steps],
-            "cut": list(self.cut),
-            "passages": [passage.to_json() for passage in self.passages],
-        }
+    def __post_init__(self) -> None:
+        derive(self, steps=shown(self.steps))
+
+
+class NodesFound(Record, frozen=True):
+    """Things by name, in order."""
+
+    nodes: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        derive(self, nodes=shown(self.nodes))
 
 
 def in_words(edge_type: str) -> str:
@@ -130,7 +118,7 @@ def in_words(edge_type: str) -> str:
     return edge_type.replace("_", " ")
 
 
-def said(edge: Edge) -> str:
+def said(edge: Edge | PathStep) -> str:
     """`service:checkout depends on service:payments`."""
     return f"{edge.source} {in_words(edge.edge_type)} {edge.target}"
 
@@ -144,86 +132,3 @@ def name_of(node: Node) -> str:
 def evidence_of(things: Iterable[Node | Edge]) -> Iterable[Evidence]:
     """The evidence of all of them, the best first within each."""
     return (one for thing in things for one in thing.evidence)
-
-
-# -- from JSON
-
-
-def evidence_from_json(data: Mapping[str, Any]) -> Evidence:
-    """Whose document it is stays where it came from."""
-    return Evidence(
-        document_id=data["documentId"],
-        chunk_ids=tuple(data["chunkIds"]),
-        key_id="",
-        scope_key="",
-        tier=Tier(data["tier"]),
-        trust=data["trust"],
-        at=data["at"],
-        rule=data["rule"],
-        confidence=data["confidence"],
-        stated=tuple(data.get("stated", ())),
-    )
-
-
-def node_from_json(data: Mapping[str, Any]) -> Node:
-    evidence = tuple(map(evidence_from_json, data["evidence"]))
-    return Node(data["key"], data["type"], dict(data["properties"]), evidence, data["declared"])
-
-
-def edge_from_json(data: Mapping[str, Any]) -> Edge:
-    evidence = tuple(map(evidence_from_json, data["evidence"]))
-    return Edge(data["from"], data["edgeType"], data["to"], evidence, dict(data["properties"]))
-
-
-def passage_from_json(data: Mapping[str, Any]) -> Passage:
-    return Passage(
-        chunk_id=data["chunkId"],
-        document_id=data["documentId"],
-        title=data["title"],
-        section=data["section"],
-        source=data["source"],
-        category=data["category"],
-        tier=Tier(data["tier"]),
-        content=data["content"],
-        flags=tuple(data.get("flags", ())),
-    )
-
-
-def node_view_from_json(data: Mapping[str, Any]) -> NodeView:
-    return NodeView(
-        node_from_json(data["node"]),
-        _edges(data["edges"]),
-        data["more"],
-        _passages(data),
-        dict(data["names"]),
-        tuple(data.get("aliases", ())),
-    )
-
-
-def neighbourhood_from_json(data: Mapping[str, Any]) -> Neighbourhood:
-    edges = _edges(data["edges"])
-    by_name = {edge.name: edge for edge in edges}
-
-    def named(some: Iterable[Mapping[str, Any]]) -> Iterable[Edge]:
-        return (by_name[one["from"], one["edgeType"], one["to"]] for one in some)
-
-    reached = tuple(Reached(one["key"], one["distance"], tuple(named(one["path"]))) for one in data["reached"])
-    pairs = tuple((first, second) for first, second in map(named, data["contradicting"]))
-    return Neighbourhood(data["start"], reached, edges, tuple(data["cut"]), pairs, _passages(data), dict(data["names"]))
-
-
-def connection_from_json(data: Mapping[str, Any]) -> Connection:
-    steps, cut = _edges(data["steps"]), tuple(data["cut"])
-    return Connection(data["from"], data["to"], data["found"], steps, cut, _passages(data))
-
-
-def _edges(data: Iterable[Mapping[str, Any]]) -> tuple[Edge, ...]:
-    return tuple(map(edge_from_json, data))
-
-
-def _passages(data: Mapping[str, Any]) -> tuple[Passage, ...]:
-    return tuple(map(passage_from_json, data["passages"]))
-
-
-def _edge_name(edge: Edge) -> Json:
-    return {"from": edge.source, "edgeType": edge.edge_type, "to": edge.target}

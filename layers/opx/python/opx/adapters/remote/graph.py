@@ -13,8 +13,8 @@ from opx.graph import views
 
 if TYPE_CHECKING:
     from opx.domain.aliases import Alias, Merge
-    from opx.graph.answered import AnswerView
     from opx.graph.coverage import GraphCoverage
+    from opx.graph.questions.answers import GraphAnswer
 
 T = TypeVar("T")
 Query = dict[str, Any]
@@ -30,31 +30,31 @@ class RemoteGraph:
         def _read(self, read: Callable[[Any], T], data: Any) -> T: ...
 
     def graph_node(self, reference: str, *, limit: int = 100) -> views.NodeView:
-        return self._ask("nodes", {"ref": reference, "limit": limit}, views.node_view_from_json)
+        return self._ask("nodes", {"ref": reference, "limit": limit}, views.NodeView.from_json)
 
     def graph_neighbours(self, reference: str, walk: Walk) -> views.Neighbourhood:
         query = {"ref": reference, "hops": walk.hops, "limit": walk.most_nodes - 1, **_bounds(walk)}
-        return self._ask("neighbours", query, views.neighbourhood_from_json)
+        return self._ask("neighbours", query, views.Neighbourhood.from_json)
 
     def graph_path(self, source: str, target: str, walk: Walk) -> views.Connection:
-        return self._ask("path", {"from": source, "to": target, **_bounds(walk)}, views.connection_from_json)
+        return self._ask("path", {"from": source, "to": target, **_bounds(walk)}, views.Connection.from_json)
 
     def graph_find(self, text: str, *, node_type: str = "", limit: int = 20) -> Sequence[Node]:
         query = {"q": text, "limit": limit, **({"type": node_type} if node_type else {})}
-        return self._ask("find", query, lambda data: list(map(views.node_from_json, data["nodes"])))
+        return self._ask("find", query, lambda data: views.NodesFound.from_json(data).nodes)
 
-    def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> AnswerView:
-        from opx.graph.answered import AnswerView
+    def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> GraphAnswer:
+        from opx.graph.questions.answers import GraphAnswer
 
         side = "upstream" if upstream else "downstream"
         times = {name: time for name, time in (("since", since), ("until", until)) if time}
-        return self._ask("changes", {"ref": reference, "side": side, **times}, AnswerView.from_json)
+        return self._ask("changes", {"ref": reference, "side": side, **times}, GraphAnswer.from_json)
 
-    def graph_affected(self, cve: str, *, runbooks: bool = False) -> AnswerView:
-        from opx.graph.answered import AnswerView
+    def graph_affected(self, cve: str, *, runbooks: bool = False) -> GraphAnswer:
+        from opx.graph.questions.answers import GraphAnswer
 
         query = {"cve": cve, "runbooks": "true" if runbooks else "false"}
-        return self._ask("affected", query, AnswerView.from_json)
+        return self._ask("affected", query, GraphAnswer.from_json)
 
     def graph_coverage(self, *, since: str = "", limit: int = 1000) -> GraphCoverage:
         from opx.graph.coverage import GraphCoverage

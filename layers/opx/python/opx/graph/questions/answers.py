@@ -2,60 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
-from opx.domain.graph import Edge, Value
-from opx.graph.views import edge_from_json
+from msgspec import Meta, field
+
+from opx.domain.graph import Edge, Properties, shown
+from opx.domain.record import Record, always, replace
+from opx.graph.views import Passage, Passages
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Record, frozen=True, omit_defaults=True):
     """A thing that answers. `path` has the relations from what was asked about to it, `at` is when, where the question is
     about that, and `values` are what else decided."""
 
     key: str
-    path: tuple[Edge, ...] = ()
+    path: tuple[Edge, ...] = always(())
     at: str = ""
-    values: Mapping[str, Value] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "key": self.key,
-            "path": [edge.to_json() for edge in self.path],
-            **({"at": self.at} if self.at else {}),
-            **({"values": dict(self.values)} if self.values else {}),
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Row:
-        path = tuple(map(edge_from_json, data["path"]))
-        return cls(data["key"], path, data.get("at", ""), dict(data.get("values", {})))
+    values: Properties = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphAnswer:
-    """The rows in the order of the question. `explanation` says what was looked for and what came of it; `cut` that there
-    may be more, as some things have more relations than are followed."""
+class GraphAnswer(Record, frozen=True):
+    """The rows in the order of the question, and what proves them. `cut`: some things have more relations than are
+    followed."""
 
     question: str
-    explanation: str
+    explanation: Annotated[str, Meta(description="What was looked for, and what came of it.")]
     rows: tuple[Row, ...] = ()
-    cut: bool = False
+    cut: Annotated[bool, Meta(description="True if there may be more.")] = False
+    passages: Passages = ()
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "question": self.question,
-            "explanation": self.explanation,
-            "rows": [row.to_json() for row in self.rows],
-            "cut": self.cut,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> GraphAnswer:
-        rows = tuple(map(Row.from_json, data["rows"]))
-        return cls(data["question"], data["explanation"], rows, bool(data["cut"]))
+    def with_passages(self, passages: tuple[Passage, ...]) -> GraphAnswer:
+        """The answer as it goes out."""
+        rows = tuple(replace(row, path=shown(row.path)) for row in self.rows)
+        return replace(self, rows=rows, passages=passages)
 
 
 def counted(count: int, one: str, several: str = "") -> str:

@@ -1,0 +1,463 @@
+"""Operations on the graph: things, how they are related, what is missing, and names that mean the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, field
+
+from opx.domain.aliases import Alias, Merge
+from opx.domain.evidence_pack import PathStep
+from opx.domain.graph import MAX_HOPS, Direction, Edge, Node, Relinked, Walk
+from opx.domain.record import Record, replace
+from opx.graph.asked import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
+from opx.graph.coverage import GraphCoverage, coverage
+from opx.graph.names import edge_type
+from opx.graph.questions.answers import GraphAnswer
+from opx.graph.views import (
+    Connection,
+    Names,
+    Neighbourhood,
+    NodesFound,
+    NodeView,
+    Passage,
+    ReachedNode,
+    evidence_of,
+    name_of,
+)
+from opx.operations.context import Context
+from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
+from opx.operations.registry import Access, Function, Tool, operation
+from opx.operations.requests import NOT_BLANK, Request
+from opx.operations.tool_groups import KNOWLEDGE
+
+if TYPE_CHECKING:
+    from opx.graph.knowledge_graph import KnowledgeGraph
+
+MAX_REFERENCE = 4000
+"""Characters, as of any text that is taken for a reference."""
+
+MAX_TYPES = 20
+LOOKED_AT, MAX_LOOKED_AT = 200, 1000
+"""Each costs a few requests, and a reply has half a minute."""
+
+MAX_ALIASES = 1000
+MOST_NAMED = 100
+"""Things whose names are looked up for one answer."""
+
+MOST_RELATED = 30
+"""Things in one answer to an agent: more than it reads at once, and few enough to fit."""
+
+_THING = "A thing: namespace:value, such as service:checkout, or a name that only one thing has."
+
+Reference = Annotated[str, Meta(min_length=1, max_length=MAX_REFERENCE, pattern=NOT_BLANK)]
+Thing = Annotated[Reference, Meta(description=_THING)]
+TypeName = Annotated[str, Meta(min_length=1, max_length=60, pattern=NOT_BLANK)]
+TypeNames = Annotated[
+    tuple[TypeName, ...],
+    Meta(max_length=MAX_TYPES, description="A type of relation, such as depends_on; several for any of them."),
+]
+Along = Annotated[Direction, Meta(description="Along relations, against them, or both.")]
+Since = Annotated[
+    str,
+    Meta(max_length=40, description="Only what was so then or later: how long ago (12h, 1d, 2w), a day or a time."),
+]
+Until = Annotated[str, Meta(max_length=40, description="Only what was so then or before.")]
+
+
+class GetNode(Request, frozen=True):
+    reference: Thing = field(name="ref")
+    limit: Annotated[int, Meta(ge=1, le=MAX_SHOWN, description="How many relations at most.")] = 100
+
+
+@operation(http="GET /graph/nodes")
+def get_node(context: Context, request: GetNode) -> NodeView:
+    """A thing, its relations, the newest first, and the passages that say so.
+
+    Raises `NodeNotFoundError`, which names those that are written alike, and `InvalidInputError` for what is no reference.
+    """
+    graph = _graph(context)
+    node = graph.show(request.reference)
+    around = graph.neighbours(node.key, Walk(fan_out=request.limit, most_nodes=request.limit + 1))
+    edges = tuple(sorted(around.edges, key=lambda edge: edge.at, reverse=True))
+    return NodeView(
+        node=node,
+        aliases=graph.other_names(node.key),
+        edges=edges,
+        more=bool(around.cut),
+        passages=_passages(context, (node, *edges)),
+        names=_names(graph, edges),
+    )
+
+
+class ListNeighbours(Request, frozen=True):
+    reference: Thing = field(name="ref")
+    hops: Annotated[int, Meta(ge=1, le=MAX_HOPS, description="How many relations away.")] = 1
+    edge_types: TypeNames = field(name="type", default=())
+    direction: Along = Direction.BOTH
+    since: Since = ""
+    until: Until = ""
+    limit: Annotated[int, Meta(ge=1, le=MAX_SHOWN, description="How many things at most.")] = 100
+
+
+@operation(http="GET /graph/neighbours")
+def list_neighbours(context: Context, request: ListNeighbours) -> Neighbourhood:
+    """What is around a thing, the nearest first, by which relations, and the passages that say so.
+
+    Raises as `get_node`, and `InvalidInputError` for times that aren't.
+    """
+    return _neighbourhood(context, request.reference, _walk(context, request, request.hops, request.limit))
+
+
+class FindPath(Request, frozen=True):
+    source: Thing = field(name="from")
+    target: Thing = field(name="to")
+    edge_types: TypeNames = field(name="type", default=())
+    direction: Along = Direction.BOTH
+    since: Since = ""
+    until: Until = ""
+
+
+@operation(http="GET /graph/path")
+def find_path(context: Context, request: FindPath) -> Connection:
+    """The shortest way from one thing to another, each step with the passages that prove it.
+
+    Raises as `list_neighbours`, for either.
+    """
+    return _connection(context, request.source, request.target, _walk(context, request))
+
+
+class FindNodes(Request, frozen=True):
+    text: Annotated[Reference, Meta(description="The beginning of a name, or of a reference.")] = field(name="q")
+    node_type: Annotated[TypeName, Meta(description="Only things of this type, such as service.")] | None = field(
+        name="type", default=None
+    )
+    limit: Annotated[int, Meta(ge=1, le=MAX_FOUND, description="How many at most.")] = 20
+
+
+@operation(http="GET /graph/find")
+def find_nodes(context: Context, request: FindNodes) -> NodesFound:
+    """Things whose name begins so, in any case of letters."""
+    graph = _graph(context)
+    found = graph.find(request.text, request.node_type or "", request.limit)
+    return NodesFound(tuple(graph.nodes([node.key for node in found])))
+
+
+class Side(StrEnum):
+    """What a thing depends on, or what depends on it."""
+
+    UPSTREAM = "upstream"
+    DOWNSTREAM = "downstream"
+
+
+class ListChanges(Request, frozen=True):
+    reference: Thing = field(name="ref")
+    side: Annotated[Side, Meta(description="Where to look besides.")] = Side.UPSTREAM
+    since: Since = ""
+    until: Until = ""
+
+
+@operation(http="GET /graph/changes")
+def list_changes(context: Context, request: ListChanges) -> GraphAnswer:
+    """What changed of a thing and of what it depends on (upstream), or of what depends on it (downstream).
+
+    Raises as `list_neighbours`.
+    """
+    from opx.graph.questions.changes import changes
+
+    now = context.system.clock()
+    found = changes(
+        _graph(context),
+        request.reference,
+        since=since_when(request.since, now),
+        until=until_when(request.until, now),
+        upstream=request.side is Side.UPSTREAM,
+    )
+    return _proved(context, found)
+
+
+class ListAffected(Request, frozen=True):
+    cve: Annotated[Reference, Meta(description="The vulnerability, such as CVE-2024-1234.")]
+    runbooks: Annotated[bool, Meta(description="Ask for the runbooks.")] = False
+
+
+@operation(http="GET /graph/affected")
+def list_affected(context: Context, request: ListAffected) -> GraphAnswer:
+    """Services that run a version which a vulnerability affects, or the runbooks that cover them.
+
+    Raises as `get_node`.
+    """
+    from opx.graph.questions.vulnerabilities import affected, runbooks_for_cve
+
+    reference = request.cve if ":" in request.cve else f"cve:{request.cve}"
+    return _proved(context, (runbooks_for_cve if request.runbooks else affected)(_graph(context), reference))
+
+
+class GetGraphCoverage(Request, frozen=True):
+    since: Since = ""
+    limit: Annotated[int, Meta(ge=1, le=MAX_LOOKED_AT, description="How many things of each type are looked at.")] = (
+        LOOKED_AT
+    )
+
+
+@operation(http="GET /graph/coverage")
+def get_graph_coverage(context: Context, request: GetGraphCoverage) -> GraphCoverage:
+    """Alerts without a runbook, runbooks whose alerts never fired, services without a runbook."""
+    since = since_when(request.since, context.system.clock())
+    return coverage(_graph(context), since=since, limit=request.limit)
+
+
+# -- names
+
+
+class ListAliases(Request, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=MAX_ALIASES, description="How many at most.")] = MAX_ALIASES
+
+
+class Aliases(Record, frozen=True):
+    aliases: tuple[Alias, ...]
+
+
+@operation(http="GET /graph/aliases")
+def list_aliases(context: Context, request: ListAliases) -> Aliases:
+    """Other names of things, as far as the caller's questions know them.
+
+    Only callers of the alias's own scope learn who set it.
+    """
+    found = context.system.aliases.aliases(context.reader.visible, limit=request.limit)
+    own = context.scope.key
+    return Aliases(tuple(one if one.area == own else replace(one, set_by="") for one in found))
+
+
+class ListMerges(Request, frozen=True):
+    pass
+
+
+class Merges(Record, frozen=True):
+    merges: tuple[Merge, ...]
+
+
+@operation(http="GET /graph/merges")
+def list_merges(context: Context, request: ListMerges) -> Merges:  # noqa: ARG001 - as all operations
+    """What was merged in the caller's scope, the newest first."""
+    return Merges(tuple(context.system.merging.merges(context.scope)))
+
+
+class AddAlias(Request, frozen=True):
+    alias: Annotated[Reference, Meta(description="The other name.")]
+    canonical: Annotated[Reference, Meta(description="The thing's own.")]
+
+
+@operation(http="POST /graph/aliases", function=Function.MANAGE, access=Access.WRITER)
+def add_alias(context: Context, request: AddAlias) -> Alias:
+    """Know a thing by another name, too, in the caller's scope.
+
+    Raises `InvalidInputError` for a name that has a thing of its own, and for a loop.
+    """
+    by = context.identity.principal
+    return context.system.merging.add(context.scope, request.alias, request.canonical, by=by)
+
+
+class RemoveAlias(Request, frozen=True):
+    alias: Annotated[Reference, Meta(description="The other name.")]
+
+
+class RemovedAlias(Record, frozen=True):
+    removed: Annotated[bool, Meta(description="False if there was none.")]
+
+
+@operation(http="DELETE /graph/aliases", function=Function.MANAGE, access=Access.WRITER)
+def remove_alias(context: Context, request: RemoveAlias) -> RemovedAlias:
+    """Forget another name that the caller's scope has."""
+    return RemovedAlias(context.system.merging.remove(context.scope, request.alias, by=context.identity.principal))
+
+
+class MergeNodes(Request, frozen=True):
+    source: Annotated[Reference, Meta(description="What becomes another name.")] = field(name="from")
+    into: Annotated[Reference, Meta(description="What it is a name of.")]
+
+
+@operation(http="POST /graph/merges", function=Function.MANAGE, access=Access.WRITER)
+def merge_nodes(context: Context, request: MergeNodes) -> Merge:
+    """Make two references of the caller's scope one; the evidence of both is kept.
+
+    Raises `NodeNotFoundError` where there is nothing to merge into, and `InvalidInputError` as `add_alias`.
+    """
+    _graph(context).key_of(request.into)  # who writes it wrongly would make a name of nothing
+    by = context.identity.principal
+    return context.system.merging.merge(context.scope, request.source, request.into, by=by)
+
+
+class UndoMerge(Request, frozen=True):
+    merge_id: Annotated[str, Meta(max_length=100, description="The id of a merge.")]
+
+
+@operation(http="DELETE /graph/merges/{mergeId}", function=Function.MANAGE, access=Access.WRITER)
+def undo_merge(context: Context, request: UndoMerge) -> Merge:
+    """Make two references of what was merged.
+
+    Raises `MergeNotFoundError`.
+    """
+    return context.system.merging.undo(context.scope, request.merge_id, by=context.identity.principal)
+
+
+class Relink(Request, frozen=True):
+    pass
+
+
+@operation(access=Access.OPERATOR)
+def relink(context: Context, request: Relink) -> Relinked:  # noqa: ARG001 - as all operations
+    """Have documents mention what was declared after them, of all names again."""
+    return context.system.relink()
+
+
+# -- tools of agents
+
+
+class FindRelated(Request, frozen=True):
+    reference: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=500,
+            pattern=NOT_BLANK,
+            description="The thing: namespace:value, such as service:checkout or alert:highlatency, or only its name.",
+        ),
+    ]
+    hops: Annotated[int, Meta(ge=1, le=MAX_HOPS, description="How many relations away.")] = 1
+    edge_types: Annotated[
+        str,
+        Meta(
+            max_length=500,
+            description="Only along these types of relations, separated by commas, such as depends_on,affects.",
+        ),
+    ] = ""
+    direction: Annotated[
+        Direction,
+        Meta(description="Along relations (out: what it depends on), against them (in: what depends on it), or both."),
+    ] = Direction.BOTH
+    since: Annotated[
+        str,
+        Meta(
+            max_length=40,
+            description="Only what was so then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31.",
+        ),
+    ] = ""
+
+
+@operation(
+    tool=Tool(
+        KNOWLEDGE,
+        "Find what a thing is related to: what a service depends on, what depends on it, its hosts, alerts, runbooks, "
+        "changes and incidents, what a vulnerability affects. Use it once you know which service, alert or host is "
+        "concerned, to see what else may be, or what changed. Each relation comes with the passage that proves it.",
+    )
+)
+def find_related(context: Context, request: FindRelated) -> RelatedAnswer:
+    """List what is around a thing. Raises as `list_neighbours`."""
+    walk = walk_of(
+        now=context.system.clock(),
+        hops=request.hops,
+        direction=request.direction,
+        edge_types=_types(request.edge_types.split(",")),
+        since=request.since,
+        limit=MOST_RELATED,
+    )
+    return RelatedAnswer(_neighbourhood(context, request.reference, walk))
+
+
+class ExplainRelation(Request, frozen=True):
+    from_reference: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=500,
+            pattern=NOT_BLANK,
+            description="One thing: namespace:value, such as alert:highlatency, or only its name.",
+        ),
+    ]
+    to_reference: Annotated[
+        str,
+        Meta(min_length=1, max_length=500, pattern=NOT_BLANK, description="The other thing, written alike."),
+    ]
+
+
+@operation(
+    tool=Tool(
+        KNOWLEDGE,
+        "Explain how two things are connected: the shortest chain of relations between them, each with the passage that "
+        "proves it. Use it to check whether one can be the cause of the other, or before you claim that it is.",
+    )
+)
+def explain_relation(context: Context, request: ExplainRelation) -> RelationAnswer:
+    """Show how two things are connected. Raises as `find_path`."""
+    walk = walk_of(now=context.system.clock())
+    return RelationAnswer(_connection(context, request.from_reference, request.to_reference, walk))
+
+
+# -- what they have in common
+
+
+def _graph(context: Context) -> KnowledgeGraph:
+    return context.system.graph(context.identity)
+
+
+def _walk(context: Context, request: ListNeighbours | FindPath, hops: int = 1, limit: int | None = None) -> Walk:
+    return walk_of(
+        now=context.system.clock(),
+        hops=hops,
+        direction=request.direction,
+        edge_types=_types(request.edge_types),
+        since=request.since,
+        until=request.until,
+        limit=limit,
+    )
+
+
+def _types(names: Iterable[str]) -> tuple[str, ...]:
+    """Types of edges as they are kept: `DEPENDS-ON` as `depends_on`."""
+    return tuple(edge_type(name) for name in names if name.strip())
+
+
+def _neighbourhood(context: Context, reference: str, walk: Walk) -> Neighbourhood:
+    graph = _graph(context)
+    start = graph.resolve(reference)
+    around = graph.neighbours(start, walk)
+    return Neighbourhood(
+        start=start,
+        reached=tuple(map(ReachedNode.of, around.reached)),
+        edges=around.edges,
+        cut=around.cut,
+        contradicting=tuple(tuple(PathStep(*edge.name) for edge in pair) for pair in around.contradicting),
+        passages=_passages(context, around.edges),
+        names=_names(graph, around.edges),
+    )
+
+
+def _connection(context: Context, source: str, target: str, walk: Walk) -> Connection:
+    route = _graph(context).path(source, target, walk)
+    steps = route.edges or ()
+    return Connection(
+        source=route.source,
+        target=route.target,
+        found=route.edges is not None,
+        steps=steps,
+        cut=route.cut,
+        passages=_passages(context, steps),
+    )
+
+
+def _proved(context: Context, answer: GraphAnswer) -> GraphAnswer:
+    return answer.with_passages(_passages(context, (edge for row in answer.rows for edge in row.path)))
+
+
+def _passages(context: Context, things: Iterable[Node | Edge]) -> tuple[Passage, ...]:
+    return context.system.passage_reader(context.reader).of(evidence_of(things))
+
+
+def _names(graph: KnowledgeGraph, edges: Iterable[Edge]) -> Names:
+    keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.target))
+    nodes = graph.nodes(list(keys)[:MOST_NAMED])
+    return {node.key: name for node in nodes if (name := name_of(node))}

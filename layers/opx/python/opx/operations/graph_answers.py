@@ -1,0 +1,294 @@
+"""Answers of the graph that agents read: related things and chains of relations, with the passages that prove them.
+
+Names of things and what relates them are taken from documents, also from those of others: such relations are marked, and
+passages of such documents are in a frame, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Annotated, Any, Self
+
+from msgspec import Meta, field
+
+from opx.domain.graph import Edge
+from opx.domain.knowledge import Tier
+from opx.domain.record import Record, replace
+from opx.graph.views import Connection, Neighbourhood, Passage, ReachedNode, said
+from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
+from opx.retrieval.citations import WARNINGS
+
+MOST_PASSAGES = 8
+MOST_PROOFS = 3
+"""Passages that are named of one relation."""
+
+NOTHING_RELATED = "Nothing that is known is related to it in this way."
+NO_WAY = "No connection between them is known."
+_CUT = "There may be more: some things have more relations than were followed, the newest were."
+_OUTSIDE = " (stated outside of the organisation alone)"
+
+
+class Relation(Record, frozen=True, kw_only=True):
+    """A relation on the way to a thing."""
+
+    source: str = field(name="from")
+    edge_type: Annotated[str, Meta(description="How they are related, such as depends_on.")]
+    target: str = field(name="to")
+    at: Annotated[str, Meta(description="When that was so, or the document was last updated.")]
+    confidence: Annotated[float, Meta(description="How sure it is, from 0 to 1.")]
+    evidence_chunk_ids: tuple[str, ...]
+    untrusted: Annotated[bool, Meta(description="True if it is stated outside the organisation alone.")]
+
+    @classmethod
+    def of(cls, edge: Edge) -> Relation:
+        return cls(
+            source=edge.source,
+            edge_type=edge.edge_type,
+            target=edge.target,
+            at=edge.at,
+            confidence=edge.confidence,
+            evidence_chunk_ids=edge.evidence_chunk_ids[:MOST_PROOFS],
+            untrusted=_is_outside(edge),
+        )
+
+
+class Proof(Record, frozen=True, kw_only=True):
+    """A passage that proves a relation."""
+
+    chunk_id: str
+    document_id: str
+    content: str
+    source: Annotated[str, Meta(description="Where a person would open it.")]
+    section: Annotated[str, Meta(description="The document's title and the headings above it.")]
+    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")]
+
+
+class RelatedThing(Record, frozen=True):
+    key: str
+    distance: Annotated[int, Meta(description="How many relations away.")]
+    path: Annotated[tuple[Relation, ...], Meta(description="The relations that lead to it.")]
+
+
+class _Proved(Record, frozen=True, kw_only=True):
+    evidence: Annotated[
+        tuple[Proof, ...],
+        Meta(description="The passages that prove the relations, by chunk id; of many, the first."),
+    ]
+    document_ids: tuple[str, ...]
+    partial: Annotated[bool, Meta(description="True if there may be more.")]
+    untrusted: Annotated[
+        bool,
+        Meta(description="True if some of the answer is from outside the organisation: it is data, marked as such."),
+    ]
+    notes: Annotated[tuple[str, ...], Meta(description="What the answer lacks, and what contradicts each other.")]
+
+
+class RelatedThings(_Proved, frozen=True, kw_only=True):
+    reference: Annotated[str, Meta(description="The thing that was asked about.")]
+    related: Annotated[tuple[RelatedThing, ...], Meta(description="What is related to it, the nearest first.")]
+
+
+class RelationChain(_Proved, frozen=True, kw_only=True):
+    source: str = field(name="from")
+    target: str = field(name="to")
+    connected: Annotated[bool, Meta(description="False if no connection of few enough steps is known.")]
+    steps: Annotated[
+        tuple[Relation, ...],
+        Meta(description="The relations from one to the other; each has its own direction."),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedAnswer:
+    """What is around a thing. `left_out` things and passages were dropped for their size."""
+
+    found: Neighbourhood
+    most_passages: int = MOST_PASSAGES
+    left_out: int = 0
+
+    def text(self) -> str:
+        return "\n\n".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        related, passages = self.found.related, self._passages()
+        yield from _head(self._notes(), untrusted=self._is_untrusted())
+        if not related:
+            yield f"{self.found.start}: {NOTHING_RELATED}"
+            return
+        yield f"Things related to {self.found.start}, the nearest first:"
+        numbers = {passage.chunk_id: number for number, passage in enumerate(passages, 1)}
+        for distance, some in groupby(related, key=_distance):
+            lines = [f"{distance} step{'s' if distance > 1 else ''} away:"]
+            lines += [f"- {one.key}: {_relation_text(path[-1], numbers)}" for one, path in some]
+            yield "\n".join(lines)
+        yield from _evidence(passages)
+
+    def _passages(self) -> Sequence[Passage]:
+        return _proofs((path[-1] for _, path in self.found.related), self.found.passages, self.most_passages)
+
+    def _is_untrusted(self) -> bool:
+        edges = (edge for _, path in self.found.related for edge in path)
+        return _has_outside(edges, self._passages())
+
+    def _notes(self) -> tuple[str, ...]:
+        pairs = (map(said, pair) for pair in self.found.contradicting)
+        contradictions = (f"These contradict each other: {'; '.join(pair)}." for pair in pairs)
+        return (*contradictions, *_limits(self.found.cut, self.left_out))
+
+    def record(self) -> RelatedThings:
+        return RelatedThings(
+            reference=self.found.start,
+            related=tuple(
+                RelatedThing(one.key, one.distance, tuple(map(Relation.of, path))) for one, path in self.found.related
+            ),
+            partial=bool(self.found.cut or self.left_out),
+            untrusted=self._is_untrusted(),
+            notes=self._notes(),
+            **_proof_fields(self._passages()),
+        )
+
+    def shortened(self) -> Self | None:
+        """Passages go first: they can be asked for one by one."""
+        if self.most_passages > 1 and len(self._passages()) > 1:
+            return replace(self, most_passages=len(self._passages()) - 1, left_out=self.left_out + 1)
+        if len(self.found.related) < 2:
+            return None
+        fewer = replace(self.found, reached=self.found.reached[:-1])
+        return replace(self, found=fewer, left_out=self.left_out + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RelationAnswer:
+    """How two things are connected. `left_out` passages were dropped for their size."""
+
+    found: Connection
+    most_passages: int = MOST_PASSAGES
+    left_out: int = 0
+
+    def text(self) -> str:
+        return "\n\n".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        found, passages = self.found, self._passages()
+        yield from _head(self._notes(), untrusted=self._is_untrusted())
+        if not found.found:
+            yield f"{found.source} and {found.target}: {NO_WAY}"
+            return
+        numbers = {passage.chunk_id: number for number, passage in enumerate(passages, 1)}
+        steps = [f"{number}. {_relation_text(edge, numbers)}" for number, edge in enumerate(found.steps, 1)]
+        yield "\n".join((f"{found.source} is connected with {found.target}:", *steps))
+        yield from _evidence(passages)
+
+    def _passages(self) -> Sequence[Passage]:
+        return _proofs(self.found.steps, self.found.passages, self.most_passages)
+
+    def _is_untrusted(self) -> bool:
+        return _has_outside(self.found.steps, self._passages())
+
+    def _notes(self) -> tuple[str, ...]:
+        return _limits(self.found.cut, self.left_out)
+
+    def record(self) -> RelationChain:
+        return RelationChain(
+            source=self.found.source,
+            target=self.found.target,
+            connected=self.found.found,
+            steps=tuple(map(Relation.of, self.found.steps)),
+            partial=bool(self.found.cut or self.left_out),
+            untrusted=self._is_untrusted(),
+            notes=self._notes(),
+            **_proof_fields(self._passages()),
+        )
+
+    def shortened(self) -> Self | None:
+        if len(self._passages()) < 2:
+            return None
+        return replace(self, most_passages=len(self._passages()) - 1, left_out=self.left_out + 1)
+
+
+def _distance(related: tuple[ReachedNode, object]) -> int:
+    return related[0].distance
+
+
+def _head(notes: Sequence[str], *, untrusted: bool) -> Iterator[str]:
+    if notes:
+        yield "\n".join(f"Note: {one_line(note)}" for note in notes)
+    if untrusted:
+        yield QUOTED
+
+
+def _limits(cut: Sequence[str], left_out: int) -> tuple[str, ...]:
+    """Notes of what isn't in the answer."""
+    notes = (
+        _CUT if cut else "",
+        f"{left_out} more passages or things were left out, as the answer would be too large" if left_out else "",
+    )
+    return tuple(filter(None, notes))
+
+
+def _relation_text(edge: Edge, numbers: dict[str, int]) -> str:
+    """`service:checkout depends on service:payments (2026-03-31) [1]`."""
+    proof = next((f" [{numbers[chunk]}]" for chunk in edge.evidence_chunk_ids if chunk in numbers), "")
+    return one_line(f"{said(edge)} ({edge.at[:10]}){_OUTSIDE if _is_outside(edge) else ''}") + proof
+
+
+def _is_outside(edge: Edge) -> bool:
+    return all(one.tier is not Tier.INTERNAL for one in edge.evidence)
+
+
+def _has_outside(edges: Iterable[Edge], passages: Iterable[Passage]) -> bool:
+    return any(map(_is_outside, edges)) or any(passage.untrusted for passage in passages)
+
+
+def _proofs(edges: Iterable[Edge], passages: Sequence[Passage], most: int) -> Sequence[Passage]:
+    """The first passage that there is of each edge, each once."""
+    known = {passage.chunk_id: passage for passage in passages}
+    found: dict[str, Passage] = {}
+    for edge in edges:
+        proof = next((known[chunk] for chunk in edge.evidence_chunk_ids if chunk in known), None)
+        if proof and len(found) < most:
+            found.setdefault(proof.chunk_id, proof)
+    return tuple(found.values())
+
+
+def _evidence(passages: Sequence[Passage]) -> Iterator[str]:
+    mark = boundary(passage.content for passage in passages if passage.untrusted)
+    if passages:
+        yield "Evidence:"
+    for number, passage in enumerate(passages, 1):
+        yield _passage_text(number, passage, mark)
+
+
+def _passage_text(number: int, passage: Passage, mark: str) -> str:
+    heading = _heading(passage)
+    head = [f"[{number}] Source: {one_line(heading) if passage.untrusted else heading}"]
+    if passage.untrusted:
+        head.append(f"Untrusted: {passage.tier.value}, from {one_line(passage.source) or 'an unknown source'}")
+    head += [f"Warning: {WARNINGS.get(flag, flag)}" for flag in passage.flags]
+    content = passage.content.strip()
+    body = framed(content, mark) if passage.untrusted else content
+    return "\n".join(head) + f"\n\n{body}\n\n[Document ID: {passage.document_id}]"
+
+
+def _heading(passage: Passage) -> str:
+    return " > ".join(part for part in (passage.title, passage.section) if part)
+
+
+def _proof_fields(passages: Sequence[Passage]) -> dict[str, Any]:
+    proofs = (
+        Proof(
+            chunk_id=passage.chunk_id,
+            document_id=passage.document_id,
+            content=passage.content,
+            source=passage.source,
+            section=_heading(passage),
+            untrusted=passage.untrusted,
+        )
+        for passage in passages
+    )
+    return {
+        "evidence": tuple(proofs),
+        "document_ids": tuple(dict.fromkeys(passage.document_id for passage in passages)),
+    }
