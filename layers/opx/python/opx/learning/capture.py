@@ -6,7 +6,8 @@ text of the same project within a day is the same entry, whatever clock wrote it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
 from opx.domain.learning import EntryState, EntryType, StagingEntry
@@ -51,6 +52,21 @@ class KnowledgeCaptureService:
     def scope(self) -> Scope:
         """Whose the entries are."""
         return Scope(self._identity.client_id, project_id=self._identity.project_id)
+
+    def capture(self, entry_type: EntryType, given: Mapping[str, Any]) -> str:
+        """Capture an entry of any type: `given` are arguments of the type's own method below, as far as they are there."""
+        methods: dict[EntryType, Callable[..., str]] = {
+            EntryType.FAILURE_SOLUTION: self.capture_failure_solution,
+            EntryType.GATE_REJECTION: self.capture_gate_rejection,
+            EntryType.GATE_APPROVAL: self.capture_gate_approval,
+            EntryType.WARNING: self.capture_warning,
+        }
+        takes = signature(methods[entry_type]).parameters
+        for name in given:
+            if name not in takes:
+                raise InvalidInputError(f"{name!r} doesn't go with {entry_type}; there are: {', '.join(takes)}")
+        empty = {name: "" for name, one in takes.items() if one.default is Parameter.empty}
+        return methods[entry_type](**{**empty, **given})
 
     def capture_failure_solution(  # noqa: PLR0917 - as callers know it
         self,
@@ -190,7 +206,7 @@ class KnowledgeCaptureService:
         entry = StagingEntry(
             id="",
             entry_type=entry_type,
-            scope=self.scope,
+            scope_key=self.scope.key,
             project_id=project,
             timestamp=iso_time(self._clock()),
             success_verified=verified,
@@ -210,7 +226,7 @@ class KnowledgeCaptureService:
         new = replace(entry, id=ids[0])
         if self._staging.add(new):
             return new.id
-        return self._captured_again(self._staging.get(entry.scope.key, new.id), entry)
+        return self._captured_again(self._staging.get(entry.scope_key, new.id), entry)
 
     def _captured_again(self, known: StagingEntry, entry: StagingEntry) -> str:
         """What waited may be verified by now."""

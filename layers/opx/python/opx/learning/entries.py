@@ -30,7 +30,7 @@ def id_of(entry: StagingEntry, occurrence: str) -> str:
     ]
     said += [entry.reference, entry.agent_type, entry.task_type, entry.technology, entry.incident]
     texts = [" ".join(text.split()) for text in said]
-    return stable_hash("staging", entry.scope.key, entry.project_id, entry.entry_type.value, texts, occurrence)
+    return stable_hash("staging", entry.scope_key, entry.project_id, entry.entry_type.value, texts, occurrence)
 
 
 def days_around(timestamp: str) -> list[str]:

@@ -28,7 +28,6 @@ from opx.learning.pattern_rows import (
     heads_place,
     key_row,
     keys_place,
-    occurrence_in,
     occurrence_row,
     occurrences_place,
     pattern_in,
@@ -96,9 +95,9 @@ class PatternStore:
         unwritten = {str(fact["entryId"]): fact for fact in (head or {}).get("lastBatch", ())}
         for row in islice(found, limit):
             unwritten.pop(str(row["entryId"]), None)
-            yield occurrence_in(row)
+            yield PatternOccurrence.from_json(row)
         if limit is None:
-            yield from map(occurrence_in, unwritten.values())
+            yield from map(PatternOccurrence.from_json, unwritten.values())
 
     def fresh(self, scope_key: str) -> Iterator[Pattern]:
         """The patterns of the last day, the newest first, as they were when they were new: without counts."""

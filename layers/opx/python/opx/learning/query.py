@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from opx.domain.learning import CATEGORY, Pattern, RAGPattern
+from opx.domain.learning import MAX_RESULTS as MOST_PATTERNS
 from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, QueryConfig
 from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
 from opx.domain.results import Answer, RetrievalResult
 from opx.errors import IndexUnavailableError, InvalidInputError
-from opx.learning.asked import MAX_RESULTS as MOST_PATTERNS
 from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.ranking import Match, best_of
 from opx.learning.similarity import PatternQuestion, similarity

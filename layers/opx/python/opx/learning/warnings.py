@@ -12,7 +12,6 @@ from opx.domain.ids import normalise, stable_hash
 from opx.domain.learning import WARNINGS as CATEGORY
 from opx.domain.learning import Effect, StagingEntry
 from opx.domain.scopes import Scope
-from opx.domain.step_warnings import said_effect
 from opx.learning.outcomes.known import KnownScopes
 from opx.learning.outcomes.rows import WARNINGS, warned_place
 from opx.ports import Clock, Item, Table
@@ -58,7 +57,7 @@ def warning_document(entry: StagingEntry) -> tuple[str, dict[str, Any]]:
     knowledge.yaml). What is said twice of the same incident is one document."""
     effect, tried = _effect_of(entry), list(entry.solution_steps)
     first = " ".join(tried[0].split()) if tried else entry.reference
-    said = said_effect(effect)
+    said = effect.phrase
     where = f"Tried in {entry.incident}" if entry.incident else "Tried before"
     record = {
         "id": _warning_id(entry),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from opx.domain.outcomes import Tally
+from opx.domain.outcomes import DocumentOutcomes, RecordedOutcome, Tally
 from opx.domain.record import replace
-from opx.domain.told_outcomes import DocumentOutcomes, ToldOutcome
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +14,9 @@ MAX_SECTIONS = 50
 """Of a document that have counts of their own; outcomes of others count for the document alone."""
 
 
-def counted(known: DocumentOutcomes, told: ToldOutcome, before: ToldOutcome | None, title: str) -> DocumentOutcomes:
+def counted(
+    known: DocumentOutcomes, told: RecordedOutcome, before: RecordedOutcome | None, title: str
+) -> DocumentOutcomes:
     """What is known with `told`, in place of what was told `before` of the same. The first outcome of a later version has
     all others be of earlier ones."""
     if told.document_id != known.document_id and told.version >= known.version:
@@ -29,10 +30,11 @@ def counted(known: DocumentOutcomes, told: ToldOutcome, before: ToldOutcome | No
     if told.section and _has_room(sections, told.section):
         sections[told.section] = sections.get(told.section, Tally()).moved(told.result, 1, now=now)
     tally = tally.moved(told.result, 1, now=now)
-    return replace(known, tally=tally, sections=sections, updated_at=max(known.updated_at, told.at))
+    at = max(known.updated_at, told.at)
+    return replace(known, now=tally.now, earlier=tally.earlier, sections=sections, updated_at=at)
 
 
-def _without(tally: Tally, before: ToldOutcome) -> Tally:
+def _without(tally: Tally, before: RecordedOutcome) -> Tally:
     """Taken from where it is counted by now."""
     return tally.moved(before.result, -1, now=getattr(tally.now, before.result.value) > 0)
 

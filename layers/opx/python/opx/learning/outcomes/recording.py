@@ -10,11 +10,10 @@ from typing import Protocol
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.learning import Effect
-from opx.domain.outcomes import OutcomeResult
+from opx.domain.outcomes import DocumentOutcomes, OutcomeReport, OutcomeResult, RecordedOutcome, section_name
 from opx.domain.record import replace
 from opx.domain.scopes import Reader, Scope
 from opx.domain.times import iso_time
-from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport, ToldOutcome, section_name
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError, ReceiptNotFoundError
 from opx.ingestion.catalog import Catalog
 from opx.learning.fields import cleaned_line
@@ -134,14 +133,14 @@ class OutcomeService:
         together = DocumentOutcomes(document.document_id, document.version, document.title)
         for head in known:
             together = together.plus(head)
-        return replace(together, told=self._latest([scope for scope, _, _ in found], document))
+        return replace(together, latest=self._latest([scope for scope, _, _ in found], document))
 
-    def _latest(self, scopes: Sequence[str], document: KnowledgeDocument) -> tuple[ToldOutcome, ...]:
+    def _latest(self, scopes: Sequence[str], document: KnowledgeDocument) -> tuple[RecordedOutcome, ...]:
         """The outcomes that these scopes were told of, the latest first."""
         each = [one for scope in scopes for one in islice(self._store.told(scope, document.key.id), _MOST_READ)]
         return tuple(islice(sorted(each, key=lambda one: (one.at, one.outcome_id), reverse=True), MOST_TOLD))
 
-    def _count(self, document: KnowledgeDocument, told: ToldOutcome) -> Standing:
+    def _count(self, document: KnowledgeDocument, told: RecordedOutcome) -> Standing:
         return self._store.count(self._scope.key, document.key.id, told, document.title)
 
     # -- what is told of
@@ -190,8 +189,8 @@ class OutcomeService:
             raise InvalidInputError(f"{document.title!r} {problem} {wanted!r}; there are: {named}")
         return found[0]
 
-    def _told(self, given: Telling, receipt_id: str, document: KnowledgeDocument) -> ToldOutcome:
-        return ToldOutcome(
+    def _told(self, given: Telling, receipt_id: str, document: KnowledgeDocument) -> RecordedOutcome:
+        return RecordedOutcome(
             outcome_id=stable_hash("outcome", self._scope.key, receipt_id, document.document_id, given.occurrence),
             result=given.result,
             document_id=document.document_id,
@@ -206,7 +205,7 @@ class OutcomeService:
             principal=cleaned_line("principal", self._reader.identity.principal[:256]),
         )
 
-    def _warn(self, told: ToldOutcome, document: KnowledgeDocument) -> str:
+    def _warn(self, told: RecordedOutcome, document: KnowledgeDocument) -> str:
         """Capture the warning, under an occurrence by which it is the same each time."""
         return self._sight.capture_warning(
             self._reader.identity.project_id,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from opx.domain.told_outcomes import DocumentOutcomes, ToldOutcome
+from opx.domain.outcomes import DocumentOutcomes, RecordedOutcome
 from opx.ports import Item, Table
 
 OUTCOMES, WARNINGS = "outcomes", "warnings"
@@ -50,7 +50,7 @@ def head_scope(item: Item) -> str:
     return str(item["place"]).removeprefix(_HEADS)
 
 
-def head_item(scope_key: str, key_id: str, head: DocumentOutcomes, last: ToldOutcome, revision: int) -> Item:
+def head_item(scope_key: str, key_id: str, head: DocumentOutcomes, last: RecordedOutcome, revision: int) -> Item:
     """`last` is the outcome that was counted with this writing: its own item is written after it."""
     return {
         **head_key(scope_key, key_id),
@@ -65,7 +65,7 @@ def _state(head: DocumentOutcomes) -> dict[str, Any]:
     return {name: told[name] for name in ("documentId", "version", "title", "now", "earlier", "sections", "updatedAt")}
 
 
-def told_item(scope_key: str, key_id: str, told: ToldOutcome, revision: int, expires_at: int) -> Item:
+def told_item(scope_key: str, key_id: str, told: RecordedOutcome, revision: int, expires_at: int) -> Item:
     """`revision` is that of the counts with it."""
     place = told_key(scope_key, key_id, told.outcome_id)
     return {**place, **told.to_json(), "revision": revision, "expiresAt": expires_at}

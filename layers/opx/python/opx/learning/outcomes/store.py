@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from opx.domain.told_outcomes import Counted, DocumentOutcomes, ToldOutcome
+from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.learning.outcomes.counting import counted
 from opx.learning.outcomes.known import KnownScopes
@@ -42,7 +42,7 @@ class Standing:
 
     known: DocumentOutcomes
     counted: Counted
-    told: ToldOutcome
+    told: RecordedOutcome
 
 
 class OutcomeStore:
@@ -53,7 +53,7 @@ class OutcomeStore:
         self._known = known
         self._clock = clock
 
-    def count(self, scope_key: str, key_id: str, told: ToldOutcome, title: str) -> Standing:
+    def count(self, scope_key: str, key_id: str, told: RecordedOutcome, title: str) -> Standing:
         """Count an outcome of the document with this key. Doing it again changes nothing; with another result, that
         counts in place of the first. Raises `StoreUnavailableError`."""
         self._known.note(scope_key, OUTCOMES)  # first: counts that nobody looks for would be lost
@@ -78,14 +78,14 @@ class OutcomeStore:
             return Standing(changed, Counted.CORRECTED if before else Counted.NEW, told)
         raise StoreUnavailableError("the outcome can't be counted: too many others are told of the document at once")
 
-    def _before(self, scope_key: str, key_id: str, outcome_id: str, item: Item | None) -> ToldOutcome | None:
+    def _before(self, scope_key: str, key_id: str, outcome_id: str, item: Item | None) -> RecordedOutcome | None:
         """What was told of the same before, once the last outcome has an item of its own."""
         if item:
-            self._write(scope_key, key_id, ToldOutcome.from_json(item["last"]), int(item["revision"]))
+            self._write(scope_key, key_id, RecordedOutcome.from_json(item["last"]), int(item["revision"]))
         found = self._table.get(told_key(scope_key, key_id, outcome_id))
-        return ToldOutcome.from_json(found) if found else None
+        return RecordedOutcome.from_json(found) if found else None
 
-    def _write(self, scope_key: str, key_id: str, told: ToldOutcome, revision: int) -> None:
+    def _write(self, scope_key: str, key_id: str, told: RecordedOutcome, revision: int) -> None:
         """Write the own item of the outcome that was counted with this revision; a slow writer's comes too late."""
         expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
         item = told_item(scope_key, key_id, told, revision, expires_at)
@@ -97,9 +97,9 @@ class OutcomeStore:
         keys = [head_key(scope, key_id) for key_id in key_ids for scope in scopes]
         return [read_head(item) for item in self._table.get_many(keys)] if keys else []
 
-    def told(self, scope_key: str, key_id: str) -> Iterator[ToldOutcome]:
+    def told(self, scope_key: str, key_id: str) -> Iterator[RecordedOutcome]:
         """The outcomes of a document one by one, in no particular order."""
-        return map(ToldOutcome.from_json, self._table.query(told_place(scope_key, key_id)))
+        return map(RecordedOutcome.from_json, self._table.query(told_place(scope_key, key_id)))
 
 
 def read_head(item: Item) -> tuple[str, str, DocumentOutcomes]:
