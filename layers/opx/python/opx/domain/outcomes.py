@@ -28,6 +28,10 @@ _PRIOR = 2.0
 """Of each kind before the first outcome: Beta(2, 2), whose mean of a half stands for a factor of 1."""
 
 
+MAX_SECTION, MAX_STEP, MAX_NOTE, MAX_OCCURRENCE = 500, 1_000, 2_000, 200
+"""Characters of the texts of an outcome."""
+
+
 class OutcomeResult(StrEnum):
     """What came of acting upon a document."""
 

@@ -6,15 +6,21 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.outcomes import DocumentOutcomes, OutcomeReport, OutcomeResult
+from opx.domain.outcomes import (
+    MAX_NOTE,
+    MAX_OCCURRENCE,
+    MAX_SECTION,
+    MAX_STEP,
+    DocumentOutcomes,
+    OutcomeReport,
+    OutcomeResult,
+)
 from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id
 from opx.operations.learning_answers import OutcomeAnswer
 from opx.operations.registry import Access, Function, Tool, operation
 from opx.operations.requests import FilledText, Request, Text
 from opx.operations.tool_groups import LEARNING
-
-MAX_SECTION, MAX_STEP, MAX_NOTE, MAX_OCCURRENCE = 500, 1_000, 2_000, 200
 
 Incident = Annotated[Text, Meta(description="The incident's id.")]
 Result = Annotated[OutcomeResult, Meta(description="What came of it.")]

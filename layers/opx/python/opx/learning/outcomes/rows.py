@@ -25,14 +25,14 @@ def head_key(scope_key: str, key_id: str) -> dict[str, str]:
 
 
 def told_key(scope_key: str, key_id: str, outcome_id: str) -> dict[str, str]:
-    return {"place": told_place(scope_key, key_id), "entry": outcome_id}
+    return {"place": told_partition(scope_key, key_id), "entry": outcome_id}
 
 
-def told_place(scope_key: str, key_id: str) -> str:
+def told_partition(scope_key: str, key_id: str) -> str:
     return f"{_TOLD}{scope_key}#{key_id}"
 
 
-def warned_place(scope_key: str) -> str:
+def warned_partition(scope_key: str) -> str:
     return _WARNED + scope_key
 
 
@@ -74,7 +74,7 @@ def told_item(scope_key: str, key_id: str, told: RecordedOutcome, revision: int,
 def rows_of(table: Table, scope_key: str) -> Iterator[Item]:
     """Every item of a scope, page by page; items may be deleted on the way."""
     for head in table.query(_HEADS + scope_key):
-        yield from table.query(told_place(scope_key, head["entry"]))
+        yield from table.query(told_partition(scope_key, head["entry"]))
         yield head
-    yield from table.query(warned_place(scope_key))
+    yield from table.query(warned_partition(scope_key))
     yield from table.query(_KNOWN + scope_key)

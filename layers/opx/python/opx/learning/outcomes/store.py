@@ -1,4 +1,4 @@
-"""What came of documents, kept by scope. No outcome is lost or counted twice, whenever a writer dies.
+"""Stores outcomes and their counts per document and tenant scope. None is lost or counted twice, whenever a writer dies.
 
 The counts of a document are one item, which also holds the outcome that was counted last; that outcome's own item is
 written after it. Who writes next writes the own item of the last one first, so that it is there before the counts forget
@@ -7,13 +7,14 @@ it. An outcome is counted if it is the last one or has an item of its own: nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome
+from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome, Tally
+from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.learning.outcomes.counting import counted
 from opx.learning.outcomes.known import KnownScopes
 from opx.learning.outcomes.rows import (
     OUTCOMES,
@@ -22,9 +23,14 @@ from opx.learning.outcomes.rows import (
     head_scope,
     told_item,
     told_key,
-    told_place,
+    told_partition,
 )
 from opx.ports import Absent, AnyOf, Clock, Equals, Item, LessThan, Table
+
+log = logging.getLogger(__name__)
+
+MAX_SECTIONS = 50
+"""Of a document that have counts of their own; outcomes of others count for the document alone."""
 
 KEPT_DAYS = 3 * 365
 """For which outcomes are kept one by one; the counts stay."""
@@ -99,9 +105,41 @@ class OutcomeStore:
 
     def told(self, scope_key: str, key_id: str) -> Iterator[RecordedOutcome]:
         """The outcomes of a document one by one, in no particular order."""
-        return map(RecordedOutcome.from_json, self._table.query(told_place(scope_key, key_id)))
+        return map(RecordedOutcome.from_json, self._table.query(told_partition(scope_key, key_id)))
 
 
 def read_head(item: Item) -> tuple[str, str, DocumentOutcomes]:
     """Scope, key id and what is known, of an item with counts."""
     return head_scope(item), str(item["entry"]), DocumentOutcomes.from_json(item)
+
+
+def counted(
+    known: DocumentOutcomes, told: RecordedOutcome, before: RecordedOutcome | None, title: str
+) -> DocumentOutcomes:
+    """What is known with `told`, in place of what was told `before` of the same. The first outcome of a later version has
+    all others be of earlier ones."""
+    if told.document_id != known.document_id and told.version >= known.version:
+        known = replace(known.seen_from(told.document_id), version=told.version, title=title)
+    now = told.document_id == known.document_id
+    tally, sections = known.tally, dict(known.sections)
+    if before is not None:
+        tally = _without(tally, before)
+        if before.section in sections:
+            sections[before.section] = _without(sections[before.section], before)
+    if told.section and _has_room(sections, told.section):
+        sections[told.section] = sections.get(told.section, Tally()).moved(told.result, 1, now=now)
+    tally = tally.moved(told.result, 1, now=now)
+    at = max(known.updated_at, told.at)
+    return replace(known, now=tally.now, earlier=tally.earlier, sections=sections, updated_at=at)
+
+
+def _without(tally: Tally, before: RecordedOutcome) -> Tally:
+    """Taken from where it is counted by now."""
+    return tally.moved(before.result, -1, now=getattr(tally.now, before.result.value) > 0)
+
+
+def _has_room(sections: Mapping[str, Tally], name: str) -> bool:
+    if name in sections or len(sections) < MAX_SECTIONS:
+        return True
+    log.warning("a document has outcomes of %d sections: those of more count for the document alone", MAX_SECTIONS)
+    return False
