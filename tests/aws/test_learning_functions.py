@@ -220,7 +220,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     "failure_description": ("FailureSolved", {"client_id": "acme", "failure_description": "", "solution_steps": "x"}),
     "client id": ("FailureSolved", {"client_id": "a/../b", "failure_description": "x"}),
     "password": ("FailureSolved", {"failure_description": "x", "password": "y"}),
-    "'scope'": ("FailureSolved", {"failure_description": "x", "scope": "client:umbrella"}),
+    "unknown field scope": ("FailureSolved", {"failure_description": "x", "scope": "client:umbrella"}),
     "detail-type 'Forgotten'": ("Forgotten", {}),
     "worked": ("Verified", {"entry_id": "0", "worked": "yes"}),
     "good": ("Outcome", {"client_id": "acme", "receipt_id": "0", "document_id": "0", "result": "good"}),

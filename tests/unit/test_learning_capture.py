@@ -230,7 +230,7 @@ def test_who_belongs_to_no_project_may_name_one(school: School) -> None:
     everybody = school.services.capture(Identity())
     named = everybody.entry(everybody.capture_gate_approval("shop", "review", "as it is"))
     unnamed = everybody.entry(everybody.capture_gate_approval("", "review", "as it is"))
-    assert (named.project_id, unnamed.project_id, named.scope.key) == ("shop", "default", "global")
+    assert (named.project_id, unnamed.project_id, named.scope_key) == ("shop", "default", "global")
 
 
 def test_nothing_is_captured_for_a_client_that_was_removed(school: School) -> None:

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from opx.domain.learning import MAX_STEPS, CheckpointType, EntryType
+from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
-from opx.learning import fields
 from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
-from opx.learning.given import FIELDS, FORMS, read_entry
 from opx.learning.handling import LAST_WAIT, handle_batch, learn
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
@@ -99,36 +97,39 @@ def test_what_was_set_aside_is_read_as_it_came() -> None:
 
 
 class TestEntries:
-    def test_each_type_takes_exactly_the_fields_of_its_form(self) -> None:
-        for entry_type, form in FORMS.items():
-            assert set(form.names) <= set(FIELDS)
-            found, arguments = read_entry({"entry_type": entry_type.value})
-            assert found is entry_type
-            assert set(arguments) == {"project_id", *form.needed}
-
-    def test_limits_that_are_described_are_those_that_are_checked(self) -> None:
-        names = {"tried": "solution_steps", "problem": "failure_description"}
-        told = {name: field.maximum for name, field in FIELDS.items()}
-        checked = {name: fields.FIELDS.get(names.get(name, name)) for name in FIELDS}
-        assert {name: told[name] for name, field in checked.items() if field} == {
-            name: field.maximum for name, field in checked.items() if field
-        }
-        assert MAX_STEPS == fields.MAX_STEPS  # type: ignore[attr-defined]
+    """What an event captures is read as every request is, and goes with its type."""
 
     @pytest.mark.parametrize(
-        ("given", "named"),
+        ("kind", "detail", "named"),
         [
-            ({}, "entry_type is missing"),
-            ({"entry_type": "story"}, "'story' is unknown"),
-            ({"entry_type": ["warning"]}, "is unknown"),
-            ({"entry_type": "gate_approval", "solution_steps": []}, "'solution_steps' doesn't go with gate_approval"),
-            ({"entry_type": "failure_solution", "success_verified": "yes"}, "success_verified must be true or false"),
-            ([], "must be an object"),
+            (
+                "GateApproved",
+                {"solution_steps": []},
+                "'solution_steps' doesn't go with gate_approval; there are: project_id, gate",
+            ),
+            ("FailureSolved", {"success_verified": "yes"}, "success_verified must be true or false, not 'yes'"),
+            ("WarningNoted", {"effect": "exploded"}, "effect must be one of no_effect, made_worse, not 'exploded'"),
+            ("WarningNoted", {"story": "x"}, "unknown field story; there are: "),
+            (
+                "GateRejected",
+                {"human_feedback": "x" * 8_001},
+                "human_feedback may have at most 8,000 characters, not 8,001",
+            ),
+            ("FailureSolved", {"solution_steps": "x"}, "needs failure_description"),
         ],
     )
-    def test_what_is_wrong_is_named(self, given: Any, named: str) -> None:
+    def test_what_is_wrong_is_named(self, tmp_path: Path, time: FakeTime, kind: str, detail: Any, named: str) -> None:
+        school = a_school(tmp_path, sqlite_tables(tmp_path, time), time)
         with pytest.raises(InvalidInputError, match=named):
-            read_entry(given)
+            learn(school.services, read_event(an_event(kind, detail), Identity("acme", "one")))
+        school.services.index.close()  # type: ignore[attr-defined]
+
+    def test_a_single_step_may_be_a_text(self, tmp_path: Path, time: FakeTime) -> None:
+        school = a_school(tmp_path, sqlite_tables(tmp_path, time), time)
+        detail = {"failure_description": "It hangs", "solution_steps": "Restart it"}
+        learn(school.services, read_event(an_event("FailureSolved", detail), Identity("acme", "one")))
+        assert school.capture().entries()[0].solution_steps == ("Restart it",)
+        school.services.index.close()  # type: ignore[attr-defined]
 
 
 class Captured:
@@ -137,8 +138,8 @@ class Captured:
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
 
-    def capture_gate_approval(self, **given: Any) -> str:
-        self.told.append(given)
+    def capture(self, entry_type: EntryType, given: dict[str, Any]) -> str:
+        self.told.append({"entry_type": entry_type, **given})
         return "entry"
 
     def verify(self, entry_id: str, worked: bool, effect: str = "", incident: str = "") -> Any:

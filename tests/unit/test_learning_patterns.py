@@ -10,9 +10,8 @@ import pytest
 
 from opx.domain.learning import EntryType, Pattern, PatternOccurrence
 from opx.domain.record import replace
-from opx.learning.advancing import MOST_KEPT, REFRESH_DAYS
-from opx.learning.pattern_rows import head_row, keys_place, rows_of
-from opx.learning.patterns import MOST_COUNTED, PatternStore
+from opx.learning.pattern_rows import head_row, keys_partition, rows_of
+from opx.learning.patterns import MOST_COUNTED, MOST_KEPT, REFRESH_DAYS, PatternStore
 from opx.tables import PATTERNS
 from tests.at_once import at_once
 from tests.doubles.fake_time import FakeTime
@@ -258,7 +257,7 @@ def test_forgetting_that_was_interrupted_goes_on(
         break
     assert list(store.occurrences(SCOPE, "p1")) == []
     assert store.head(SCOPE, "p1") is None
-    assert list(table.query(keys_place(SCOPE))) == []
+    assert list(table.query(keys_partition(SCOPE))) == []
 
 
 def test_a_pattern_that_worked_again_meanwhile_is_not_forgotten(

@@ -10,8 +10,7 @@ import pytest
 
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
-from opx.domain.outcomes import Counts, OutcomeResult
-from opx.domain.told_outcomes import Counted, DocumentOutcomes, ToldOutcome
+from opx.domain.outcomes import Counted, Counts, DocumentOutcomes, OutcomeResult, RecordedOutcome
 from opx.errors import StoreUnavailableError
 from opx.learning.outcomes.known import LOOKED_AGAIN_SECONDS, KnownScopes
 from opx.learning.outcomes.rows import OUTCOMES as OUTCOMES_KIND
@@ -41,11 +40,11 @@ def a_store(table: HookedTable) -> OutcomeStore:
     return OutcomeStore(table, KnownScopes(table), lambda: 1_000.0)
 
 
-def told(number: int, result: OutcomeResult = RESOLVED) -> ToldOutcome:
-    return ToldOutcome(f"o{number}", result, "d1", 1, f"r{number}", "2026-11-22T10:00:00Z")
+def told(number: int, result: OutcomeResult = RESOLVED) -> RecordedOutcome:
+    return RecordedOutcome(f"o{number}", result, "d1", 1, f"r{number}", "2026-11-22T10:00:00Z")
 
 
-def count(table: HookedTable, outcome: ToldOutcome) -> Counted:
+def count(table: HookedTable, outcome: RecordedOutcome) -> Counted:
     return a_store(table).count(SCOPE, KEY, outcome, "Disk full").counted
 
 
@@ -92,7 +91,7 @@ class TestDeaths:
     @pytest.mark.parametrize("outcome", [told(3), told(2, NO_EFFECT)], ids=["new", "correction"])
     @pytest.mark.parametrize("write", range(5))
     def test_who_dies_at_any_write_and_tells_it_again_is_counted_once(
-        self, table: HookedTable, write: int, outcome: ToldOutcome
+        self, table: HookedTable, write: int, outcome: RecordedOutcome
     ) -> None:
         count(table, told(1))
         count(table, told(2))

@@ -13,7 +13,7 @@ from opx.retrieval.citations import citation
 from opx.tools.replies import DocsReply, SearchReply
 
 PARTS = ScoreParts(1, 4.2, 2, 0.8, 0.97, 0.81, 1.0, 0.8422, outcome=1.04)
-OUTCOME = OutcomeScore(Tally(Counts(resolved=4, made_worse=1)), "Repair").to_json()
+OUTCOME = OutcomeScore(Tally(Counts(resolved=4, made_worse=1)), "Repair").summary.to_json()
 WARNING = {"text": "tried in INC-7, made things worse: Grow the volume", "line": 0}
 RESULT = RetrievalResult(
     content="Grow the volume.\nWrite it down.",

@@ -6,10 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.domain.outcomes import HIGHEST, LOWEST, Counts, OutcomeResult, Tally
+from opx.domain.outcomes import (
+    HIGHEST,
+    LOWEST,
+    Counted,
+    Counts,
+    DocumentOutcomes,
+    OutcomeReport,
+    OutcomeResult,
+    RecordedOutcome,
+    Tally,
+)
 from opx.domain.record import replace
-from opx.domain.told_outcomes import Counted, DocumentOutcomes, OutcomeReport, ToldOutcome
-from opx.learning.outcomes.counting import MAX_SECTIONS, counted
+from opx.learning.outcomes.store import MAX_SECTIONS, counted
 
 RESOLVED, NO_EFFECT, MADE_WORSE = OutcomeResult
 NEW = DocumentOutcomes("d1", 1, "Disk full")
@@ -19,8 +28,10 @@ some_counts = st.builds(Counts, numbers, numbers, numbers)
 tallies = st.builds(Tally, some_counts, some_counts)
 
 
-def told(result: OutcomeResult = RESOLVED, document: str = "d1", version: int = 1, section: str = "") -> ToldOutcome:
-    return ToldOutcome("o1", result, document, version, "r1", "2026-11-22T10:00:00Z", section)
+def told(
+    result: OutcomeResult = RESOLVED, document: str = "d1", version: int = 1, section: str = ""
+) -> RecordedOutcome:
+    return RecordedOutcome("o1", result, document, version, "r1", "2026-11-22T10:00:00Z", section)
 
 
 def known(*results: OutcomeResult, section: str = "") -> DocumentOutcomes:
@@ -34,22 +45,22 @@ def known(*results: OutcomeResult, section: str = "") -> DocumentOutcomes:
 class TestFactor:
     @pytest.mark.parametrize("count", range(5))
     def test_fewer_than_five_outcomes_move_nothing(self, count: int) -> None:
-        assert known(*[RESOLVED] * count).factor == known(*[MADE_WORSE] * count).factor == 1.0
+        assert known(*[RESOLVED] * count).tally.factor == known(*[MADE_WORSE] * count).tally.factor == 1.0
 
     def test_five_that_resolved_it_raise_a_score(self) -> None:
-        assert known(*[RESOLVED] * 5).factor == pytest.approx(1 + 0.1 * (2 * 7 / 9 - 1))
+        assert known(*[RESOLVED] * 5).tally.factor == pytest.approx(1 + 0.1 * (2 * 7 / 9 - 1))
 
     def test_five_without_effect_lower_it(self) -> None:
-        assert known(*[NO_EFFECT] * 5).factor == pytest.approx(1 - 0.15 * (1 - 2 * 2 / 9))
+        assert known(*[NO_EFFECT] * 5).tally.factor == pytest.approx(1 - 0.15 * (1 - 2 * 2 / 9))
 
     def test_harm_counts_more_than_no_effect(self) -> None:
-        assert known(*[MADE_WORSE] * 5).factor < known(*[NO_EFFECT] * 5).factor
+        assert known(*[MADE_WORSE] * 5).tally.factor < known(*[NO_EFFECT] * 5).tally.factor
 
     def test_as_many_of_both_move_nothing(self) -> None:
-        assert known(*[RESOLVED, NO_EFFECT] * 3).factor == pytest.approx(1.0)
+        assert known(*[RESOLVED, NO_EFFECT] * 3).tally.factor == pytest.approx(1.0)
 
     def test_more_evidence_of_the_same_moves_more(self) -> None:
-        assert known(*[RESOLVED] * 20).factor > known(*[RESOLVED] * 5).factor
+        assert known(*[RESOLVED] * 20).tally.factor > known(*[RESOLVED] * 5).tally.factor
 
     @given(tallies)
     def test_it_stays_within_its_bounds(self, tally: Tally) -> None:
@@ -132,4 +143,4 @@ class TestWords:
 
     def test_an_outcome_can_be_read_back(self) -> None:
         outcome = replace(told(MADE_WORSE), step="du", incident="INC-7", note="n", occurrence="2", principal="me")
-        assert ToldOutcome.from_json(outcome.to_json()) == outcome
+        assert RecordedOutcome.from_json(outcome.to_json()) == outcome

@@ -10,12 +10,11 @@ from typing import Any, cast
 import pytest
 
 from opx.domain.documents import DocumentKey
-from opx.domain.outcomes import LOWEST, Counts, OutcomeResult, OutcomeScore, Tally
+from opx.domain.outcomes import LOWEST, Counted, Counts, OutcomeReport, OutcomeResult, OutcomeScore, Tally
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Scope
-from opx.domain.told_outcomes import Counted, OutcomeReport
 from opx.errors import (
     ClientRemovedError,
     DocumentNotFoundError,
@@ -132,7 +131,7 @@ class TestTelling:
             incident="INC-7",
             note="it was postgres://app:Xk29fLq8Zp31@db/x\n",
         )
-        [told] = services.outcomes(DEPOT).standing(id_of(services, DISK)).told
+        [told] = services.outcomes(DEPOT).standing(id_of(services, DISK)).latest
         assert (told.step, told.incident, told.principal) == ("du -sh\ufffd /var", "INC-7", "ann")
         assert "Xk29fLq8Zp31" not in told.note
 

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.documents import DocumentKey
-from opx.domain.learning import Effect, EntryType, StagingEntry
+from opx.domain.learning import Effect, EntryType, StagingEntry, StepWarning
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Scope
-from opx.domain.step_warnings import StepWarning
 from opx.knowledge_file import load_knowledge
 from opx.learning.outcomes.steps import Step, StepFinder, needed, steps_of
 from opx.learning.outcomes.tried import MAX_SHOWN, Passage, TriedSteps
@@ -213,11 +212,11 @@ def a_result(warnings: list[dict[str, object]]) -> RetrievalResult:
 
 class TestDocument:
     ENTRY = StagingEntry(
-        "e1",
-        EntryType.WARNING,
-        Scope("acme", project_id="shop"),
-        "shop",
-        "2026-11-22T10:00:00Z",
+        id="e1",
+        entry_type=EntryType.WARNING,
+        scope_key="client:acme/project:shop",
+        project_id="shop",
+        timestamp="2026-11-22T10:00:00Z",
         failure_description="Replication lag after the upgrade",
         solution_steps=(FAILOVER, "Restart the pods"),
         effect="made_worse",

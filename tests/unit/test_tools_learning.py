@@ -78,13 +78,13 @@ def test_method_takes_what_is_declared(tool: Tool) -> None:
 def test_what_is_told_belongs_to_the_project_and_the_agent_of_the_call(services: Services, call: Call) -> None:
     told = call("capture_failure_solution", failure_description="Builds fail", solution_steps=" 1. Pin it\n\nAgain ")
     entry = services.capture(SHOP).entry(told.to_json()["entryId"])
-    assert (entry.scope.key, entry.project_id, entry.agent_type) == ("client:acme/project:shop", "shop", "deployer")
+    assert (entry.scope_key, entry.project_id, entry.agent_type) == ("client:acme/project:shop", "shop", "deployer")
     assert entry.solution_steps == ("1. Pin it", "Again")
 
 
 def test_what_nobody_belongs_to_is_kept_for_everybody(services: Services, call: Call) -> None:
     told = call("capture_gate_approval", Identity(), gate_type="security", approved_approach="a queue a client")
-    assert services.capture(Identity()).entry(told.to_json()["entryId"]).scope.key == "global"
+    assert services.capture(Identity()).entry(told.to_json()["entryId"]).scope_key == "global"
 
 
 @pytest.mark.parametrize("name", ["project_id", "client_id", "agent_type", "scope", "success_verified"])

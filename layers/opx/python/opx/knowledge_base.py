@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from opx.domain.aliases import Alias, Merge
     from opx.domain.baselines import BaselineStats, SeriesView
     from opx.domain.graph import Node, Walk
-    from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, RAGPattern, StagingEntry
-    from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport
+    from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, PatternView, RAGPattern, StagingEntry
+    from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
     from opx.domain.versions import Restored, VersionDiff
     from opx.graph.coverage import GraphCoverage
     from opx.graph.questions.answers import GraphAnswer
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from opx.ingestion.files import FileToIngest
     from opx.ingestion.outcomes import Outcome
     from opx.learning.asked import FailureQuestion, TaskQuestion
-    from opx.learning.views import PatternView
     from opx.lifecycle.holds import Hold
     from opx.lifecycle.reviews import ReviewReport
     from opx.records.audit import AuditRecord

@@ -11,14 +11,14 @@ from opx.domain.scopes import Identity
 from opx.errors import PatternNotFoundError
 
 if TYPE_CHECKING:
-    from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, RAGPattern, StagingEntry
+    from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, PatternView, RAGPattern, StagingEntry
+    from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
     from opx.domain.scopes import Reader, Scope
-    from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport
     from opx.learning.asked import FailureQuestion, TaskQuestion
     from opx.learning.query import RAGQueryService
-    from opx.learning.views import PatternView
     from opx.services import Services
 
+MOST_OCCURRENCES = 200
 MOST_LOOKED_AT = 10_000
 """Patterns of a scope that are put into order."""
 
@@ -38,9 +38,11 @@ class LocalLearning:
         def _reader(self) -> Reader: ...
 
     def capture_entry(self, given: Mapping[str, Any]) -> str:
-        from opx.learning.given import capture
+        from opx.operations.learning import CaptureEntry
+        from opx.operations.requests import read_request
 
-        return capture(self._services.capture(self._identity), given)
+        request = read_request(CaptureEntry, given)
+        return self._services.capture(self._identity).capture(request.entry_type, request.given)
 
     def verify_entry(self, entry_id: str, *, worked: bool, effect: str = "", incident: str = "") -> StagingEntry:
         return self._services.capture(self._identity).verify(entry_id, worked, effect=effect, incident=incident)
@@ -70,7 +72,7 @@ class LocalLearning:
             yield from islice(self._services.patterns.patterns(scope_key), MOST_LOOKED_AT)
 
     def pattern(self, pattern_id: str) -> PatternView:
-        from opx.learning.views import MOST_OCCURRENCES, PatternView
+        from opx.domain.learning import PatternView
 
         self._check_may_ask()
         store = self._services.patterns

@@ -190,7 +190,7 @@ class Services(LifecycleServices):
     def pattern_query(self, identity: Identity | None = None, *, operator: bool = False) -> RAGQueryService:
         """What earlier work taught, for this identity if it is an orchestrator's; or for the operator of the system, who
         gives none, or says so."""
-        from opx.learning.asking import pattern_query
+        from opx.learning.query import pattern_query
 
         return pattern_query(self, identity, operator=operator)
 

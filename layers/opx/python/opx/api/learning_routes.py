@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from opx.api.declarations import Function, Route, TokenScope, text_field
 from opx.api.fields import Field, Kind
-from opx.domain.learning import MAX_STEPS, CheckpointType, Effect, EntryState, EntryType
+from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, MAX_STEPS, CheckpointType, Effect, EntryState, EntryType
 from opx.domain.outcomes import OutcomeResult
-from opx.learning.asked import DEFAULT_RESULTS, MAX_RESULTS
 from opx.learning.given import FIELDS, TYPE_FIELD, GivenField
 
 MAX_TASK = 20_000

@@ -9,8 +9,8 @@ from opx.cli.learn_capture_command import capture_command
 from opx.cli.learn_output import entry_rows, found_lines, pattern_lines, pattern_rows, report_lines, verified_line
 from opx.cli.output import print_json, print_table, warn
 from opx.cli.session import Session, pass_session
-from opx.domain.learning import CheckpointType, Effect, EntryState
-from opx.learning.asked import DEFAULT_RESULTS, MAX_RESULTS, FailureQuestion, TaskQuestion
+from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, CheckpointType, Effect, EntryState
+from opx.learning.asked import FailureQuestion, TaskQuestion
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 agent_option = click.option("--agent", default="", metavar="TYPE", help="Only what agents of this type learned.")

@@ -9,8 +9,7 @@ from opx.cli.output import SHORT_ID, plural, printable
 from opx.domain.learning import EntryState, EntryType
 
 if TYPE_CHECKING:
-    from opx.domain.learning import CheckpointReport, Pattern, RAGPattern, StagingEntry
-    from opx.learning.views import PatternView
+    from opx.domain.learning import CheckpointReport, Pattern, PatternView, RAGPattern, StagingEntry
 
 _WIDTH = 80
 

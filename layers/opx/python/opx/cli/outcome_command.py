@@ -64,7 +64,7 @@ def show_outcomes(session: Session, /, document_id: str, *, as_json: bool) -> No
     click.echo(found.explanation)
     for section, tally in sorted(found.sections.items()):
         click.echo(f"  {printable(section)}: {tally.explained()}")
-    for one in found.told:
+    for one in found.latest:
         where = f"  {one.incident}" if one.incident else ""
         note = f"  {one.note}" if one.note else ""
         click.echo(printable(f"{one.at[:16]}  {one.result.value}{where}{note}"))

@@ -77,8 +77,7 @@ class LearningServices(ReindexServices):
     def checkpoints(self, identity: Identity | None = None) -> CheckpointEmbeddingService:
         """Takes in what this identity captured, or the one that the installation is configured for. Raises
         `KnowledgeConfigError`."""
-        from opx.learning.checkpoints import CheckpointEmbeddingService
-        from opx.learning.taking_in import CheckpointParts
+        from opx.learning.checkpoints import CheckpointEmbeddingService, CheckpointParts
 
         parts = CheckpointParts(
             staging=self.staging,

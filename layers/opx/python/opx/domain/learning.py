@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
-from opx.domain.scopes import Scope, scope_of_key
+from msgspec import Meta, field
+
+from opx.domain.record import Record, derive
 
 CATEGORY = "learning/patterns"
 """Of the documents that patterns are searched as."""
@@ -21,6 +21,9 @@ MAX_ERROR = 100_000
 """A stack trace is taken as it is; what tells it from others is at its ends."""
 MAX_STEPS, MAX_STEPS_TEXT = 50, 20_000
 """Characters that a field of what is captured may have, and how many steps a solution."""
+
+DEFAULT_RESULTS, MAX_RESULTS = 5, 20
+"""Patterns that are found for a task."""
 
 
 class EntryType(StrEnum):
@@ -41,6 +44,11 @@ class Effect(StrEnum):
 
     NO_EFFECT = "no_effect"
     MADE_WORSE = "made_worse"
+
+    @property
+    def phrase(self) -> str:
+        """As the end of a sentence."""
+        return "made things worse" if self is Effect.MADE_WORSE else "had no effect"
 
 
 class EntryState(StrEnum):
@@ -66,11 +74,13 @@ class CheckpointType(StrEnum):
         return next((kind for kind in cls if kind.value == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class StagingEntry:
-    """Something that work taught, as it was captured.
+Evidence = Annotated[tuple[str, ...], Meta(description="Ids of entries that it was learned from; of many, the latest.")]
 
-    `scope` is whose it is. `success_verified` is None until it is known whether the solution worked. Of an entry that
+
+class StagingEntry(Record, frozen=True, kw_only=True, rename=None):
+    """Something that work taught, as it was captured. Its JSON has the snake_case names that users know.
+
+    `scope_key` is whose it is. `success_verified` is None until it is known whether the solution worked. Of an entry that
     warns, `failure_description` is the problem, `solution_steps` what was tried, `effect` what came of it, and `reference`
     the key or source of the document that it was taken from. `remarks` say what was masked, and that there is nothing to
     learn yet. `pattern_id` is the pattern that it was counted for, once it is `embedded`. Times are ISO 8601 in UTC.
@@ -78,9 +88,8 @@ class StagingEntry:
 
     id: str
     entry_type: EntryType
-    scope: Scope
+    scope_key: str = field(name="scope")
     project_id: str
-    timestamp: str
     agent_type: str = ""
     task_type: str = ""
     technology: str = ""
@@ -91,78 +100,30 @@ class StagingEntry:
     human_feedback: str = ""
     revision_approach: str = ""
     approved_approach: str = ""
-    success_verified: bool | None = None
-    embedded: bool = False
+    success_verified: Annotated[bool | None, Meta(description="Null until somebody said so.")] = None
+    embedded: Annotated[bool, Meta(description="Whether a checkpoint has taken it in.")] = False
+    timestamp: str
     embedded_at: str = ""
     incident: str = ""
     effect: str = ""
     pattern_id: str = ""
     reference: str = ""
-    remarks: tuple[str, ...] = ()
+    state: EntryState = EntryState.WAITING
+    remarks: Annotated[
+        tuple[str, ...], Meta(description="What was masked in it, or is missing for it to be learned from.")
+    ] = ()
 
-    @property
-    def state(self) -> EntryState:
-        """How far it is."""
-        if self.embedded:
-            return EntryState.TAKEN_IN
-        return EntryState.WAITING if self.success_verified is None else EntryState.READY
+    def __post_init__(self) -> None:
+        waits = EntryState.WAITING if self.success_verified is None else EntryState.READY
+        derive(self, state=EntryState.TAKEN_IN if self.embedded else waits)
 
     @property
     def worked(self) -> bool:
         """Whether it counts for its pattern: what was seen to work, and what a person said."""
         return self.success_verified is True
 
-    def to_json(self) -> dict[str, Any]:
-        """The snake_case form that users know."""
-        return {
-            "id": self.id,
-            "entry_type": self.entry_type.value,
-            "scope": self.scope.key,
-            "project_id": self.project_id,
-            "agent_type": self.agent_type,
-            "task_type": self.task_type,
-            "technology": self.technology,
-            "failure_description": self.failure_description,
-            "error_message": self.error_message,
-            "solution_steps": list(self.solution_steps),
-            "gate_type": self.gate_type,
-            "human_feedback": self.human_feedback,
-            "revision_approach": self.revision_approach,
-            "approved_approach": self.approved_approach,
-            "success_verified": self.success_verified,
-            "embedded": self.embedded,
-            "timestamp": self.timestamp,
-            "embedded_at": self.embedded_at,
-            "incident": self.incident,
-            "effect": self.effect,
-            "pattern_id": self.pattern_id,
-            "reference": self.reference,
-            "state": self.state.value,
-            "remarks": list(self.remarks),
-        }
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> StagingEntry:
-        """The entry that `to_json` wrote. Fields that are missing have their defaults."""
-        texts = ("agent_type", "task_type", "technology", "failure_description", "error_message", "gate_type")
-        more = ("human_feedback", "revision_approach", "approved_approach", "embedded_at", "incident", "effect")
-        last = ("pattern_id", "reference")
-        return cls(
-            id=data["id"],
-            entry_type=EntryType(data["entry_type"]),
-            scope=scope_of_key(data["scope"]),
-            project_id=data["project_id"],
-            timestamp=data["timestamp"],
-            solution_steps=tuple(data.get("solution_steps", ())),
-            success_verified=data.get("success_verified"),
-            embedded=bool(data.get("embedded", False)),
-            remarks=tuple(data.get("remarks", ())),
-            **{name: str(data.get(name, "")) for name in (*texts, *more, *last)},
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Record, frozen=True):
     """What is known of a problem and a way to deal with it.
 
     `scope_key` is of those who share it. `projects` and `evidence` (ids of entries) are the latest, bounded; all evidence
@@ -170,7 +131,7 @@ class Pattern:
     """
 
     pattern_id: str
-    scope_key: str
+    scope_key: Annotated[str, Meta(description="Who shares it.")] = field(name="scope")
     entry_type: EntryType
     problem: str
     solution: str
@@ -182,41 +143,18 @@ class Pattern:
     gate_type: str = ""
     success_count: int = 0
     failure_count: int = 0
-    embedded_at: str = ""
+    embedded_at: Annotated[str, Meta(description="When it was last seen to work or to fail.")] = ""
     first_seen: str = ""
     projects: tuple[str, ...] = ()
-    evidence: tuple[str, ...] = ()
+    evidence: Evidence = ()
 
     @property
     def source(self) -> str:
         """The name of its document in the corpus, below its scope's folder."""
         return f"documents/{CATEGORY}/{self.pattern_id}.json"
 
-    def to_json(self) -> dict[str, Any]:
-        """The camelCase form."""
-        return {
-            "patternId": self.pattern_id,
-            "scope": self.scope_key,
-            "entryType": self.entry_type.value,
-            "problem": self.problem,
-            "solution": self.solution,
-            "whenToTry": self.when_to_try,
-            "errorMessage": self.error_message,
-            "agentTypes": list(self.agent_types),
-            "taskTypes": list(self.task_types),
-            "technology": self.technology,
-            "gateType": self.gate_type,
-            "successCount": self.success_count,
-            "failureCount": self.failure_count,
-            "embeddedAt": self.embedded_at,
-            "firstSeen": self.first_seen,
-            "projects": list(self.projects),
-            "evidence": list(self.evidence),
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class PatternOccurrence:
+class PatternOccurrence(Record, frozen=True):
     """An entry that was counted for a pattern. `reason` says why: `key` if it says what the pattern says word by word,
     else `similarity`; `key` is what its own text is found by."""
 
@@ -225,24 +163,19 @@ class PatternOccurrence:
     worked: bool
     at: str
     incident: str = ""
-    reason: str = ""
-    key: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """The camelCase form."""
-        return {
-            "entryId": self.entry_id,
-            "projectId": self.project_id,
-            "worked": self.worked,
-            "at": self.at,
-            "incident": self.incident,
-            "reason": self.reason,
-            "key": self.key,
-        }
+    reason: Annotated[str, Meta(description="Why it is counted: the same text (key), or similarity.")] = ""
+    key: Annotated[str, Meta(description="What its text is found by.")] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RAGPattern:
+class PatternView(Record, frozen=True):
+    """A pattern and the entries that were counted for it."""
+
+    pattern: Pattern
+    occurrences: tuple[PatternOccurrence, ...]
+    more: Annotated[bool, Meta(description="True if there are more occurrences than these.")] = False
+
+
+class RAGPattern(Record, frozen=True):
     """A pattern that answers a question. `similarity` is to the question, `confidence_bound` the lower bound of its
     success rate, both in [0, 1]; `score` is what it is ranked by. `warnings` are of what made things worse."""
 
@@ -252,47 +185,51 @@ class RAGPattern:
     when_to_try: str
     success_count: int
     failure_count: int
-    similarity: float
-    score: float
-    confidence_bound: float
+    similarity: Annotated[float, Meta(description="To the question, from 0 to 1.")]
+    score: Annotated[float, Meta(description="Gives the order.")]
+    confidence_bound: Annotated[float, Meta(description="Lower bound of its success rate, from 0 to 1.")]
     entry_type: EntryType
     technology: str = ""
     document_id: str = ""
-    warnings: tuple[str, ...] = ()
-    evidence: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The camelCase form."""
-        return {
-            "patternId": self.pattern_id,
-            "problem": self.problem,
-            "solution": self.solution,
-            "whenToTry": self.when_to_try,
-            "successCount": self.success_count,
-            "failureCount": self.failure_count,
-            "similarity": self.similarity,
-            "score": self.score,
-            "confidenceBound": self.confidence_bound,
-            "entryType": self.entry_type.value,
-            "technology": self.technology,
-            "documentId": self.document_id,
-            "warnings": list(self.warnings),
-            "evidence": list(self.evidence),
-        }
+    warnings: Annotated[
+        tuple[str, ...], Meta(description="What was tried like it, and made things worse or had no effect.")
+    ] = ()
+    evidence: Evidence = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An entry that could not be taken in, and why."""
+class StepWarning(Record, frozen=True):
+    """Warns of a step that was tried before, with its worst effect. `line` is the line of the passage (from 0) that
+    it stands in, None where the document as a whole is meant; `document_id` is that of the warning."""
+
+    step: str
+    effect: Effect
+    incidents: tuple[str, ...]
+    problem: str
+    times: int
+    line: int | None
+    text: Annotated[
+        str,
+        Meta(description="Such as `tried in INC-7, made things worse: restart the primary (replication lag)`."),
+    ] = ""
+    document_id: str = ""
+
+    def __post_init__(self) -> None:
+        where = f"tried in {', '.join(self.incidents)}" if self.incidents else "tried before"
+        often = f" ({self.times:,} times)" if self.times > max(len(self.incidents), 1) else ""
+        problem = f" ({self.problem})" if self.problem else ""
+        derive(self, text=f"{where}{often}, {self.effect.phrase}: {self.step}{problem}")
+
+
+class Refusal(Record, frozen=True):
+    """An entry that a checkpoint could not process."""
 
     entry_id: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointReport:
+class CheckpointReport(Record, frozen=True):
     """What a checkpoint did. `waiting` are ids of entries of which nobody said yet whether they worked, or that have no
-    solution which could."""
+    solution which could; `took_ms` has one decimal."""
 
     project_id: str
     checkpoint_type: CheckpointType
@@ -300,20 +237,11 @@ class CheckpointReport:
     patterns_new: int = 0
     patterns_confirmed: int = 0
     warnings: int = 0
-    waiting: tuple[str, ...] = ()
-    refused: tuple[Refusal, ...] = field(default=())
+    waiting: Annotated[
+        tuple[str, ...], Meta(description="Entries that nobody verified yet, or without a solution.")
+    ] = ()
+    refused: tuple[Refusal, ...] = ()
     took_ms: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        """The camelCase form."""
-        return {
-            "projectId": self.project_id,
-            "checkpointType": self.checkpoint_type.value,
-            "takenIn": self.taken_in,
-            "patternsNew": self.patterns_new,
-            "patternsConfirmed": self.patterns_confirmed,
-            "warnings": self.warnings,
-            "waiting": list(self.waiting),
-            "refused": [{"entryId": one.entry_id, "reason": one.reason} for one in self.refused],
-            "tookMs": round(self.took_ms, 1),
-        }
+    def __post_init__(self) -> None:
+        derive(self, took_ms=round(self.took_ms, 1))

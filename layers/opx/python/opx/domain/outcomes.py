@@ -1,11 +1,16 @@
-"""What came of acting upon knowledge, counted, and how far that moves a score."""
+"""Outcomes of acting upon documents: recorded one by one, counted per document and section, and how counts move scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, field
+from msgspec.structs import fields
+
+from opx.domain.record import Record, always, derive, replace
 
 ENOUGH = 5.0
 """Outcomes before which nothing moves; one of an earlier version counts `EARLIER`."""
@@ -23,6 +28,10 @@ _PRIOR = 2.0
 """Of each kind before the first outcome: Beta(2, 2), whose mean of a half stands for a factor of 1."""
 
 
+MAX_SECTION, MAX_STEP, MAX_NOTE, MAX_OCCURRENCE = 500, 1_000, 2_000, 200
+"""Characters of the texts of an outcome."""
+
+
 class OutcomeResult(StrEnum):
     """What came of acting upon a document."""
 
@@ -31,8 +40,7 @@ class OutcomeResult(StrEnum):
     MADE_WORSE = "made_worse"
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Record, frozen=True):
     """How often each result was told."""
 
     resolved: int = 0
@@ -48,23 +56,14 @@ class Counts:
 
     def moved(self, result: OutcomeResult, by: int) -> Counts:
         """One more of a result, or one less; never below 0."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return Counts(**{**found, result.value: max(found[result.value] + by, 0)})
-
-    def to_json(self) -> dict[str, int]:
-        return {"resolved": self.resolved, "noEffect": self.no_effect, "madeWorse": self.made_worse}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Counts:
-        return cls(int(data["resolved"]), int(data["noEffect"]), int(data["madeWorse"]))
+        return replace(self, **{result.value: max(getattr(self, result.value) + by, 0)})
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Record, frozen=True):
     """Outcomes of the version that is there `now`, and of `earlier` ones."""
 
-    now: Counts = Counts()
-    earlier: Counts = Counts()
+    now: Annotated[Counts, Meta(description="Of the version that is there now.")] = Counts()
+    earlier: Annotated[Counts, Meta(description="Of versions that were replaced; each counts half.")] = Counts()
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.now + other.now, self.earlier + other.earlier)
@@ -113,13 +112,6 @@ class Tally:
             parts.append("too few to count")
         return ", ".join(parts)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"now": self.now.to_json(), "earlier": self.earlier.to_json()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Tally:
-        return cls(Counts.from_json(data["now"]), Counts.from_json(data["earlier"]))
-
 
 NOTHING = Tally()
 """Nothing was told."""
@@ -127,6 +119,17 @@ NOTHING = Tally()
 
 def _failures(counts: Counts) -> float:
     return counts.no_effect + HARM * counts.made_worse
+
+
+class OutcomeSummary(Record, frozen=True):
+    """Outcomes of a passage as the metadata of a result show them. `factor` has four decimals."""
+
+    resolved: int
+    no_effect: int
+    made_worse: int
+    factor: float
+    section: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +143,126 @@ class OutcomeScore:
     def factor(self) -> float:
         return self.tally.factor
 
-    def to_json(self) -> dict[str, Any]:
-        """The camelCase form in the metadata of results."""
-        return {
-            **self.tally.all.to_json(),
-            "factor": round(self.factor, 4),
-            "section": self.section,
-            "text": self.tally.explained(),
-        }
+    @property
+    def summary(self) -> OutcomeSummary:
+        told = self.tally.all
+        return OutcomeSummary(
+            told.resolved, told.no_effect, told.made_worse, round(self.factor, 4), self.section, self.tally.explained()
+        )
+
+
+class RecordedOutcome(Record, frozen=True):
+    """An outcome as it was reported. `outcome_id` is the same for a receipt, a document and an `occurrence`; `version` and
+    `document_id` are those that had been returned. `at` is ISO 8601 in UTC; `principal` who reported it, where known."""
+
+    outcome_id: str
+    result: OutcomeResult
+    document_id: str
+    version: int
+    receipt_id: str
+    at: str
+    section: str = ""
+    step: str = ""
+    incident: str = ""
+    note: str = ""
+    occurrence: str = ""
+    principal: str = ""
+
+
+class DocumentOutcomes(Record, frozen=True, omit_defaults=True):
+    """Outcomes of a document that one scope sees: of the version that is there `now`, and of `earlier` ones. `document_id`
+    and `version` are of the latest version that an outcome was recorded of; `sections` has those with outcomes by name."""
+
+    document_id: str
+    version: int
+    title: str = always("")
+    now: Annotated[Counts, Meta(description="Of the version that is there now.")] = always(Counts())
+    earlier: Annotated[Counts, Meta(description="Of versions that were replaced; each counts half.")] = always(Counts())
+    sections: Annotated[dict[str, Tally], Meta(description="By the headings above, as results show them.")] = always({})
+    factor: Annotated[
+        float, Meta(description="What its scores are multiplied with; 1 until there is enough evidence.")
+    ] = always(1.0)
+    explanation: Annotated[str, Meta(description="One line for people.")] = always("")
+    updated_at: str = always("")
+    latest: Annotated[
+        tuple[RecordedOutcome, ...],
+        Meta(description="The latest outcomes one by one, where they were asked for and there are any."),
+    ] = field(default=(), name="told")
+
+    def __post_init__(self) -> None:
+        derive(self, factor=round(self.tally.factor, 4), explanation=self._explained())
+
+    @property
+    def tally(self) -> Tally:
+        return Tally(self.now, self.earlier)
+
+    def _explained(self) -> str:
+        if not self.tally.all.total:
+            return "no outcome was told"
+        moved = f": scores are multiplied by {self.tally.factor:.3f}" if self.tally.enough else ""
+        return self.tally.explained() + moved
+
+    def seen_from(self, document_id: str) -> DocumentOutcomes:
+        """The same for a reader of this version of the document."""
+        if document_id == self.document_id:
+            return self
+        sections = {name: tally.superseded() for name, tally in self.sections.items()}
+        return replace(
+            self, document_id=document_id, now=Counts(), earlier=self.tally.all, sections=sections, latest=()
+        )
+
+    def plus(self, other: DocumentOutcomes) -> DocumentOutcomes:
+        """Together with what another scope knows; both seen from the same version."""
+        names = {**self.sections, **other.sections}
+        return replace(
+            self,
+            version=max(self.version, other.version),
+            now=self.now + other.now,
+            earlier=self.earlier + other.earlier,
+            sections={name: self.sections.get(name, NOTHING) + other.sections.get(name, NOTHING) for name in names},
+            updated_at=max(self.updated_at, other.updated_at),
+            latest=(),
+        )
+
+    def score_of(self, section: tuple[str, ...]) -> OutcomeScore:
+        """What is known of a passage under these headings: of its innermost section with enough evidence, else of the
+        document."""
+        for name in _above(section):
+            found = self.sections.get(name)
+            if found is not None and found.enough:
+                return OutcomeScore(found, name)
+        return OutcomeScore(self.tally)
+
+
+def section_name(section: tuple[str, ...] | list[str]) -> str:
+    """Headings as one text, as results show them."""
+    return " > ".join(section)
+
+
+def _above(section: tuple[str, ...]) -> Iterator[str]:
+    """The section and those that it is in, the innermost first."""
+    for depth in range(len(section), 0, -1):
+        yield section_name(section[:depth])
+
+
+class Counted(StrEnum):
+    """How an outcome was counted: as new, as known already, or in place of an earlier result."""
+
+    NEW = "new"
+    KNOWN = "known"
+    CORRECTED = "corrected"
+
+
+class OutcomeReport(Record, frozen=True):
+    """The reply to whoever reports an outcome. `warning_id` is the entry that was captured to warn others."""
+
+    outcome_id: str
+    document_id: str
+    title: str
+    section: str
+    result: OutcomeResult
+    counted: Annotated[Counted, Meta(description="new, known if it was told before, or corrected.")]
+    standing: DocumentOutcomes
+    warning_id: Annotated[
+        str, Meta(description="The entry that warns of what made things worse; empty without one.")
+    ] = ""

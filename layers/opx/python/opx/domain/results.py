@@ -125,12 +125,12 @@ class RetrievalResult(Record, frozen=True):
 
     @property
     def outcome(self) -> Mapping[str, Any] | None:
-        """What came of acting upon the document, as `opx.domain.outcomes.OutcomeScore.to_json`; None if nothing was told."""
+        """What came of acting upon the document, as `opx.domain.outcomes.OutcomeSummary`; None if nothing was told."""
         return self.metadata.get("outcome")
 
     @property
     def warnings(self) -> tuple[dict[str, Any], ...]:
-        """Of steps that were tried before, each as `opx.domain.step_warnings.StepWarning.to_json`."""
+        """Of steps that were tried before, each as `opx.domain.learning.StepWarning.to_json`."""
         return tuple(self.metadata.get("warnings", ()))
 
     @property

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-DEFAULT_RESULTS = 5
-MAX_RESULTS = 20
+from opx.domain.learning import DEFAULT_RESULTS
 
 
 @dataclass(frozen=True, slots=True)

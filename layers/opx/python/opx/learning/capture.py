@@ -6,22 +6,26 @@ text of the same project within a day is the same entry, whatever clock wrote it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
-from opx.domain.learning import EntryState, EntryType, StagingEntry
+from opx.domain.ids import stable_hash
+from opx.domain.learning import GATES, EntryState, EntryType, StagingEntry
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
-from opx.domain.times import iso_time
+from opx.domain.times import day_number, day_text, iso_time
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.learning.entries import as_captured, days_around, id_of, is_within_a_day, judged
 from opx.learning.fields import checked, cleaned_line, effect_of
+from opx.learning.pattern_documents import solution_of
 from opx.learning.projects import LearningProjects, project_of
 from opx.learning.staging import Staging, first
 from opx.ports import Clock
 from opx.tenants.clients import ClientRegistry, removed_error
 
 MAX_LISTED = 1000
+NO_SOLUTION = "no solution to learn: capture it again with what was done about it"
+_DAY = 86_400
 _ATTEMPTS = 10
 
 
@@ -51,6 +55,21 @@ class KnowledgeCaptureService:
     def scope(self) -> Scope:
         """Whose the entries are."""
         return Scope(self._identity.client_id, project_id=self._identity.project_id)
+
+    def capture(self, entry_type: EntryType, given: Mapping[str, Any]) -> str:
+        """Capture an entry of any type: `given` are arguments of the type's own method below, as far as they are there."""
+        methods: dict[EntryType, Callable[..., str]] = {
+            EntryType.FAILURE_SOLUTION: self.capture_failure_solution,
+            EntryType.GATE_REJECTION: self.capture_gate_rejection,
+            EntryType.GATE_APPROVAL: self.capture_gate_approval,
+            EntryType.WARNING: self.capture_warning,
+        }
+        takes = signature(methods[entry_type]).parameters
+        for name in given:
+            if name not in takes:
+                raise InvalidInputError(f"{name!r} doesn't go with {entry_type}; there are: {', '.join(takes)}")
+        empty = {name: "" for name, one in takes.items() if one.default is Parameter.empty}
+        return methods[entry_type](**{**empty, **given})
 
     def capture_failure_solution(  # noqa: PLR0917 - as callers know it
         self,
@@ -159,7 +178,7 @@ class KnowledgeCaptureService:
         named = cleaned_line("incident", incident, 100)
         for _ in range(_ATTEMPTS):
             found = self.entry(entry_id)
-            changed = judged(found, worked, told, named)
+            changed = _judged(found, worked, told, named)
             if changed == found or self._staging.change(changed, found):
                 return changed
         raise StoreUnavailableError(f"{entry_id} is being changed again and again; try again")
@@ -190,27 +209,29 @@ class KnowledgeCaptureService:
         entry = StagingEntry(
             id="",
             entry_type=entry_type,
-            scope=self.scope,
+            scope_key=self.scope.key,
             project_id=project,
             timestamp=iso_time(self._clock()),
             success_verified=verified,
             remarks=found.remarks,
             **found.values,
         )
-        entry = as_captured(entry)
+        entry = _as_captured(entry)
         self._projects.note(self.scope.key, project)
         return self._kept(entry, named)
 
     def _kept(self, entry: StagingEntry, occurrence: str) -> str:
         """The id of the entry, which is kept unless it is there."""
-        ids = [id_of(entry, occurrence)] if occurrence else [id_of(entry, day) for day in days_around(entry.timestamp)]
+        ids = (
+            [_id_of(entry, occurrence)] if occurrence else [_id_of(entry, day) for day in _days_around(entry.timestamp)]
+        )
         for known in self._staging.get_many(ids):
-            if occurrence or is_within_a_day(known, self._clock()):
+            if occurrence or _is_within_a_day(known, self._clock()):
                 return self._captured_again(known, entry)
         new = replace(entry, id=ids[0])
         if self._staging.add(new):
             return new.id
-        return self._captured_again(self._staging.get(entry.scope.key, new.id), entry)
+        return self._captured_again(self._staging.get(entry.scope_key, new.id), entry)
 
     def _captured_again(self, known: StagingEntry, entry: StagingEntry) -> str:
         """What waited may be verified by now."""
@@ -228,3 +249,60 @@ def _state(name: str) -> EntryState | None:
         return EntryState(name) if name else None
     except ValueError as exc:
         raise InvalidInputError(f"unknown state {name[:60]!r}; there are: {', '.join(EntryState)}") from exc
+
+
+def _id_of(entry: StagingEntry, occurrence: str) -> str:
+    """The id of what an entry says of an occurrence; of the same words on another line, too."""
+    said = [
+        entry.failure_description,
+        entry.error_message,
+        *entry.solution_steps,
+        entry.gate_type,
+        entry.human_feedback,
+    ]
+    said += [
+        entry.revision_approach,
+        entry.approved_approach,
+        entry.effect if entry.entry_type is EntryType.WARNING else "",
+    ]
+    said += [entry.reference, entry.agent_type, entry.task_type, entry.technology, entry.incident]
+    texts = [" ".join(text.split()) for text in said]
+    return stable_hash("staging", entry.scope_key, entry.project_id, entry.entry_type.value, texts, occurrence)
+
+
+def _days_around(timestamp: str) -> list[str]:
+    """The day of a time, then those beside it: a clock may be ahead or behind."""
+    today = day_number(timestamp) or 0
+    return [day_text(day) for day in (today, today - 1, today + 1)]
+
+
+def _is_within_a_day(known: StagingEntry, now: float) -> bool:
+    """Whether it was captured within a day of now, before or after it."""
+    return iso_time(now - _DAY) < known.timestamp < iso_time(now + _DAY)
+
+
+def _as_captured(entry: StagingEntry) -> StagingEntry:
+    """A new entry, which waits where it has nothing to learn yet. Raises `InvalidInputError` for one of which it is said
+    that this worked."""
+    if solution_of(entry):
+        return entry
+    if entry.worked and entry.entry_type is EntryType.FAILURE_SOLUTION:
+        raise InvalidInputError(f"what is said to have worked has {NO_SOLUTION}, as solution_steps")
+    return replace(entry, success_verified=None, remarks=(*entry.remarks, NO_SOLUTION))
+
+
+def _judged(found: StagingEntry, worked: bool, effect: str, incident: str) -> StagingEntry:
+    """The entry with the verdict. Raises `InvalidInputError` where there is another already, and nothing to verify."""
+    if found.entry_type in GATES or found.entry_type is EntryType.WARNING:
+        raise InvalidInputError(f"{found.id} is a {found.entry_type}: only a solution is verified")
+    if not solution_of(found):
+        raise InvalidInputError(f"{found.id} has {NO_SOLUTION}")
+    if found.success_verified is None:
+        return replace(found, success_verified=worked, effect=effect, incident=incident or found.incident)
+    if found.success_verified is not worked or (effect and found.effect not in ("", effect)):
+        said = "worked" if found.worked else f"did not work{found.effect and f' ({found.effect})'}"
+        raise InvalidInputError(
+            f"{found.id} is known to have {said.replace('did not work', 'not worked')} already; capture what happened "
+            "since as another occurrence, and verify that"
+        )
+    return replace(found, effect=effect) if effect and not found.embedded else found

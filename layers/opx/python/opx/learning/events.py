@@ -17,10 +17,9 @@ from opx.domain.learning import CheckpointType
 from opx.domain.scopes import GLOBAL_KEY, Identity, Scope, scope_of_key
 from opx.domain.times import epoch_seconds
 from opx.errors import InvalidInputError, InvalidScopeError
-from opx.learning.given import PROJECT_FIELD
 
 SOURCE = "opx.learning"
-CLIENT_FIELD, SCOPE_FIELD = "client_id", "scope"
+CLIENT_FIELD, PROJECT_FIELD, SCOPE_FIELD = "client_id", "project_id", "scope"
 PRINCIPAL = "learning events"
 """Who captured what came as an event."""
 

@@ -58,18 +58,11 @@ FIELDS = {
         EntryField("effect", MAX_NAME),
     )
 }
-_COMMON = ("agent_type", "task_type", "technology", "incident")
 _NEEDED = {
     EntryType.FAILURE_SOLUTION: ("failure_description",),
     EntryType.GATE_REJECTION: ("gate_type",),
     EntryType.GATE_APPROVAL: ("gate_type",),
     EntryType.WARNING: ("solution_steps", "effect"),
-}
-_ALSO = {
-    EntryType.FAILURE_SOLUTION: ("error_message", "solution_steps"),
-    EntryType.GATE_REJECTION: ("human_feedback", "revision_approach"),
-    EntryType.GATE_APPROVAL: ("approved_approach",),
-    EntryType.WARNING: ("failure_description", "error_message", "reference"),
 }
 _CALLED = {
     (EntryType.WARNING, "solution_steps"): "tried",
@@ -88,14 +81,9 @@ class Checked:
 
 def checked(entry_type: EntryType, given: Mapping[str, Any]) -> Checked:
     """The fields of an entry. Raises `InvalidInputError` that names the field that is missing, too long, or no text."""
-    allowed = {*_NEEDED[entry_type], *_ALSO[entry_type], *_COMMON}
     values: dict[str, Any] = {}
     remarks: list[str] = []
     for name, value in given.items():
-        if name not in allowed:
-            raise InvalidInputError(
-                f"a {entry_type} has no field {name[:60]!r}; there are: {', '.join(sorted(allowed))}"
-            )
         found = _value(FIELDS[name], _CALLED.get((entry_type, name), name), value, remarks)
         if found:
             values[name] = found

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from opx.domain.learning import MAX_ERROR, MAX_LINE, MAX_NAME, MAX_STEPS_TEXT, MAX_TEXT, Effect, EntryType
-from opx.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from opx.learning.capture import KnowledgeCaptureService
+from opx.domain.learning import MAX_ERROR, MAX_LINE, MAX_NAME, MAX_STEPS_TEXT, MAX_TEXT, Effect
 
 TYPE_FIELD, PROJECT_FIELD = "entry_type", "project_id"
 
@@ -56,64 +50,3 @@ FIELDS = {
     )
 }
 """All that may be given, in the order in which it is described."""
-
-_ALWAYS = (PROJECT_FIELD, "incident", "occurrence")
-_WORK = ("agent_type", "task_type", "technology")
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What goes with one type of entry: arguments that its method needs, which are empty if they are left out, and
-    others."""
-
-    needed: tuple[str, ...]
-    others: tuple[str, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.needed, *self.others)
-
-
-FORMS = {
-    EntryType.FAILURE_SOLUTION: Form(
-        ("failure_description", "error_message", "solution_steps", *_WORK), (*_ALWAYS, "success_verified")
-    ),
-    EntryType.GATE_REJECTION: Form(("gate_type", "human_feedback", "revision_approach"), (*_WORK, *_ALWAYS)),
-    EntryType.GATE_APPROVAL: Form(("gate_type", "approved_approach"), (*_WORK, *_ALWAYS)),
-    EntryType.WARNING: Form(("agent_type", "tried", "effect"), ("problem", "reference", *_WORK[1:], *_ALWAYS)),
-}
-
-
-def capture(service: KnowledgeCaptureService, given: object) -> str:
-    """Capture what is given; the entry's id.
-
-    Raises `InvalidInputError` that names the field which is missing, unknown or of the wrong kind, and
-    `UnknownProjectError` for the project of somebody else.
-    """
-    entry_type, arguments = read_entry(given)
-    captured: str = getattr(service, f"capture_{entry_type.value}")(**arguments)
-    return captured
-
-
-def read_entry(given: object) -> tuple[EntryType, dict[str, Any]]:
-    """The type, and the arguments of the method that captures it. Raises `InvalidInputError`."""
-    if not isinstance(given, Mapping):
-        raise InvalidInputError("what is captured must be an object (a mapping of fields)")
-    present = {str(name): value for name, value in given.items() if value is not None}
-    entry_type = _type_of(present.pop(TYPE_FIELD, None))
-    form = FORMS[entry_type]
-    for name in present:
-        if name not in form.names:
-            raise InvalidInputError(f"{name[:60]!r} doesn't go with {entry_type}; there are: {', '.join(form.names)}")
-    if not isinstance(present.get("success_verified", False), bool):
-        raise InvalidInputError("success_verified must be true or false")
-    empty: dict[str, Any] = {name: () if FIELDS[name].several else "" for name in (PROJECT_FIELD, *form.needed)}
-    return entry_type, {**empty, **present}
-
-
-def _type_of(value: object) -> EntryType:
-    try:
-        return EntryType(str(value))
-    except ValueError:
-        said = "is missing" if value is None else f"{str(value)[:60]!r} is unknown"
-        raise InvalidInputError(f"{TYPE_FIELD} {said}: one of {', '.join(EntryType)}") from None

@@ -1,4 +1,4 @@
-"""What is done about events of what work taught: batches that Lambda takes from the queue, each event by itself."""
+"""Handles batches of learning events from a queue, each event by itself."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from opx.errors import (
 from opx.learning.events import (
     ENVELOPE_EVENT,
     ENVELOPE_REASON,
+    PROJECT_FIELD,
     SCOPE_FIELD,
     Kind,
     LearningEvent,
@@ -27,7 +28,10 @@ from opx.learning.events import (
     read_event,
     text_of,
 )
-from opx.learning.given import PROJECT_FIELD, TYPE_FIELD, capture
+from opx.operations.context import Caller, Context
+from opx.operations.learning import CaptureEntry, VerifyEntry, verify_entry
+from opx.operations.outcomes import RecordOutcome, record_outcome
+from opx.operations.requests import read_request
 from opx.runtime.metrics import Metric, Report, unreported
 
 if TYPE_CHECKING:
@@ -48,8 +52,6 @@ _CAPTURED = {
     Kind.GATE_APPROVED: EntryType.GATE_APPROVAL,
     Kind.WARNING_NOTED: EntryType.WARNING,
 }
-_VERIFIED = ("entry_id", "worked", "effect", "incident")
-_OUTCOME = ("receipt_id", "document_id", "result", "section", "step", "incident", "note", "occurrence")
 _CHECKPOINT = (PROJECT_FIELD, "checkpoint_type", SCOPE_FIELD)
 
 
@@ -133,31 +135,34 @@ def learn(services: Services, event: LearningEvent) -> str:
     `StoreUnavailableError`.
     """
     if event.kind in _CAPTURED:
-        given = {**event.detail, TYPE_FIELD: _CAPTURED[event.kind].value}
-        return capture(services.capture(event.identity, _happened(event, services.clock())), given)
+        return _capture(services, event)
+    context = Context(services, Caller(event.identity))
     if event.kind is Kind.VERIFIED:
-        return _verify(services, event)
+        return verify_entry(context, read_request(VerifyEntry, _given(event), attributes=True)).id
     if event.kind is Kind.OUTCOME:
-        return _record(services, event)
+        return record_outcome(context, read_request(RecordOutcome, _given(event), attributes=True)).outcome_id
     raise InvalidInputError(f"{event.kind.value} goes to the function that does checkpoints")
+
+
+def _capture(services: Services, event: LearningEvent) -> str:
+    given = {**event.detail, "entry_type": _CAPTURED[event.kind].value}
+    if isinstance(steps := given.get("solution_steps"), str):
+        given["solution_steps"] = [steps]
+    request = read_request(CaptureEntry, given)
+    return services.capture(event.identity, _happened(event, services.clock())).capture(
+        request.entry_type, request.given
+    )
+
+
+def _given(event: LearningEvent) -> dict[str, object]:
+    """The detail without the project, and without texts that are empty: who fills in a template may leave them so."""
+    stripped = {name: value.strip() if isinstance(value, str) else value for name, value in event.detail.items()}
+    return {name: value for name, value in stripped.items() if name != PROJECT_FIELD and value != ""}
 
 
 def _happened(event: LearningEvent, now: float) -> float | None:
     """The time of the event; None if it can't be that: no clock is more than a day ahead."""
     return event.at if event.at is not None and 0 < event.at < now + _DAY_SECONDS else None
-
-
-def _verify(services: Services, event: LearningEvent) -> str:
-    given = _only(event, _VERIFIED)
-    worked: Any = given.get("worked")  # which is checked where it is kept
-    texts = {name: text_of(given, name) for name in ("effect", "incident")}
-    return services.capture(event.identity).verify(text_of(given, "entry_id"), worked, **texts).id
-
-
-def _record(services: Services, event: LearningEvent) -> str:
-    given = {name: text_of(_only(event, _OUTCOME), name) for name in _OUTCOME}
-    receipt, document, result = (given.pop(name) for name in _OUTCOME[:3])
-    return services.outcomes(event.identity).record(receipt, document, result, **given).outcome_id
 
 
 def checkpoint(services: Services, event: LearningEvent, report: Report = unreported) -> list[CheckpointReport]:
@@ -167,9 +172,13 @@ def checkpoint(services: Services, event: LearningEvent, report: Report = unrepo
     """
     if event.kind is not Kind.CHECKPOINT:
         raise InvalidInputError(f"{event.kind.value} is no checkpoint")
-    detail = _only(event, _CHECKPOINT)
-    kind = text_of(detail, "checkpoint_type")
-    project = text_of(detail, PROJECT_FIELD) or event.identity.project_id
+    for name in event.detail:
+        if name not in _CHECKPOINT:
+            raise InvalidInputError(
+                f"{quoted(name)} doesn't go with {event.kind.value}; there are: {', '.join(_CHECKPOINT)}"
+            )
+    kind = text_of(event.detail, "checkpoint_type")
+    project = text_of(event.detail, PROJECT_FIELD) or event.identity.project_id
     reports: list[CheckpointReport] = []
     unknown: UnknownProjectError | None = None
     for identity in _who(event):
@@ -192,10 +201,3 @@ def _who(event: LearningEvent) -> list[Identity]:
     if event.detail.get(SCOPE_FIELD) or not own.project_id:
         return [own]
     return [own, Identity(own.client_id, "", own.principal)]
-
-
-def _only(event: LearningEvent, names: tuple[str, ...]) -> Mapping[str, Any]:
-    for name in event.detail:
-        if name not in (*names, PROJECT_FIELD):
-            raise InvalidInputError(f"{quoted(name)} doesn't go with {event.kind.value}; there are: {', '.join(names)}")
-    return event.detail

@@ -14,40 +14,39 @@ Of a scope S there are these places:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
+
+from msgspec.structs import asdict, fields
 
 from opx.domain.ids import normalise, stable_hash
-from opx.domain.learning import EntryType, Pattern, PatternOccurrence
+from opx.domain.learning import EntryType, Pattern
+from opx.domain.record import to_json
 from opx.domain.scopes import scope_of_key
 from opx.ports import Item, Table
 
 FRESH_SECONDS = 86_400
-_TEXTS = ("problem", "solution", "when_to_try", "error_message", "technology", "gate_type", "embedded_at", "first_seen")
-_TUPLES = ("agent_types", "task_types", "projects", "evidence")
 
 
-def heads_place(scope_key: str) -> str:
+def heads_partition(scope_key: str) -> str:
     """Where the heads of a scope's patterns are."""
     return scope_key
 
 
-def occurrences_place(scope_key: str, pattern_id: str) -> str:
+def occurrences_partition(scope_key: str, pattern_id: str) -> str:
     """Where what was counted for a pattern is."""
     return f"{scope_key}|{pattern_id}"
 
 
-def keys_place(scope_key: str) -> str:
+def keys_partition(scope_key: str) -> str:
     """Where it is noted which pattern a text belongs to."""
     return f"{scope_key}|keys"
 
 
-def fresh_place(scope_key: str) -> str:
+def fresh_partition(scope_key: str) -> str:
     """Where the patterns of the last day are."""
     return f"{scope_key}|fresh"
 
 
-def projects_place(scope_key: str) -> str:
+def projects_partition(scope_key: str) -> str:
     """Where the projects of a scope are."""
     return f"{scope_key}|projects"
 
@@ -55,10 +54,10 @@ def projects_place(scope_key: str) -> str:
 def rows_of(table: Table, scope_key: str) -> Iterator[Item]:
     """Every row of a scope, a pattern's head after its occurrences: what is removed in this order can be found again
     until it is gone."""
-    for place in (projects_place(scope_key), fresh_place(scope_key), keys_place(scope_key)):
+    for place in (projects_partition(scope_key), fresh_partition(scope_key), keys_partition(scope_key)):
         yield from table.query(place)
-    for head in table.query(heads_place(scope_key)):
-        yield from table.query(occurrences_place(scope_key, str(head["entry"])))
+    for head in table.query(heads_partition(scope_key)):
+        yield from table.query(occurrences_partition(scope_key, str(head["entry"])))
         yield head
 
 
@@ -72,58 +71,31 @@ def text_key(entry_type: EntryType, problem: str, error: str, solution: str, abo
 
 def head_row(pattern: Pattern) -> Item:
     """What the row of a head has of its pattern."""
-    facts = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(pattern).items()}
+    facts: Item = to_json(asdict(pattern))
     del facts["pattern_id"], facts["scope_key"]
-    return {
-        **facts,
-        "entry_type": pattern.entry_type.value,
-        "place": heads_place(pattern.scope_key),
-        "entry": pattern.pattern_id,
-    }
+    return {**facts, "place": heads_partition(pattern.scope_key), "entry": pattern.pattern_id}
 
 
 def pattern_in(row: Item) -> Pattern:
     """The pattern of a head."""
-    scope_key = scope_of_key(str(row["place"])).key
-    facts: dict[str, Any] = {name: tuple(row[name]) for name in _TUPLES}
-    facts |= {name: str(row[name]) for name in _TEXTS}
-    return Pattern(
-        pattern_id=str(row["entry"]),
-        scope_key=scope_key,
-        entry_type=EntryType(row["entry_type"]),
-        success_count=int(row["success_count"]),
-        failure_count=int(row["failure_count"]),
-        **facts,
-    )
+    facts = {one.encode_name: row[one.name] for one in fields(Pattern) if one.name in row}
+    return Pattern.from_json({**facts, "patternId": row["entry"], "scope": scope_of_key(row["place"]).key})
 
 
 def occurrence_row(scope_key: str, pattern_id: str, fact: Item) -> Item:
     """The row of an occurrence, from what the head notes of it."""
-    return {**fact, "place": occurrences_place(scope_key, pattern_id), "entry": fact["entryId"]}
-
-
-def occurrence_in(row: Item) -> PatternOccurrence:
-    """The occurrence of a row."""
-    return PatternOccurrence(
-        entry_id=str(row["entryId"]),
-        project_id=str(row["projectId"]),
-        worked=bool(row["worked"]),
-        at=str(row["at"]),
-        incident=str(row.get("incident", "")),
-        reason=str(row.get("reason", "")),
-        key=str(row.get("key", "")),
-    )
+    return {**fact, "place": occurrences_partition(scope_key, pattern_id), "entry": fact["entryId"]}
 
 
 def key_row(scope_key: str, key: str, pattern_id: str) -> Item:
     """That a text belongs to a pattern."""
-    return {"place": keys_place(scope_key), "entry": key, "patternId": pattern_id}
+    return {"place": keys_partition(scope_key), "entry": key, "patternId": pattern_id}
 
 
 def fresh_row(pattern: Pattern, at: str, expires: int) -> Item:
     """That a pattern is new, and what it says: its head may not be there yet."""
     return {
-        "place": fresh_place(pattern.scope_key),
+        "place": fresh_partition(pattern.scope_key),
         "entry": f"{at}#{pattern.pattern_id}",
         "pattern": head_row(pattern),
         "expiresAt": expires,

@@ -15,22 +15,21 @@ from itertools import islice
 from typing import Any
 
 from opx.domain.learning import Pattern, PatternOccurrence
-from opx.domain.times import iso_time
+from opx.domain.record import replace
+from opx.domain.times import day_number, iso_time
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.learning.advancing import advanced, is_due
 from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.pattern_rows import (
     FRESH_SECONDS,
     fresh_in,
-    fresh_place,
+    fresh_partition,
     fresh_row,
     head_row,
-    heads_place,
+    heads_partition,
     key_row,
-    keys_place,
-    occurrence_in,
+    keys_partition,
     occurrence_row,
-    occurrences_place,
+    occurrences_partition,
     pattern_in,
 )
 from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
@@ -39,6 +38,13 @@ MOST_COUNTED = 50
 """Entries that one write of a head counts: it names them all."""
 
 MOST_FRESH = 500
+
+MOST_KEPT = 20
+"""Projects, kinds of agents and tasks, and ids of evidence that a head names: the latest. All are in the occurrences."""
+
+REFRESH_DAYS = 30
+"""After which a pattern that is confirmed has its document put again, so that it is kept as long as it is in use."""
+
 _ATTEMPTS = 50
 """Each failed one means that another writer got through."""
 
@@ -79,7 +85,7 @@ class PatternStore:
 
     def heads(self, scope_keys: Sequence[str], ids: Sequence[str]) -> list[Pattern]:
         """The patterns of these ids in these scopes, in one read, in the order of the ids."""
-        keys = [{"place": heads_place(scope), "entry": one} for one in ids for scope in scope_keys]
+        keys = [{"place": heads_partition(scope), "entry": one} for one in ids for scope in scope_keys]
         found = map(pattern_in, self._table.get_many(keys) if keys else [])
         rank = {one: at for at, one in reversed(list(enumerate(ids)))}
         return sorted(found, key=lambda pattern: (rank[pattern.pattern_id], pattern.scope_key))
@@ -87,22 +93,22 @@ class PatternStore:
     def patterns(self, scope_key: str, limit: int | None = None, after: str = "") -> Iterator[Pattern]:
         """A scope's patterns by id, `after` the one of that id."""
         where = KeyRange(low=after + "\0") if after else None
-        return map(pattern_in, self._table.query(heads_place(scope_key), where=where, limit=limit))
+        return map(pattern_in, self._table.query(heads_partition(scope_key), where=where, limit=limit))
 
     def occurrences(self, scope_key: str, pattern_id: str, limit: int | None = None) -> Iterator[PatternOccurrence]:
         """What was counted for a pattern, by the ids of the entries."""
-        found = self._table.query(occurrences_place(scope_key, pattern_id))
+        found = self._table.query(occurrences_partition(scope_key, pattern_id))
         head = self._head(scope_key, pattern_id)
         unwritten = {str(fact["entryId"]): fact for fact in (head or {}).get("lastBatch", ())}
         for row in islice(found, limit):
             unwritten.pop(str(row["entryId"]), None)
-            yield occurrence_in(row)
+            yield PatternOccurrence.from_json(row)
         if limit is None:
-            yield from map(occurrence_in, unwritten.values())
+            yield from map(PatternOccurrence.from_json, unwritten.values())
 
     def fresh(self, scope_key: str) -> Iterator[Pattern]:
         """The patterns of the last day, the newest first, as they were when they were new: without counts."""
-        return map(fresh_in, self._table.query(fresh_place(scope_key), reverse=True, limit=MOST_FRESH))
+        return map(fresh_in, self._table.query(fresh_partition(scope_key), reverse=True, limit=MOST_FRESH))
 
     @staticmethod
     def pattern_id_of_source(source: str) -> str:
@@ -113,7 +119,7 @@ class PatternStore:
 
     def decided(self, scope_key: str, keys: Sequence[str]) -> dict[str, str]:
         """For those texts that are known, the pattern that each belongs to."""
-        wanted = [{"place": keys_place(scope_key), "entry": key} for key in dict.fromkeys(keys)]
+        wanted = [{"place": keys_partition(scope_key), "entry": key} for key in dict.fromkeys(keys)]
         return {str(row["entry"]): str(row["patternId"]) for row in self._table.get_many(wanted)} if wanted else {}
 
     def announce(self, pattern: Pattern) -> None:
@@ -167,7 +173,7 @@ class PatternStore:
     def _uncounted(self, seed: Pattern, head: Item, found: Sequence[PatternOccurrence]) -> list[PatternOccurrence]:
         """Those that were not counted. The last ones that were get their rows, if they have none yet."""
         last = {str(fact["entryId"]): fact for fact in head.get("lastBatch", ())}
-        place = occurrences_place(seed.scope_key, seed.pattern_id)
+        place = occurrences_partition(seed.scope_key, seed.pattern_id)
         ids = dict.fromkeys([*last, *(one.entry_id for one in found)])
         rows = self._table.get_many([{"place": place, "entry": one} for one in ids])
         written = {str(row["entry"]) for row in rows}
@@ -196,7 +202,7 @@ class PatternStore:
         """Remove a pattern with all that was counted for it, also what an interrupted removal left. False if it was
         counted for meanwhile: then it stays."""
         head = self._head(scope_key, pattern_id) or {}
-        rows = self._table.query(occurrences_place(scope_key, pattern_id))
+        rows = self._table.query(occurrences_partition(scope_key, pattern_id))
         facts = {str(fact["entryId"]): fact for fact in (*rows, *head.get("lastBatch", ()))}.values()
         if head:
             try:
@@ -211,11 +217,11 @@ class PatternStore:
 
     def _forget_key(self, scope_key: str, key: str, pattern_id: str) -> None:
         with suppress(ConditionFailedError):  # the text belongs to another pattern
-            where = {"place": keys_place(scope_key), "entry": key}
+            where = {"place": keys_partition(scope_key), "entry": key}
             self._table.delete(where, condition=Equals("patternId", pattern_id))
 
     def _head(self, scope_key: str, pattern_id: str) -> Item | None:
-        return self._table.get({"place": heads_place(scope_key), "entry": pattern_id})
+        return self._table.get({"place": heads_partition(scope_key), "entry": pattern_id})
 
     def _now(self) -> str:
         return iso_time(self._clock())
@@ -223,3 +229,36 @@ class PatternStore:
 
 def _key_of(row: Item) -> dict[str, str]:
     return {"place": str(row["place"]), "entry": str(row["entry"])}
+
+
+def advanced(known: Pattern, new: Sequence[PatternOccurrence], seed: Pattern, now: str) -> Pattern:
+    """Apply newly counted occurrences to a pattern; of agents, tasks and errors they say what `seed` says."""
+    worked = sum(one.worked for one in new)
+    return replace(
+        known,
+        error_message=known.error_message or seed.error_message,
+        agent_types=_latest(known.agent_types, seed.agent_types),
+        task_types=_latest(known.task_types, seed.task_types),
+        success_count=known.success_count + worked,
+        failure_count=known.failure_count + len(new) - worked,
+        embedded_at=max(now, known.embedded_at),
+        first_seen=min(filter(None, (known.first_seen, *(one.at for one in new)))),
+        projects=_latest(known.projects, [one.project_id for one in new]),
+        evidence=_latest(known.evidence, [one.entry_id for one in new]),
+    )
+
+
+def _latest(known: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """Each once, the newest last."""
+    fresh = tuple(dict.fromkeys(one for one in new if one))
+    return (*(one for one in known if one not in fresh), *fresh)[-MOST_KEPT:]
+
+
+def is_due(documented: str, known: Pattern | None, pattern: Pattern) -> bool:
+    """Whether the pattern's document has to be put: for the first time, with new tags, or since it may grow old."""
+    if not documented or known is None:
+        return True
+    if {*known.agent_types, *known.task_types} != {*pattern.agent_types, *pattern.task_types}:
+        return True
+    now, then = day_number(pattern.embedded_at), day_number(documented)
+    return now is None or then is None or now - then > REFRESH_DAYS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidScopeError, UnknownProjectError
-from opx.learning.pattern_rows import projects_place
+from opx.learning.pattern_rows import projects_partition
 from opx.ports import Table
 
 DEFAULT_PROJECT = "default"
@@ -25,15 +25,15 @@ class LearningProjects:
     def note(self, scope_key: str, project_id: str) -> None:
         """Know a project from now on."""
         if (scope_key, project_id) not in self._noted:
-            self._table.put({"place": projects_place(scope_key), "entry": project_id})
+            self._table.put({"place": projects_partition(scope_key), "entry": project_id})
             self._noted.add((scope_key, project_id))
 
     def all(self, scope_key: str) -> Iterator[str]:
         """Those of a scope, by name."""
-        return (str(row["entry"]) for row in self._table.query(projects_place(scope_key)))
+        return (str(row["entry"]) for row in self._table.query(projects_partition(scope_key)))
 
     def is_known(self, scope_key: str, project_id: str) -> bool:
-        return self._table.get({"place": projects_place(scope_key), "entry": project_id}) is not None
+        return self._table.get({"place": projects_partition(scope_key), "entry": project_id}) is not None
 
 
 def project_of(identity: Identity, given: str) -> str:

@@ -95,10 +95,10 @@ class Staging:
 
     def _row(self, entry: StagingEntry, revision: int) -> Item:
         waits = entry.state in _WAITING
-        place = _place(entry.state, entry.scope.key, entry.project_id)
+        place = _place(entry.state, entry.scope_key, entry.project_id)
         return {
             **entry.to_json(),
-            "scopeKey": entry.scope.key,
+            "scopeKey": entry.scope_key,
             "revision": revision,
             "expiresAt": int(self._clock()) + KEPT_SECONDS,
             **({"waitingPlace": place} if waits else {}),

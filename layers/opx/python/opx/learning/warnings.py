@@ -12,9 +12,8 @@ from opx.domain.ids import normalise, stable_hash
 from opx.domain.learning import WARNINGS as CATEGORY
 from opx.domain.learning import Effect, StagingEntry
 from opx.domain.scopes import Scope
-from opx.domain.step_warnings import said_effect
 from opx.learning.outcomes.known import KnownScopes
-from opx.learning.outcomes.rows import WARNINGS, warned_place
+from opx.learning.outcomes.rows import WARNINGS, warned_partition
 from opx.ports import Clock, Item, Table
 
 log = logging.getLogger(__name__)
@@ -58,7 +57,7 @@ def warning_document(entry: StagingEntry) -> tuple[str, dict[str, Any]]:
     knowledge.yaml). What is said twice of the same incident is one document."""
     effect, tried = _effect_of(entry), list(entry.solution_steps)
     first = " ".join(tried[0].split()) if tried else entry.reference
-    said = said_effect(effect)
+    said = effect.phrase
     where = f"Tried in {entry.incident}" if entry.incident else "Tried before"
     record = {
         "id": _warning_id(entry),
@@ -96,7 +95,7 @@ class StepWarnings:
 
     def tried(self, scope_key: str) -> list[TriedStep]:
         """The steps of a scope, `MAX_TRIED` of them."""
-        found = [_from_row(row) for row in islice(self._table.query(warned_place(scope_key)), MAX_TRIED + 1)]
+        found = [_from_row(row) for row in islice(self._table.query(warned_partition(scope_key)), MAX_TRIED + 1)]
         if len(found) > MAX_TRIED:
             log.warning("%s has more than %d steps that are warned of; the rest is left out", scope_key, MAX_TRIED)
         return found[:MAX_TRIED]
@@ -114,7 +113,7 @@ def _effect_of(entry: StagingEntry) -> Effect:
 
 def _row(scope: Scope, entry: StagingEntry, at: int, step: str, expires_at: int) -> Item:
     return {
-        "place": warned_place(scope.key),
+        "place": warned_partition(scope.key),
         "entry": f"{entry.id}#{at:03d}",
         "entryId": entry.id,
         "source": warning_source(entry),

@@ -71,7 +71,7 @@ def result_of(judged: Judged, day: str = "") -> RetrievalResult:
         source=indexed.source_uri,
         timestamp=indexed.last_updated,
         trust_score=indexed.trust,
-        metadata={**_metadata(hit, day), **({"outcome": judged.outcome.to_json()} if judged.outcome else {})},
+        metadata={**_metadata(hit, day), **({"outcome": judged.outcome.summary.to_json()} if judged.outcome else {})},
         parts=parts,
     )
 

@@ -5,9 +5,8 @@ Whose it is and which project it was learned in follows from who calls, and so d
 
 from __future__ import annotations
 
-from opx.domain.learning import MAX_ERROR, MAX_NAME, MAX_STEPS_TEXT, MAX_TEXT, Effect
+from opx.domain.learning import DEFAULT_RESULTS, MAX_ERROR, MAX_NAME, MAX_RESULTS, MAX_STEPS_TEXT, MAX_TEXT, Effect
 from opx.domain.outcomes import OutcomeResult
-from opx.learning.asked import DEFAULT_RESULTS, MAX_RESULTS
 from opx.tools.declarations import Parameter, Tool, ToolGroup
 
 WORKED, FAILED = "worked", "failed"

@@ -11,7 +11,7 @@ from opx.domain.record import replace
 from opx.hygiene.untrusted import one_line
 
 if TYPE_CHECKING:
-    from opx.domain.told_outcomes import OutcomeReport
+    from opx.domain.outcomes import OutcomeReport
 
 NO_PATTERN = "Nothing that was learned helps with this."
 WHAT_OTHERS_WROTE = (

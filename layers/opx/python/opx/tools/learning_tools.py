@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from opx.domain.learning import DEFAULT_RESULTS
 from opx.domain.scopes import Identity
-from opx.learning.asked import DEFAULT_RESULTS, TaskQuestion
+from opx.learning.asked import TaskQuestion
 from opx.tools.calling import called
 from opx.tools.declarations import Tool
 from opx.tools.learning_group import FAILED, WORKED

@@ -10,10 +10,9 @@ from opx.adapters.remote.http import ApiClient
 from opx.errors import DocumentNotFoundError, EntryNotFoundError, OpxError, PatternNotFoundError, ReceiptNotFoundError
 
 if TYPE_CHECKING:
-    from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, RAGPattern, StagingEntry
-    from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport
+    from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, PatternView, RAGPattern, StagingEntry
+    from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
     from opx.learning.asked import FailureQuestion, TaskQuestion
-    from opx.learning.views import PatternView
 
 T = TypeVar("T")
 
@@ -57,20 +56,20 @@ class RemoteLearning:
         return found
 
     def checkpoint(self, project_id: str, checkpoint_type: CheckpointType) -> CheckpointReport | None:
-        from opx.learning.views import report_from_json
+        from opx.domain.learning import CheckpointReport
 
         body = {"checkpointType": checkpoint_type.value, **_given(projectId=project_id)}
         found = self._api.call("POST", "learning", "checkpoints", body=body)
-        return self._read(lambda data: report_from_json(data["report"]) if "report" in data else None, found)
+        return self._read(lambda data: CheckpointReport.from_json(data["report"]) if "report" in data else None, found)
 
     def patterns(self, *, limit: int = 100) -> Sequence[Pattern]:
-        from opx.learning.views import pattern_from_json
+        from opx.domain.learning import Pattern
 
         found = self._api.call("GET", "learning", "patterns", query={"limit": limit})
-        return self._read(lambda data: list(map(pattern_from_json, data["patterns"])), found)
+        return self._read(lambda data: list(map(Pattern.from_json, data["patterns"])), found)
 
     def pattern(self, pattern_id: str) -> PatternView:
-        from opx.learning.views import PatternView
+        from opx.domain.learning import PatternView
 
         with _called(PatternNotFoundError):
             found = self._api.call("GET", "learning", "patterns", pattern_id)
@@ -83,10 +82,10 @@ class RemoteLearning:
         return self._patterns("failure", question.to_json())
 
     def _patterns(self, what: str, body: dict[str, Any]) -> Sequence[RAGPattern]:
-        from opx.learning.views import found_from_json
+        from opx.domain.learning import RAGPattern
 
         found = self._api.call("POST", "learning", "patterns", what, body=body)
-        return self._read(lambda data: list(map(found_from_json, data["patterns"])), found)
+        return self._read(lambda data: list(map(RAGPattern.from_json, data["patterns"])), found)
 
     def task_context(self, question: TaskQuestion) -> str:
         body = question.to_json()
@@ -97,7 +96,7 @@ class RemoteLearning:
     # -- outcomes
 
     def record_outcome(self, receipt_id: str, document_id: str, result: str, **more: str) -> OutcomeReport:
-        from opx.domain.told_outcomes import OutcomeReport
+        from opx.domain.outcomes import OutcomeReport
 
         body = {"receiptId": receipt_id, "documentId": document_id, "result": result, **_given(**more)}
         with _called(ReceiptNotFoundError):
@@ -105,7 +104,7 @@ class RemoteLearning:
         return self._read(OutcomeReport.from_json, found)
 
     def document_outcomes(self, document_id: str) -> DocumentOutcomes:
-        from opx.domain.told_outcomes import DocumentOutcomes
+        from opx.domain.outcomes import DocumentOutcomes
 
         return self._read(DocumentOutcomes.from_json, self._api.call("GET", "documents", document_id, "outcomes"))
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.ids import stable_hash
 from opx.domain.learning import WARNINGS as WARNINGS_CATEGORY
+from opx.domain.outcomes import DocumentOutcomes
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import scope_of_key
-from opx.domain.told_outcomes import DocumentOutcomes
 from opx.errors import StoreUnavailableError
 from opx.learning.outcomes.known import KnownScopes
 from opx.learning.outcomes.rows import OUTCOMES, WARNINGS, head_key, head_scope, known_key, known_scope

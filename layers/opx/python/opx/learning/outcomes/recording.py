@@ -1,4 +1,4 @@
-"""What came of acting upon what was retrieved, told by those who did."""
+"""Records outcomes of acting upon documents that a receipt names, and captures a warning of what made things worse."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ from typing import Protocol
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.learning import Effect
-from opx.domain.outcomes import OutcomeResult
+from opx.domain.outcomes import (
+    MAX_NOTE,
+    MAX_OCCURRENCE,
+    MAX_SECTION,
+    MAX_STEP,
+    DocumentOutcomes,
+    OutcomeReport,
+    OutcomeResult,
+    RecordedOutcome,
+    section_name,
+)
 from opx.domain.record import replace
 from opx.domain.scopes import Reader, Scope
 from opx.domain.times import iso_time
-from opx.domain.told_outcomes import DocumentOutcomes, OutcomeReport, ToldOutcome, section_name
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError, ReceiptNotFoundError
 from opx.ingestion.catalog import Catalog
 from opx.learning.fields import cleaned_line
 from opx.learning.outcomes.store import OutcomeStore, Standing
-from opx.learning.outcomes.telling import Telling, checked_text, result_of
 from opx.learning.warnings import followed
 from opx.ports import Clock
 from opx.records.audit import AuditRecord, scope_of
@@ -36,6 +44,14 @@ MAX_SAME = 10
 """Documents with the same text that an outcome counts for."""
 
 _SECTIONS_NAMED = 8
+_LONGEST = {
+    "receipt_id": 64,
+    "section": MAX_SECTION,
+    "step": MAX_STEP,
+    "incident": 100,
+    "note": MAX_NOTE,
+    "occurrence": MAX_OCCURRENCE,
+}
 
 NO_AUDIT_LOG = (
     "this installation keeps no audit log (OPX_AUDIT_DAYS=0), so that it can't be seen what a receipt returned: set it to "
@@ -105,14 +121,15 @@ class OutcomeService:
         for a document that is gone, `ClientRemovedError`, `StoreUnavailableError`, and `InvalidInputError` for a document
         that the receipt doesn't name, a section that the document doesn't have, and what can't be read.
         """
-        given = Telling(result_of(result), section, step, incident, note, occurrence)
-        receipt_id = checked_text("receipt_id", receipt_id)
-        wanted = self._returned(receipt_id, document_id)
-        document, *others = self._documents(wanted)
-        given = replace(given, section=self._section(document, given.section))
+        kind = _result_of(result)
+        texts = _cleaned(
+            receipt_id=receipt_id, section=section, step=step, incident=incident, note=note, occurrence=occurrence
+        )
+        document, *others = self._documents(self._returned(texts["receipt_id"], document_id))
+        texts["section"] = self._section(document, texts["section"])
         if not self._sight.admits(self._scope):
             raise removed_error(self._scope.client_id)
-        told = self._told(given, receipt_id, document)
+        told = self._told(kind, texts, document)
         standing, *_ = [self._count(one, told) for one in (document, *others)]
         told = standing.told  # captured from that: who dies before tells it again, perhaps in other words
         return OutcomeReport(
@@ -134,14 +151,14 @@ class OutcomeService:
         together = DocumentOutcomes(document.document_id, document.version, document.title)
         for head in known:
             together = together.plus(head)
-        return replace(together, told=self._latest([scope for scope, _, _ in found], document))
+        return replace(together, latest=self._latest([scope for scope, _, _ in found], document))
 
-    def _latest(self, scopes: Sequence[str], document: KnowledgeDocument) -> tuple[ToldOutcome, ...]:
+    def _latest(self, scopes: Sequence[str], document: KnowledgeDocument) -> tuple[RecordedOutcome, ...]:
         """The outcomes that these scopes were told of, the latest first."""
         each = [one for scope in scopes for one in islice(self._store.told(scope, document.key.id), _MOST_READ)]
         return tuple(islice(sorted(each, key=lambda one: (one.at, one.outcome_id), reverse=True), MOST_TOLD))
 
-    def _count(self, document: KnowledgeDocument, told: ToldOutcome) -> Standing:
+    def _count(self, document: KnowledgeDocument, told: RecordedOutcome) -> Standing:
         return self._store.count(self._scope.key, document.key.id, told, document.title)
 
     # -- what is told of
@@ -190,23 +207,19 @@ class OutcomeService:
             raise InvalidInputError(f"{document.title!r} {problem} {wanted!r}; there are: {named}")
         return found[0]
 
-    def _told(self, given: Telling, receipt_id: str, document: KnowledgeDocument) -> ToldOutcome:
-        return ToldOutcome(
-            outcome_id=stable_hash("outcome", self._scope.key, receipt_id, document.document_id, given.occurrence),
-            result=given.result,
+    def _told(self, result: OutcomeResult, texts: dict[str, str], document: KnowledgeDocument) -> RecordedOutcome:
+        names = texts["receipt_id"], document.document_id, texts["occurrence"]
+        return RecordedOutcome(
+            outcome_id=stable_hash("outcome", self._scope.key, *names),
+            result=result,
             document_id=document.document_id,
             version=document.version,
-            receipt_id=receipt_id,
             at=iso_time(self._clock()),
-            section=given.section,
-            step=given.step,
-            incident=given.incident,
-            note=given.note,
-            occurrence=given.occurrence,
             principal=cleaned_line("principal", self._reader.identity.principal[:256]),
+            **texts,
         )
 
-    def _warn(self, told: ToldOutcome, document: KnowledgeDocument) -> str:
+    def _warn(self, told: RecordedOutcome, document: KnowledgeDocument) -> str:
         """Capture the warning, under an occurrence by which it is the same each time."""
         return self._sight.capture_warning(
             self._reader.identity.project_id,
@@ -238,3 +251,16 @@ def _sections(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
     for chunk in chunks:
         for depth in range(1, len(chunk.section) + 1):
             yield section_name(chunk.section[:depth])
+
+
+def _result_of(value: OutcomeResult | str) -> OutcomeResult:
+    """The result of this name. Raises `InvalidInputError`."""
+    try:
+        return OutcomeResult(value)
+    except ValueError:
+        raise InvalidInputError(f"unknown result {str(value)[:60]!r}; allowed: {', '.join(OutcomeResult)}") from None
+
+
+def _cleaned(**texts: str) -> dict[str, str]:
+    """Texts on one line each, without invisible characters and with secrets masked. Raises `InvalidInputError`."""
+    return {name: cleaned_line(name, text, _LONGEST[name]) for name, text in texts.items()}

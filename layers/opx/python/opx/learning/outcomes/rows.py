@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from opx.domain.told_outcomes import DocumentOutcomes, ToldOutcome
+from opx.domain.outcomes import DocumentOutcomes, RecordedOutcome
 from opx.ports import Item, Table
 
 OUTCOMES, WARNINGS = "outcomes", "warnings"
@@ -25,14 +25,14 @@ def head_key(scope_key: str, key_id: str) -> dict[str, str]:
 
 
 def told_key(scope_key: str, key_id: str, outcome_id: str) -> dict[str, str]:
-    return {"place": told_place(scope_key, key_id), "entry": outcome_id}
+    return {"place": told_partition(scope_key, key_id), "entry": outcome_id}
 
 
-def told_place(scope_key: str, key_id: str) -> str:
+def told_partition(scope_key: str, key_id: str) -> str:
     return f"{_TOLD}{scope_key}#{key_id}"
 
 
-def warned_place(scope_key: str) -> str:
+def warned_partition(scope_key: str) -> str:
     return _WARNED + scope_key
 
 
@@ -50,7 +50,7 @@ def head_scope(item: Item) -> str:
     return str(item["place"]).removeprefix(_HEADS)
 
 
-def head_item(scope_key: str, key_id: str, head: DocumentOutcomes, last: ToldOutcome, revision: int) -> Item:
+def head_item(scope_key: str, key_id: str, head: DocumentOutcomes, last: RecordedOutcome, revision: int) -> Item:
     """`last` is the outcome that was counted with this writing: its own item is written after it."""
     return {
         **head_key(scope_key, key_id),
@@ -65,7 +65,7 @@ def _state(head: DocumentOutcomes) -> dict[str, Any]:
     return {name: told[name] for name in ("documentId", "version", "title", "now", "earlier", "sections", "updatedAt")}
 
 
-def told_item(scope_key: str, key_id: str, told: ToldOutcome, revision: int, expires_at: int) -> Item:
+def told_item(scope_key: str, key_id: str, told: RecordedOutcome, revision: int, expires_at: int) -> Item:
     """`revision` is that of the counts with it."""
     place = told_key(scope_key, key_id, told.outcome_id)
     return {**place, **told.to_json(), "revision": revision, "expiresAt": expires_at}
@@ -74,7 +74,7 @@ def told_item(scope_key: str, key_id: str, told: ToldOutcome, revision: int, exp
 def rows_of(table: Table, scope_key: str) -> Iterator[Item]:
     """Every item of a scope, page by page; items may be deleted on the way."""
     for head in table.query(_HEADS + scope_key):
-        yield from table.query(told_place(scope_key, head["entry"]))
+        yield from table.query(told_partition(scope_key, head["entry"]))
         yield head
-    yield from table.query(warned_place(scope_key))
+    yield from table.query(warned_partition(scope_key))
     yield from table.query(_KNOWN + scope_key)

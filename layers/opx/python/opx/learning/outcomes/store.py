@@ -1,4 +1,4 @@
-"""What came of documents, kept by scope. No outcome is lost or counted twice, whenever a writer dies.
+"""Stores outcomes and their counts per document and tenant scope. None is lost or counted twice, whenever a writer dies.
 
 The counts of a document are one item, which also holds the outcome that was counted last; that outcome's own item is
 written after it. Who writes next writes the own item of the last one first, so that it is there before the counts forget
@@ -7,13 +7,14 @@ it. An outcome is counted if it is the last one or has an item of its own: nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from opx.domain.told_outcomes import Counted, DocumentOutcomes, ToldOutcome
+from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome, Tally
+from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.learning.outcomes.counting import counted
 from opx.learning.outcomes.known import KnownScopes
 from opx.learning.outcomes.rows import (
     OUTCOMES,
@@ -22,9 +23,14 @@ from opx.learning.outcomes.rows import (
     head_scope,
     told_item,
     told_key,
-    told_place,
+    told_partition,
 )
 from opx.ports import Absent, AnyOf, Clock, Equals, Item, LessThan, Table
+
+log = logging.getLogger(__name__)
+
+MAX_SECTIONS = 50
+"""Of a document that have counts of their own; outcomes of others count for the document alone."""
 
 KEPT_DAYS = 3 * 365
 """For which outcomes are kept one by one; the counts stay."""
@@ -42,7 +48,7 @@ class Standing:
 
     known: DocumentOutcomes
     counted: Counted
-    told: ToldOutcome
+    told: RecordedOutcome
 
 
 class OutcomeStore:
@@ -53,7 +59,7 @@ class OutcomeStore:
         self._known = known
         self._clock = clock
 
-    def count(self, scope_key: str, key_id: str, told: ToldOutcome, title: str) -> Standing:
+    def count(self, scope_key: str, key_id: str, told: RecordedOutcome, title: str) -> Standing:
         """Count an outcome of the document with this key. Doing it again changes nothing; with another result, that
         counts in place of the first. Raises `StoreUnavailableError`."""
         self._known.note(scope_key, OUTCOMES)  # first: counts that nobody looks for would be lost
@@ -78,14 +84,14 @@ class OutcomeStore:
             return Standing(changed, Counted.CORRECTED if before else Counted.NEW, told)
         raise StoreUnavailableError("the outcome can't be counted: too many others are told of the document at once")
 
-    def _before(self, scope_key: str, key_id: str, outcome_id: str, item: Item | None) -> ToldOutcome | None:
+    def _before(self, scope_key: str, key_id: str, outcome_id: str, item: Item | None) -> RecordedOutcome | None:
         """What was told of the same before, once the last outcome has an item of its own."""
         if item:
-            self._write(scope_key, key_id, ToldOutcome.from_json(item["last"]), int(item["revision"]))
+            self._write(scope_key, key_id, RecordedOutcome.from_json(item["last"]), int(item["revision"]))
         found = self._table.get(told_key(scope_key, key_id, outcome_id))
-        return ToldOutcome.from_json(found) if found else None
+        return RecordedOutcome.from_json(found) if found else None
 
-    def _write(self, scope_key: str, key_id: str, told: ToldOutcome, revision: int) -> None:
+    def _write(self, scope_key: str, key_id: str, told: RecordedOutcome, revision: int) -> None:
         """Write the own item of the outcome that was counted with this revision; a slow writer's comes too late."""
         expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
         item = told_item(scope_key, key_id, told, revision, expires_at)
@@ -97,11 +103,43 @@ class OutcomeStore:
         keys = [head_key(scope, key_id) for key_id in key_ids for scope in scopes]
         return [read_head(item) for item in self._table.get_many(keys)] if keys else []
 
-    def told(self, scope_key: str, key_id: str) -> Iterator[ToldOutcome]:
+    def told(self, scope_key: str, key_id: str) -> Iterator[RecordedOutcome]:
         """The outcomes of a document one by one, in no particular order."""
-        return map(ToldOutcome.from_json, self._table.query(told_place(scope_key, key_id)))
+        return map(RecordedOutcome.from_json, self._table.query(told_partition(scope_key, key_id)))
 
 
 def read_head(item: Item) -> tuple[str, str, DocumentOutcomes]:
     """Scope, key id and what is known, of an item with counts."""
     return head_scope(item), str(item["entry"]), DocumentOutcomes.from_json(item)
+
+
+def counted(
+    known: DocumentOutcomes, told: RecordedOutcome, before: RecordedOutcome | None, title: str
+) -> DocumentOutcomes:
+    """What is known with `told`, in place of what was told `before` of the same. The first outcome of a later version has
+    all others be of earlier ones."""
+    if told.document_id != known.document_id and told.version >= known.version:
+        known = replace(known.seen_from(told.document_id), version=told.version, title=title)
+    now = told.document_id == known.document_id
+    tally, sections = known.tally, dict(known.sections)
+    if before is not None:
+        tally = _without(tally, before)
+        if before.section in sections:
+            sections[before.section] = _without(sections[before.section], before)
+    if told.section and _has_room(sections, told.section):
+        sections[told.section] = sections.get(told.section, Tally()).moved(told.result, 1, now=now)
+    tally = tally.moved(told.result, 1, now=now)
+    at = max(known.updated_at, told.at)
+    return replace(known, now=tally.now, earlier=tally.earlier, sections=sections, updated_at=at)
+
+
+def _without(tally: Tally, before: RecordedOutcome) -> Tally:
+    """Taken from where it is counted by now."""
+    return tally.moved(before.result, -1, now=getattr(tally.now, before.result.value) > 0)
+
+
+def _has_room(sections: Mapping[str, Tally], name: str) -> bool:
+    if name in sections or len(sections) < MAX_SECTIONS:
+        return True
+    log.warning("a document has outcomes of %d sections: those of more count for the document alone", MAX_SECTIONS)
+    return False

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from opx.domain.documents import DocumentKey
-from opx.domain.learning import Effect
+from opx.domain.learning import Effect, StepWarning
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key, scope_of_object
-from opx.domain.step_warnings import StepWarning
 from opx.errors import InvalidScopeError
 from opx.hygiene.untrusted import one_line
 from opx.learning.outcomes.steps import StepFinder, passage_terms, steps_of, terms_of

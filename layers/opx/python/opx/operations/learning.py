@@ -1,0 +1,308 @@
+"""Operations that learn from work: capture and verify entries, and process checkpoints."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import Meta
+from msgspec.structs import asdict
+
+from opx.domain.learning import (
+    MAX_ERROR,
+    MAX_LINE,
+    MAX_NAME,
+    MAX_STEPS,
+    MAX_STEPS_TEXT,
+    MAX_TEXT,
+    CheckpointReport,
+    CheckpointType,
+    Effect,
+    EntryState,
+    EntryType,
+    StagingEntry,
+)
+from opx.domain.record import Record
+from opx.operations.context import Context
+from opx.operations.learning_answers import EntryAnswer
+from opx.operations.paging import fitting
+from opx.operations.registry import Access, Function, Tool, operation
+from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
+from opx.operations.tool_groups import LEARNING
+
+MAX_ENTRIES = 500
+
+Name = Annotated[str, Meta(max_length=MAX_NAME)]
+LongText = Annotated[str, Meta(max_length=MAX_TEXT)]
+Steps = Annotated[tuple[Annotated[str, Meta(max_length=MAX_STEPS_TEXT)], ...], Meta(max_length=MAX_STEPS)]
+
+
+class ListEntries(Request, frozen=True):
+    state: Annotated[EntryState | None, Meta(description="Only those in this state.")] = None
+    project_id: Annotated[Text, Meta(description="Only those of this project.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=MAX_ENTRIES, description="How many at most.")] = 50
+    after: Annotated[Text, Meta(description="The id of the last entry of the page before.")] = ""
+
+
+class EntryPage(Record, frozen=True, omit_defaults=True):
+    entries: tuple[StagingEntry, ...]
+    next: Annotated[str, Meta(description="`after` of the next page.")] = ""
+
+
+@operation(http="GET /learning/entries")
+def list_entries(context: Context, request: ListEntries) -> EntryPage:
+    """What was captured in the caller's own scope, the newest first.
+
+    Raises `EntryNotFoundError` for an unknown `after`, and `UnknownProjectError`.
+    """
+    captured = context.system.capture(context.identity)
+    entries = captured.entries(request.state or "", request.limit + 1, request.after, request.project_id)
+    found, more = fitting(entries, request.limit)
+    return EntryPage(found, found[-1].id if more else "")
+
+
+class CaptureEntry(Request, frozen=True, rename=None):
+    """An entry with the field names of the staging table. A field that doesn't go with the type is refused."""
+
+    entry_type: Annotated[EntryType, Meta(description="What it tells of.")]
+    project_id: (
+        Annotated[
+            str,
+            Meta(
+                max_length=64,
+                description="The project that it was learned in; the caller's own, if the caller has one.",
+            ),
+        ]
+        | None
+    ) = None
+    agent_type: Annotated[Name | None, Meta(description="What kind of agent it was, such as backend_developer.")] = None
+    task_type: Annotated[Name | None, Meta(description="What kind of task, such as api_implementation.")] = None
+    technology: Annotated[Name | None, Meta(description="What it is about, such as postgresql.")] = None
+    failure_description: Annotated[LongText | None, Meta(description="What went wrong, in plain words.")] = None
+    error_message: Annotated[str, Meta(max_length=MAX_ERROR, description="The error, copied as it was.")] | None = None
+    solution_steps: Annotated[Steps | None, Meta(description="What was done about it, a step each.")] = None
+    success_verified: Annotated[bool | None, Meta(description="True if somebody, or a check, saw that it works.")] = (
+        None
+    )
+    gate_type: Annotated[Name | None, Meta(description="Which review it was, such as security_review.")] = None
+    human_feedback: Annotated[LongText | None, Meta(description="What the person said who rejected it.")] = None
+    revision_approach: Annotated[LongText | None, Meta(description="What was done about it.")] = None
+    approved_approach: Annotated[LongText | None, Meta(description="What was approved at the first attempt.")] = None
+    tried: Annotated[str, Meta(max_length=MAX_STEPS_TEXT, description="What was tried, and didn't help.")] | None = None
+    effect: Annotated[Effect | None, Meta(description="What came of it.")] = None
+    problem: Annotated[LongText | None, Meta(description="What it was tried against.")] = None
+    reference: (
+        Annotated[str, Meta(max_length=MAX_LINE, description="The document that it was taken from: its key or source.")]
+        | None
+    ) = None
+    incident: Annotated[Name | None, Meta(description="The incident's id.")] = None
+    occurrence: (
+        Annotated[
+            str,
+            Meta(
+                max_length=MAX_LINE,
+                description="Names this occurrence for good, such as a run's id: told again, it is the same one.",
+            ),
+        ]
+        | None
+    ) = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields that are there, but for the type."""
+        return {name: value for name, value in asdict(self).items() if name != "entry_type" and value is not None}
+
+
+class CapturedEntry(Record, frozen=True):
+    id: str
+
+
+@operation(http="POST /learning/entries", function=Function.MANAGE, status=201, access=Access.WRITER)
+def capture_entry(context: Context, request: CaptureEntry) -> CapturedEntry:
+    """Capture what work taught. It is kept until a checkpoint takes it in; the same again is the same entry.
+
+    Raises `InvalidInputError` that names the field which is missing or doesn't go with the type, and `UnknownProjectError`
+    for the project of somebody else.
+    """
+    return CapturedEntry(context.system.capture(context.identity).capture(request.entry_type, request.given))
+
+
+class VerifyEntry(Request, frozen=True):
+    entry_id: Annotated[FilledText, Meta(description="The id of an entry, as capturing it gave it.")]
+    worked: Annotated[bool, Meta(description="Whether it was seen to work.")]
+    effect: Annotated[Effect | None, Meta(description="What came of it, if it didn't.")] = None
+    incident: Annotated[Text, Meta(description="The incident's id.")] = ""
+
+
+@operation(http="POST /learning/entries/{entryId}/verification", function=Function.MANAGE, access=Access.WRITER)
+def verify_entry(context: Context, request: VerifyEntry) -> StagingEntry:
+    """Say whether what an entry tells of worked.
+
+    Raises `EntryNotFoundError`, and `InvalidInputError` where the opposite was said before.
+    """
+    captured = context.system.capture(context.identity)
+    return captured.verify(request.entry_id, request.worked, request.effect or "", request.incident)
+
+
+# -- checkpoints
+
+
+class ProcessCheckpoint(Request, frozen=True):
+    project_id: Annotated[Text, Meta(description="The project; the caller's own, if it is left out.")] = ""
+    checkpoint_type: Annotated[CheckpointType, Meta(description="Why now.")] = CheckpointType.MANUAL
+
+
+class Checkpoint(Record, frozen=True, omit_defaults=True):
+    asked: Annotated[bool, Meta(description="True if it is done afterwards, by another function.")]
+    report: CheckpointReport | None = None
+
+
+@operation(http="POST /learning/checkpoints", function=Function.MANAGE, status=202, access=Access.WRITER)
+def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoint:
+    """Have taken in what was captured for a project. It is worked on afterwards.
+
+    Raises `UnknownProjectError` where it is processed at once.
+    """
+    requests = context.system.checkpoint_requests
+    if requests is None:
+        checkpoints = context.system.checkpoints(context.identity)
+        return Checkpoint(False, checkpoints.process_checkpoint(request.project_id, request.checkpoint_type))
+    from opx.learning.events import checkpoint_message
+
+    project = request.project_id or context.identity.project_id
+    requests.send(checkpoint_message(context.scope, project, request.checkpoint_type))
+    return Checkpoint(True)
+
+
+# -- tools of agents: scope, project and kind of agent follow from the call, so that no tool takes them
+
+FilledLongText = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=NOT_BLANK)]
+GateType = Annotated[FilledText, Meta(description="Which review it was, such as security_review.")]
+Incident = Annotated[Text, Meta(description="The incident's id.")]
+
+
+class SolutionResult(StrEnum):
+    """How a captured solution turned out."""
+
+    WORKED = "worked"
+    FAILED = "failed"
+    NO_EFFECT = Effect.NO_EFFECT.value
+    MADE_WORSE = Effect.MADE_WORSE.value
+
+
+class CaptureFailureSolution(Request, frozen=True):
+    failure_description: Annotated[FilledLongText, Meta(description="What went wrong, in plain words.")]
+    solution_steps: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_STEPS_TEXT,
+            pattern=NOT_BLANK,
+            description="What was done about it, a step on each line.",
+        ),
+    ]
+    error_message: Annotated[str, Meta(max_length=MAX_ERROR, description="The error, copied as it was.")] = ""
+    task_type: Annotated[Text, Meta(description="What kind of task it was, such as deployment.")] = ""
+    technology: Annotated[Text, Meta(description="What it is about, such as postgresql or kubernetes.")] = ""
+
+
+@operation(
+    tool=Tool(
+        LEARNING,
+        "Keep what failed and what was done about it, so that the next project finds it. Use it once the failure is "
+        "understood and something was done. It is told to others only after verify_solution said that it worked.",
+        opt_in=True,
+        writes=True,
+    )
+)
+def capture_failure_solution(context: Context, request: CaptureFailureSolution) -> EntryAnswer:
+    """Capture a failure and its solution."""
+    steps = tuple(filter(None, map(str.strip, request.solution_steps.splitlines())))
+    return _kept(context, EntryType.FAILURE_SOLUTION, {**asdict(request), "solution_steps": steps})
+
+
+class VerifySolution(Request, frozen=True):
+    entry_id: Annotated[FilledText, Meta(description="The id that capture_failure_solution gave.")]
+    result: Annotated[SolutionResult, Meta(description="What came of it.")]
+    incident: Incident = ""
+
+
+@operation(
+    tool=Tool(
+        LEARNING,
+        "Say what came of a solution that was captured: whether it worked, failed, had no effect or made things worse. "
+        "Say that it worked only if you saw it, or a check did.",
+        opt_in=True,
+        writes=True,
+    )
+)
+def verify_solution(context: Context, request: VerifySolution) -> EntryAnswer:
+    """Record the result of a captured solution."""
+    result = request.result
+    effect = "" if result in (SolutionResult.WORKED, SolutionResult.FAILED) else result.value
+    captured = context.system.capture(context.identity)
+    return EntryAnswer(captured.verify(request.entry_id, result is SolutionResult.WORKED, effect, request.incident))
+
+
+class CaptureGateRejection(Request, frozen=True):
+    gate_type: GateType
+    human_feedback: Annotated[FilledLongText, Meta(description="What the person said.")]
+    revision_approach: Annotated[LongText, Meta(description="What was changed for it.")] = ""
+
+
+@operation(
+    tool=Tool(
+        LEARNING,
+        "Keep what a person rejected at a review, why, and what was changed for it.",
+        opt_in=True,
+        writes=True,
+    )
+)
+def capture_gate_rejection(context: Context, request: CaptureGateRejection) -> EntryAnswer:
+    """Capture a rejection at a review."""
+    return _kept(context, EntryType.GATE_REJECTION, asdict(request))
+
+
+class CaptureGateApproval(Request, frozen=True):
+    gate_type: GateType
+    approved_approach: Annotated[FilledLongText, Meta(description="What was approved.")]
+
+
+@operation(
+    tool=Tool(LEARNING, "Keep what a person approved at a review at the first attempt.", opt_in=True, writes=True)
+)
+def capture_gate_approval(context: Context, request: CaptureGateApproval) -> EntryAnswer:
+    """Capture an approval at a review."""
+    return _kept(context, EntryType.GATE_APPROVAL, asdict(request))
+
+
+class CaptureWarning(Request, frozen=True):
+    tried: Annotated[
+        FilledLongText,
+        Meta(description="The step that was tried, worded as the document has it if it is from one."),
+    ]
+    effect: Annotated[Effect, Meta(description="What came of it.")]
+    problem: Annotated[LongText, Meta(description="What it was tried against.")] = ""
+    reference: Annotated[str, Meta(max_length=MAX_LINE, description="The source of the document that it is from.")] = ""
+    incident: Incident = ""
+
+
+@operation(
+    tool=Tool(
+        LEARNING,
+        "Keep what was tried without effect, or made things worse. It is shown to others before the step that it warns "
+        "of, in whichever document has that step.",
+        opt_in=True,
+        writes=True,
+    )
+)
+def capture_warning(context: Context, request: CaptureWarning) -> EntryAnswer:
+    """Capture a step that didn't help."""
+    return _kept(context, EntryType.WARNING, asdict(request))
+
+
+def _kept(context: Context, entry_type: EntryType, given: dict[str, Any]) -> EntryAnswer:
+    """The entry that the calling agent captured in its own project."""
+    captured = context.system.capture(context.identity)
+    entry_id = captured.capture(entry_type, {**given, "agent_type": context.caller.agent})
+    return EntryAnswer(captured.entry(entry_id))

@@ -1,0 +1,114 @@
+"""Operations on outcomes: report what acting upon a document led to, and read what is known of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.outcomes import (
+    MAX_NOTE,
+    MAX_OCCURRENCE,
+    MAX_SECTION,
+    MAX_STEP,
+    DocumentOutcomes,
+    OutcomeReport,
+    OutcomeResult,
+)
+from opx.operations.context import Context
+from opx.operations.documents import DocumentId, find_by_id
+from opx.operations.learning_answers import OutcomeAnswer
+from opx.operations.registry import Access, Function, Tool, operation
+from opx.operations.requests import FilledText, Request, Text
+from opx.operations.tool_groups import LEARNING
+
+Incident = Annotated[Text, Meta(description="The incident's id.")]
+Result = Annotated[OutcomeResult, Meta(description="What came of it.")]
+
+
+class RecordOutcome(Request, frozen=True):
+    receipt_id: Annotated[FilledText, Meta(description="The receipt of the answer that had it.")]
+    document_id: Annotated[FilledText, Meta(description="The document, or the beginning of its id.")]
+    result: Result
+    section: Annotated[
+        str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as results give it.")
+    ] = ""
+    step: Annotated[
+        str, Meta(max_length=MAX_STEP, description="The step that was acted upon, as the document has it.")
+    ] = ""
+    incident: Incident = ""
+    note: Annotated[str, Meta(max_length=MAX_NOTE, description="What else is to be known.")] = ""
+    occurrence: Annotated[
+        str,
+        Meta(
+            max_length=MAX_OCCURRENCE,
+            description="Names this occurrence, where an answer was acted upon more than once.",
+        ),
+    ] = ""
+
+
+@operation(http="POST /outcomes", function=Function.MANAGE, status=201, access=Access.WRITER)
+def record_outcome(context: Context, request: RecordOutcome) -> OutcomeReport:
+    """Tell what came of acting upon a document that was found. Told again, it counts once.
+
+    Raises `ReceiptNotFoundError`, `DocumentNotFoundError` for a document that is gone, and `InvalidInputError` for one that
+    the receipt doesn't name.
+    """
+    return context.system.outcomes(context.identity).record(
+        request.receipt_id,
+        request.document_id,
+        request.result,
+        section=request.section,
+        step=request.step,
+        incident=request.incident,
+        note=request.note,
+        occurrence=request.occurrence,
+    )
+
+
+class GetDocumentOutcomes(Request, frozen=True):
+    document_id: DocumentId
+
+
+@operation(http="GET /documents/{documentId}/outcomes")
+def get_document_outcomes(context: Context, request: GetDocumentOutcomes) -> DocumentOutcomes:
+    """What came of acting upon a document, as far as it was told in the caller's scope.
+
+    Raises `DocumentNotFoundError`, also for a document that is past its day.
+    """
+    document = find_by_id(context, request.document_id)
+    return context.system.outcomes(context.identity).standing(document.document_id)
+
+
+# -- tools of agents
+
+
+class ReportOutcome(Request, frozen=True):
+    receipt_id: Annotated[
+        FilledText, Meta(description="The receipt of the answer that had the document, as the search gave it.")
+    ]
+    document_id: Annotated[FilledText, Meta(description="The document's id, as the search gave it.")]
+    result: Result
+    step: Annotated[
+        str, Meta(max_length=MAX_STEP, description="The step that was decisive, as the document has it.")
+    ] = ""
+    incident: Incident = ""
+
+
+@operation(
+    tool=Tool(
+        LEARNING,
+        "Say what came of following a document that a search found: it resolved the problem, had no effect, or made "
+        "things worse. What helped is found more easily afterwards.",
+        opt_in=True,
+        writes=True,
+    )
+)
+def report_outcome(context: Context, request: ReportOutcome) -> OutcomeAnswer:
+    """Count an outcome of a document that a search returned."""
+    outcomes = context.system.outcomes(context.identity)
+    return OutcomeAnswer(
+        outcomes.record(
+            request.receipt_id, request.document_id, request.result, step=request.step, incident=request.incident
+        )
+    )

@@ -1,0 +1,217 @@
+"""Operations that find patterns, which earlier work taught, for orchestrators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nlargest
+from itertools import islice
+from typing import Annotated, Any
+
+from msgspec import Meta
+from msgspec.structs import asdict
+
+from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, MAX_TEXT, Pattern, PatternView, RAGPattern
+from opx.domain.record import Record
+from opx.errors import PatternNotFoundError
+from opx.operations.context import Context
+from opx.operations.learning import FilledLongText
+from opx.operations.learning_answers import ContextAnswer, PatternsAnswer
+from opx.operations.paging import fitting
+from opx.operations.registry import Access, Tool, operation
+from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
+from opx.operations.tool_groups import LEARNING
+
+MAX_TASK = 20_000
+MAX_PATTERNS = 500
+MAX_OCCURRENCES = 200
+"""Of a pattern that are shown with it."""
+
+MAX_SORTED = 10_000
+"""Patterns of a scope that are sorted by age."""
+
+TaskText = Annotated[str, Meta(min_length=1, max_length=MAX_TASK, pattern=NOT_BLANK)]
+AgentType = Annotated[Text, Meta(description="Only what an agent of this type learned.")]
+TaskType = Annotated[Text, Meta(description="Only of tasks of this type.")]
+Technology = Annotated[Text, Meta(description="Only about this technology.")]
+TaskDescription = Annotated[TaskText, Meta(description="What is to be done, in plain words.")]
+
+
+class ListPatterns(Request, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=MAX_PATTERNS, description="How many at most.")] = 100
+
+
+class Patterns(Record, frozen=True):
+    patterns: tuple[Pattern, ...]
+
+
+@operation(http="GET /learning/patterns", access=Access.ORCHESTRATOR)
+def list_patterns(context: Context, request: ListPatterns) -> Patterns:
+    """Patterns that the caller may see, the last taken in first; for orchestrators."""
+    latest = nlargest(request.limit, _visible(context), key=lambda pattern: (pattern.embedded_at, pattern.pattern_id))
+    return Patterns(fitting(latest)[0])
+
+
+def _visible(context: Context) -> Iterator[Pattern]:
+    for scope_key in context.reader.visible:
+        yield from islice(context.system.patterns.patterns(scope_key), MAX_SORTED)
+
+
+class GetPattern(Request, frozen=True):
+    pattern_id: Annotated[FilledText, Meta(description="The id of a pattern.")]
+
+
+@operation(http="GET /learning/patterns/{patternId}", access=Access.ORCHESTRATOR)
+def get_pattern(context: Context, request: GetPattern) -> PatternView:
+    """A pattern with the entries that were counted for it; for orchestrators.
+
+    Raises `PatternNotFoundError`.
+    """
+    store = context.system.patterns
+    found = next(iter(store.heads(context.reader.visible, [request.pattern_id])), None)
+    if found is None:
+        raise PatternNotFoundError(f"no pattern has the id {request.pattern_id!r}")
+    counted = list(islice(store.occurrences(found.scope_key, found.pattern_id), MAX_OCCURRENCES + 1))
+    return PatternView(found, tuple(counted[:MAX_OCCURRENCES]), len(counted) > MAX_OCCURRENCES)
+
+
+class FindPatternsForTask(Request, frozen=True):
+    task_description: TaskDescription
+    agent_type: AgentType = ""
+    task_type: TaskType = ""
+    technology: Technology = ""
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many at most.")] = DEFAULT_RESULTS
+
+
+class FoundPatterns(Record, frozen=True):
+    patterns: tuple[RAGPattern, ...]
+
+
+@operation(http="POST /learning/patterns/task", access=Access.ORCHESTRATOR)
+def find_patterns_for_task(context: Context, request: FindPatternsForTask) -> FoundPatterns:
+    """What helps with a task, the best first; for orchestrators.
+
+    Raises `StoreUnavailableError` if patterns can't be searched.
+    """
+    return FoundPatterns(_for_task(context, **asdict(request)))
+
+
+class FindPatternsForFailure(Request, frozen=True):
+    failure_description: Annotated[TaskText, Meta(description="What went wrong, in plain words.")]
+    error_message: Annotated[str, Meta(max_length=MAX_TASK, description="The error, copied as it was.")] = ""
+    agent_type: AgentType = ""
+    task_type: TaskType = ""
+
+
+@operation(http="POST /learning/patterns/failure", access=Access.ORCHESTRATOR)
+def find_patterns_for_failure(context: Context, request: FindPatternsForFailure) -> FoundPatterns:
+    """What helped against a failure, the best three; for orchestrators.
+
+    Raises `StoreUnavailableError` if patterns can't be searched.
+    """
+    return FoundPatterns(_for_failure(context, **asdict(request)))
+
+
+class GetTaskContext(Request, frozen=True):
+    task_description: TaskDescription
+    agent_type: AgentType = ""
+    task_type: TaskType = ""
+    technology: Technology = ""
+
+
+class PromptContext(Record, frozen=True):
+    context: Annotated[str, Meta(description="Empty if nothing is known.")]
+
+
+@operation(http="POST /learning/context", access=Access.ORCHESTRATOR)
+def get_task_context(context: Context, request: GetTaskContext) -> PromptContext:
+    """What was learned for a task, as a text for the prompt of the agent that does it; for orchestrators."""
+    return PromptContext(_context_for(context, **asdict(request)))
+
+
+def _for_task(context: Context, **question: Any) -> tuple[RAGPattern, ...]:
+    query = context.system.pattern_query(context.identity, operator=context.caller.owns_system)
+    return tuple(query.query_for_task(**question))
+
+
+def _for_failure(context: Context, **question: Any) -> tuple[RAGPattern, ...]:
+    query = context.system.pattern_query(context.identity, operator=context.caller.owns_system)
+    return tuple(query.query_for_failure(**question))
+
+
+def _context_for(context: Context, task_description: str, agent_type: str, task_type: str, technology: str) -> str:
+    builder = context.system.context_builder(context.identity, operator=context.caller.owns_system)
+    task = {"description": task_description, "task_type": task_type, "technology": technology}
+    return builder.build_context_for_task(task, agent_type)
+
+
+# -- tools of agents
+
+OfAgents = Annotated[Text, Meta(description="Only what agents of this type learned; of all if not given.")]
+OfTasks = Annotated[Text, Meta(description="Only of tasks of this type; of all if not given.")]
+OfTechnology = Annotated[Text, Meta(description="Only about this technology; about all if not given.")]
+
+
+class QueryForTask(Request, frozen=True):
+    task_description: Annotated[FilledLongText, Meta(description="What is to be done, in plain words.")]
+    agent_type: OfAgents = ""
+    task_type: OfTasks = ""
+    technology: OfTechnology = ""
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many patterns to return at most.")] = (
+        DEFAULT_RESULTS
+    )
+
+
+@operation(
+    tool=Tool(
+        LEARNING,
+        "Find what earlier work taught about a task: problems that came up and what solved them, with how often it "
+        "worked. For orchestrators, before they hand the task out.",
+        opt_in=True,
+    ),
+    access=Access.ORCHESTRATOR,
+)
+def query_for_task(context: Context, request: QueryForTask) -> PatternsAnswer:
+    """Find patterns for a task."""
+    return PatternsAnswer(_for_task(context, **asdict(request)))
+
+
+class QueryForFailure(Request, frozen=True):
+    failure_description: Annotated[FilledLongText, Meta(description="What went wrong, in plain words.")]
+    error_message: Annotated[str, Meta(max_length=MAX_TEXT, description="The error, copied as it was.")] = ""
+    agent_type: OfAgents = ""
+    task_type: OfTasks = ""
+
+
+@operation(
+    tool=Tool(
+        LEARNING,
+        "Find what solved a failure like this one before, the best three. For orchestrators, when an agent reports that "
+        "something failed.",
+        opt_in=True,
+    ),
+    access=Access.ORCHESTRATOR,
+)
+def query_for_failure(context: Context, request: QueryForFailure) -> PatternsAnswer:
+    """Find patterns for a failure."""
+    return PatternsAnswer(_for_failure(context, **asdict(request)))
+
+
+class BuildContextForTask(Request, frozen=True):
+    task: Annotated[FilledLongText, Meta(description="The task, in plain words.")]
+    agent_type: OfAgents = ""
+    task_type: OfTasks = ""
+    technology: OfTechnology = ""
+
+
+@operation(
+    tool=Tool(
+        LEARNING,
+        "Get what earlier work taught about a task as a text that goes into the prompt of the agent which does it. For "
+        "orchestrators.",
+        opt_in=True,
+    ),
+    access=Access.ORCHESTRATOR,
+)
+def build_context_for_task(context: Context, request: BuildContextForTask) -> ContextAnswer:
+    """Render the patterns for a task."""
+    return ContextAnswer(_context_for(context, request.task, request.agent_type, request.task_type, request.technology))
