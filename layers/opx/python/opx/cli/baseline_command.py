@@ -76,7 +76,7 @@ def _print(stats: BaselineStats, verdict: Verdict | None) -> None:
     click.echo(f"last seen {stats.last_seen}")
     for note in stats.notes:
         click.echo(f"note: {note}")
-    rows = [("all", *_cells(stats)), *((f"{one.hour:02}:00", *_cells(one.values)) for one in stats.by_hour)]
+    rows = [("all", *_cells(stats)), *((f"{one.hour:02}:00", *_cells(one)) for one in stats.by_hour)]
     print_table(("HOUR (UTC)", "COUNT", "MEAN", "STDDEV", "MIN", "P50", "P95", "P99", "MAX"), rows)
     if verdict is not None:
         said = "out of the ordinary" if verdict.anomalous else "nothing unusual"

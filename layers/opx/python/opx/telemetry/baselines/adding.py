@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from opx.domain.record import replace
+from msgspec import Meta
+
+from opx.domain.record import Record, replace
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Item, Table
 from opx.telemetry.baselines.items import DayPart, Series, day_start_of, empty_part, part_from
@@ -18,25 +20,19 @@ ATTEMPTS = 12
 _LONGEST_PAUSE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Record, frozen=True):
     """A value that can't be added: its place in the batch, and why."""
 
     index: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Record, frozen=True):
     """What became of a batch. `repeated` values had been counted before."""
 
     added: int = 0
-    repeated: int = 0
+    repeated: Annotated[int, Meta(description="Values that had been counted before.")] = 0
     refused: tuple[Refused, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        refused = [{"index": one.index, "reason": one.reason} for one in self.refused]
-        return {"added": self.added, "repeated": self.repeated, "refused": refused}
 
 
 Day = tuple[Series, int]
