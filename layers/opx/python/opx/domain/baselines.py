@@ -84,5 +84,20 @@ class SeriesView(Record, frozen=True):
     last_seen: str
 
 
+class RefusedValue(Record, frozen=True):
+    """A value that can't be added: its index in the batch, and the reason."""
+
+    index: int
+    reason: str
+
+
+class AddedValues(Record, frozen=True):
+    """Counts of a batch that was added."""
+
+    added: int = 0
+    repeated: Annotated[int, Meta(description="Values that had been counted before.")] = 0
+    refused: tuple[RefusedValue, ...] = ()
+
+
 def _with(verdict: Verdict, compared: str) -> Verdict:
     return replace(verdict, reason=f"{verdict.reason} (compared with the values {compared})")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -18,8 +18,9 @@ from opx.domain.scopes import Identity, Scope
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.ports.corpus_version import CorpusState
 from opx.records.installation_key import InstallationKey
-from opx.retrieval.measured_query import Answered
-from opx.retrieval.receipts import answer_hash, plain_config
+
+if TYPE_CHECKING:
+    from opx.retrieval.measured_query import Answered
 
 DOCUMENTS_KEPT = 20
 """Returned documents of which a record names chunk and confidence; of more, `documentsInAll` has the number."""
@@ -85,6 +86,8 @@ class AuditLog:
 
     def record(self, identity: Identity, answered: Answered, corpus: CorpusState) -> AuditRecord:
         """Keep the record of an answer. Raises `StoreUnavailableError`, and `InvalidScopeError`."""
+        from opx.retrieval.receipts import answer_hash, plain_config
+
         now, answer, config = self._clock(), answered.answer, answered.config
         record = AuditRecord(
             receipt_id=self._new_id(),

@@ -6,10 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opx.adapters.remote.http import ApiClient
-from opx.domain.baselines import BaselineStats, SeriesView
-
-if TYPE_CHECKING:
-    from opx.telemetry.baselines.adding import Added
+from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
 
 T = TypeVar("T")
 
@@ -38,8 +35,6 @@ class RemoteBaselines:
             if not after:
                 return series
 
-    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> Added:
+    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> AddedValues:
         body = {"values": [dict(value) for value in values], **({"batchId": batch_id} if batch_id else {})}
-        from opx.telemetry.baselines.adding import Added
-
-        return self._read(Added.from_json, self._api.call("POST", "baselines", body=body))
+        return self._read(AddedValues.from_json, self._api.call("POST", "baselines", body=body))

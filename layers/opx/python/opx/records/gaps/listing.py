@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from opx.domain.record import Record
 from opx.records.gaps.model import MAX_CALLERS, Gap, GapStatus
-from opx.records.gaps.owners import Owners
+
+if TYPE_CHECKING:
+    from opx.records.gaps.owners import Owners
 
 NOBODY = "nobody"
 """Who owns what nobody does."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta
-
-from opx.domain.record import Record, replace
+from opx.domain.baselines import RefusedValue
+from opx.domain.record import replace
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Item, Table
 from opx.telemetry.baselines.items import DayPart, Series, day_start_of, empty_part, part_from
@@ -18,21 +17,6 @@ from opx.telemetry.baselines.series import SeriesRegistry
 
 ATTEMPTS = 12
 _LONGEST_PAUSE = 0.5
-
-
-class Refused(Record, frozen=True):
-    """A value that can't be added: its place in the batch, and why."""
-
-    index: int
-    reason: str
-
-
-class Added(Record, frozen=True):
-    """What became of a batch. `repeated` values had been counted before."""
-
-    added: int = 0
-    repeated: Annotated[int, Meta(description="Values that had been counted before.")] = 0
-    refused: tuple[Refused, ...] = ()
 
 
 Day = tuple[Series, int]
@@ -44,7 +28,7 @@ class Batch:
     """Values on their way in: by day of a series, each with its place. `refuse` takes one out and keeps the reason."""
 
     days: dict[Day, list[tuple[int, Reading]]] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedValue] = field(default_factory=list)
 
     @classmethod
     def of(cls, given: Sequence[Reading | Mapping[str, Any]], scope_key: str, now: float) -> Batch:
@@ -53,7 +37,7 @@ class Batch:
             try:
                 reading = _checked(one, now)
             except InvalidInputError as exc:
-                batch.refused.append(Refused(index, str(exc)))
+                batch.refused.append(RefusedValue(index, str(exc)))
                 continue
             day = Series(scope_key, reading.node, reading.metric), day_start_of(reading.at)
             batch.days.setdefault(day, []).append((index, reading))
@@ -62,7 +46,7 @@ class Batch:
     def refuse(self, day: Day, reason: str, places: Iterable[int] | None = None) -> None:
         """Take values of a day out: those at these places of the batch, or all."""
         out = {index for index, _ in self.days[day]} if places is None else set(places)
-        self.refused += [Refused(index, reason) for index in sorted(out)]
+        self.refused += [RefusedValue(index, reason) for index in sorted(out)]
         self.days[day] = [(index, one) for index, one in self.days[day] if index not in out]
 
 
