@@ -66,7 +66,7 @@ def stats_of(steps: Sequence[tuple[int, float]]) -> BaselineStats:
         part = Summary()
         part.add(values)
         total.merge(part)
-        by_hour.append(HourBaseline(hour, part.distribution()))
+        by_hour.append(HourBaseline(hour, **part.numbers()))
     return BaselineStats(node="n", metric="m", time_window="7d", **total.numbers(), by_hour=tuple(by_hour))
 
 

@@ -14,7 +14,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
-from opx.records.audit import AuditLog, AuditRecord, matching, record_from_json
+from opx.records.audit import AuditLog, AuditRecord, matching
 from opx.records.installation_key import InstallationKey
 from opx.runtime.metrics import Metric
 from opx.services import Services
@@ -60,7 +60,7 @@ class TestRecords:
         answer = asked(services, ACME)
         (record,) = records(services)
         assert (record.receipt_id, record.who, record.principal) == (answer.receipt_id, "client:acme", "bob")
-        assert [document for document, _, _ in record.documents] == [id_of(services, DISK)]
+        assert [each.document_id for each in record.documents] == [id_of(services, DISK)]
         assert record.documents_in_all == 1
         assert record.corpus_version
         assert not record.partial
@@ -103,7 +103,7 @@ class TestRecords:
     def test_record_can_be_read_back(self, services: Services) -> None:
         asked(services, ACME)
         (record,) = records(services)
-        assert record_from_json(json.loads(json.dumps(record.to_json()))) == record
+        assert AuditRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
     def test_record_expires(self, tmp_path: Path) -> None:
         now = [1_700_000_000.0]

@@ -72,7 +72,7 @@ class TestAdding:
         assert (found.count, found.mean, found.minimum, found.maximum, found.unit) == (4, 25, 10, 40, "percent")
         assert found.stddev == pytest.approx(12.9099, abs=1e-4)
         assert (found.days, found.last_seen) == (1, "2025-11-22T12:00:00Z")
-        assert [(one.hour, one.values.count) for one in found.by_hour] == [(12, 4)]
+        assert [(one.hour, one.count) for one in found.by_hour] == [(12, 4)]
 
     def test_a_value_goes_to_its_day_and_hour(self, store: BaselineStore) -> None:
         store.add(
@@ -80,7 +80,7 @@ class TestAdding:
         )
         found = store.get(EVERYONE, "web-01", "cpu")
         assert found.days == 2
-        assert [(one.hour, one.values.count) for one in found.by_hour] == [(3, 2), (12, 1)]
+        assert [(one.hour, one.count) for one in found.by_hour] == [(3, 2), (12, 1)]
 
     def test_what_cant_be_added_is_named_and_keeps_no_other_back(self, store: BaselineStore) -> None:
         given: list[Any] = [

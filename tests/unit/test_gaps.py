@@ -28,7 +28,7 @@ from opx.errors import (
 from opx.knowledge_file import load_knowledge
 from opx.records.gaps.checking import check, identity_of
 from opx.records.gaps.likeness import likeness, wording_of
-from opx.records.gaps.listing import NOBODY, GapView, listed, report_lines, view_from_json
+from opx.records.gaps.listing import NOBODY, GapView, listed, report_lines
 from opx.records.gaps.log import GapLog, gap_id, the_gap
 from opx.records.gaps.model import MAX_CALLERS, MAX_EXAMPLES, Gap, GapStatus, Nearest, from_item, to_item
 from opx.records.gaps.noticing import is_gap
@@ -395,10 +395,10 @@ class TestListing:
 
     def test_view_can_be_read_back_and_has_no_callers_hashes(self) -> None:
         (view,) = views(a_gap(callers=("abc123",)))
-        assert view_from_json(json.loads(json.dumps(view.to_json()))) == view
+        assert GapView.from_json(json.loads(json.dumps(view.to_json()))) == view
         assert "abc123" not in json.dumps(view.to_json())
         with pytest.raises(InvalidInputError):
-            view_from_json({"gapId": "x"})
+            GapView.from_json({"gapId": "x"})
 
     def test_report_is_by_owner_and_quotes_nothing_as_markdown(self) -> None:
         found = views(a_gap("alpha <b> # [x](y)", named=("payments",)), a_gap("beta"), owners=TestOwners.OWNERS)

@@ -21,7 +21,7 @@ from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.domain.aliases import Alias, Merge
-    from opx.domain.baselines import BaselineStats, SeriesView
+    from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
     from opx.domain.graph import Node, Walk
     from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, PatternView, RAGPattern, StagingEntry
     from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from opx.records.gaps.listing import GapView
     from opx.sources.pulling import PullReport
     from opx.sources.states import SourceView
-    from opx.telemetry.baselines.adding import Added
 
 T = TypeVar("T")
 Progress = Callable[[str, int], None]
@@ -228,7 +227,7 @@ class MeasuredKnowledge(Protocol):
     def baseline_series(self) -> Sequence[SeriesView]:
         """Which metrics of which nodes have values, by node and metric."""
 
-    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> Added:
+    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> AddedValues:
         """Add values to the caller's own scope, as `BaselineStore.add`; a deployed system takes 1,000 at once."""
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.baselines import BaselineStats, SeriesView
+from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
 
 if TYPE_CHECKING:
     from opx.domain.scopes import Reader, Scope
     from opx.services import Services
-    from opx.telemetry.baselines.adding import Added
 
 
 class LocalBaselines:
@@ -31,5 +30,5 @@ class LocalBaselines:
     def baseline_series(self) -> Sequence[SeriesView]:
         return self._services.baselines.series(self._reader())
 
-    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> Added:
+    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> AddedValues:
         return self._services.baselines.add(values, scope=self.scope, batch_id=batch_id)

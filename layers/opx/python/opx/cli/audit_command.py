@@ -35,6 +35,6 @@ def audit_command(session: Session, *, who: str, since: str, document: str, limi
 
 
 def _row(record: AuditRecord) -> tuple[str, ...]:
-    first = record.documents[0][0][:SHORT_ID] if record.documents else "-"
+    first = record.documents[0].document_id[:SHORT_ID] if record.documents else "-"
     results = f"{record.documents_in_all}{' (partial)' if record.partial else ''}"
     return record.receipt_id[:SHORT_ID], record.asked_at, record.who, record.principal or "-", results, first

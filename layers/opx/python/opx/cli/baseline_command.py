@@ -18,9 +18,8 @@ from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.domain.anomalies import Distribution, Verdict
-    from opx.domain.baselines import BaselineStats
+    from opx.domain.baselines import AddedValues, BaselineStats
     from opx.knowledge_base import KnowledgeBase
-    from opx.telemetry.baselines.adding import Added
 
 AT_ONCE = 1000
 SAID = 20
@@ -76,7 +75,7 @@ def _print(stats: BaselineStats, verdict: Verdict | None) -> None:
     click.echo(f"last seen {stats.last_seen}")
     for note in stats.notes:
         click.echo(f"note: {note}")
-    rows = [("all", *_cells(stats)), *((f"{one.hour:02}:00", *_cells(one.values)) for one in stats.by_hour)]
+    rows = [("all", *_cells(stats)), *((f"{one.hour:02}:00", *_cells(one)) for one in stats.by_hour)]
     print_table(("HOUR (UTC)", "COUNT", "MEAN", "STDDEV", "MIN", "P50", "P95", "P99", "MAX"), rows)
     if verdict is not None:
         said = "out of the ordinary" if verdict.anomalous else "nothing unusual"
@@ -191,7 +190,9 @@ def _push(base: KnowledgeBase, rows: Iterable[Row], called: str) -> None:
         click.get_current_context().exit(NO_ANSWER)
 
 
-def _sent(base: KnowledgeBase, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[Added, list[int]]]:
+def _sent(
+    base: KnowledgeBase, rows: Sequence[tuple[int, Mapping[str, Any]]]
+) -> Iterator[tuple[AddedValues, list[int]]]:
     """Send a portion, with the lines that its indexes are of. Values with a time go apart from those of now: the id of
     their batch is then the same whenever they are sent, so that they count once."""
     from opx.domain.ids import stable_hash

@@ -10,9 +10,13 @@ logarithms, if these are less skewed. Few values make percentiles unsure, so tha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.record import Record
 
 MIN_VALUES = 30
 """With fewer, a percentile is decided by a value or two."""
@@ -32,16 +36,15 @@ them is mostly the buckets', and the mean and standard deviation, which are exac
 MAX_SCORE = 100.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distribution:
+class Distribution(Record, frozen=True, kw_only=True):
     """How values were distributed. Percentiles, minimum and maximum are None where only mean and deviation are known.
 
     `stddev` is that of a sample (n - 1), 0 for a single value. Percentiles are within 1 % of a value that was there.
     """
 
-    count: int = 0
+    count: Annotated[int, Meta(description="How many values there are; 0 if nothing is known.")] = 0
     mean: float = 0.0
-    stddev: float = 0.0
+    stddev: Annotated[float, Meta(description="Of a sample (n - 1).")] = 0.0
     minimum: float | None = None
     maximum: float | None = None
     p01: float | None = None
@@ -52,11 +55,7 @@ class Distribution:
     p99: float | None = None
 
 
-DISTRIBUTION_FIELDS = tuple(field.name for field in fields(Distribution))
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Record, frozen=True):
     """`score` is the modified z-score (at most 100 either way), `percentile` (0-100) how many values were not above.
 
     `low` and `high` are what would still be ordinary. All four are None where that can't be said.
@@ -64,20 +63,10 @@ class Verdict:
 
     anomalous: bool
     reason: str
-    score: float | None = None
+    score: Annotated[float | None, Meta(description="The modified z-score, from -100 to 100.")] = None
     percentile: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "anomalous": self.anomalous,
-            "reason": self.reason,
-            "score": self.score,
-            "percentile": self.percentile,
-            "low": self.low,
-            "high": self.high,
-        }
+    low: Annotated[float | None, Meta(description="What would still be ordinary, from here")] = None
+    high: Annotated[float | None, Meta(description="to here.")] = None
 
 
 def limit_of(count: int) -> float:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
-from opx.domain.anomalies import DISTRIBUTION_FIELDS, MIN_VALUES, Distribution, Verdict, judged, shown, was_there
-from opx.domain.record import replace
+from msgspec import Meta
+
+from opx.domain.anomalies import MIN_VALUES, Distribution, Verdict, judged, shown, was_there
+from opx.domain.record import Record, replace
 from opx.errors import InvalidInputError
 
 BASELINES_CATEGORY = "operations/baselines"
 """The category whose records are numbers to compare with: they are added up, not searched."""
 
 
-@dataclass(frozen=True, slots=True)
-class HourBaseline:
+class HourBaseline(Distribution, frozen=True):
     """The values of one hour of the day (0-23, UTC), of all days together."""
 
-    hour: int
-    values: Distribution
+    hour: Annotated[int, Meta(description="Of the day: 0-23, UTC.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineStats(Distribution):
+class BaselineStats(Distribution, frozen=True, kw_only=True):
     """The values of a metric of a node within a time window; a `count` of 0 means that there are none.
 
     The window covers whole hours: those that it touches. `by_hour` has the hours of the day that have values, in order,
@@ -35,11 +32,13 @@ class BaselineStats(Distribution):
     node: str
     metric: str
     time_window: str
-    by_hour: tuple[HourBaseline, ...] = ()
-    days: int = 0
-    last_seen: str = ""
+    by_hour: Annotated[
+        tuple[HourBaseline, ...], Meta(description="The same by hour of the day, for hours that have values.")
+    ] = ()
+    days: Annotated[int, Meta(description="Days that have values.")] = 0
+    last_seen: Annotated[str, Meta(description="When the newest value was measured, empty for never.")] = ""
     unit: str = ""
-    notes: tuple[str, ...] = ()
+    notes: Annotated[tuple[str, ...], Meta(description="What the numbers lack.")] = ()
 
     def judge(self, value: float, hour: int | None = None) -> Verdict:
         """Whether a value is out of the ordinary, why, and how far.
@@ -61,7 +60,7 @@ class BaselineStats(Distribution):
         return self._unless_some_hour(found, value) if found.anomalous else found
 
     def _judged_at(self, hour: int, value: float) -> Verdict:
-        values = next((one.values for one in self.by_hour if one.hour == hour), Distribution())
+        values = next((one for one in self.by_hour if one.hour == hour), Distribution())
         if values.count >= MIN_VALUES:
             return _with(judged(values, value), f"of {hour:02}:00 to {(hour + 1) % 24:02}:00 UTC")
         few = f"of all hours, as {hour:02}:00 UTC has only {values.count} values"
@@ -69,44 +68,14 @@ class BaselineStats(Distribution):
 
     def _unless_some_hour(self, found: Verdict, value: float) -> Verdict:
         for one in self.by_hour:
-            if one.values.count >= MIN_VALUES and was_there(one.values, value):
+            if one.count >= MIN_VALUES and was_there(one, value):
                 hours = f"{one.hour:02}:00 to {(one.hour + 1) % 24:02}:00 UTC"
                 reason = f"{shown(value)} is usual from {hours}, though not at all hours; give the hour to be exact"
                 return replace(found, anomalous=False, reason=reason)
         return found
 
-    def to_json(self) -> dict[str, Any]:
-        """camelCase, numbers as they are; what isn't known is null."""
-        return {
-            "node": self.node,
-            "metric": self.metric,
-            "timeWindow": self.time_window,
-            **_numbers(self),
-            "byHour": [{"hour": one.hour, **_numbers(one.values)} for one in self.by_hour],
-            "days": self.days,
-            "lastSeen": self.last_seen,
-            "unit": self.unit,
-            "notes": list(self.notes),
-        }
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> BaselineStats:
-        """What `to_json` gave. Raises `KeyError`, `TypeError` or `ValueError` for another shape."""
-        return cls(
-            node=data["node"],
-            metric=data["metric"],
-            time_window=data["timeWindow"],
-            **_read_numbers(data),
-            by_hour=tuple(HourBaseline(one["hour"], Distribution(**_read_numbers(one))) for one in data["byHour"]),
-            days=data["days"],
-            last_seen=data["lastSeen"],
-            unit=data["unit"],
-            notes=tuple(data.get("notes", ())),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesView:
+class SeriesView(Record, frozen=True):
     """A metric of a node that has values. `last_seen` is the day (UTC) of the newest."""
 
     node: str
@@ -114,17 +83,21 @@ class SeriesView:
     unit: str
     last_seen: str
 
-    def to_json(self) -> dict[str, str]:
-        return {"node": self.node, "metric": self.metric, "unit": self.unit, "lastSeen": self.last_seen}
+
+class RefusedValue(Record, frozen=True):
+    """A value that can't be added: its index in the batch, and the reason."""
+
+    index: int
+    reason: str
+
+
+class AddedValues(Record, frozen=True):
+    """Counts of a batch that was added."""
+
+    added: int = 0
+    repeated: Annotated[int, Meta(description="Values that had been counted before.")] = 0
+    refused: tuple[RefusedValue, ...] = ()
 
 
 def _with(verdict: Verdict, compared: str) -> Verdict:
     return replace(verdict, reason=f"{verdict.reason} (compared with the values {compared})")
-
-
-def _numbers(values: Distribution) -> dict[str, Any]:
-    return {name: getattr(values, name) for name in DISTRIBUTION_FIELDS}
-
-
-def _read_numbers(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: data[name] for name in DISTRIBUTION_FIELDS}

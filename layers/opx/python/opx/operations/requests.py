@@ -128,8 +128,8 @@ def _read(kind: type[Any], given: Given, texts: bool, attributes: bool, within: 
         _refuse(facts, prepared, shown, attributes)
         raise
     for one in facts:
-        if isinstance(one.kind, inspect.DictType | inspect.FloatType) and one.json_name in prepared:
-            _check_value(one, prepared[one.json_name], shown[one.json_name])
+        if one.json_name in prepared:
+            _check_free_values(one, prepared[one.json_name], shown[one.json_name])
     return request
 
 
@@ -200,6 +200,14 @@ def _refuse(facts: tuple[FieldFacts, ...], given: Given, shown: Mapping[str, str
             raise RequestError(f"{name} {_problem(one.kind, value, one.required)}") from None
         except RecursionError:
             raise _too_deep(name) from None
+
+
+def _check_free_values(field: FieldFacts, value: Any, name: str) -> None:
+    """Check numbers and objects that may have any fields, alone or in a list: their type doesn't bound them."""
+    kind = _unwrapped(field.kind.item_type) if field.is_list else field.kind  # type: ignore[attr-defined]
+    if isinstance(kind, inspect.DictType | inspect.FloatType):
+        for one in value if field.is_list else (value,):
+            _check_value(field, one, name)
 
 
 def _check_value(field: FieldFacts, value: object, name: str) -> None:

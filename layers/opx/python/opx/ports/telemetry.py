@@ -7,7 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
+
+
+class LogShow(StrEnum):
+    """Rows of a log query's answer.
+
+    - `lines`: the newest `limit` lines, as rows of `time`, `stream` and `message`;
+    - `over_time`: how many there are in each `bin_seconds`, as rows of `time` and `lines`, the newest first;
+    - `by_stream`: how many there are by stream, as rows of `stream` and `lines`, the most first;
+    - `patterns`: what their texts have in common, as rows of `pattern` and `lines`, the most first.
+    """
+
+    LINES = "lines"
+    OVER_TIME = "over_time"
+    BY_STREAM = "by_stream"
+    PATTERNS = "patterns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +31,7 @@ class LogQuery:
     """Lines of one log group between two times, both included.
 
     A line fits if it contains all of `words` and none of `without`, whatever the case. A word may have spaces in it,
-    which stand for one or more. `without` has letters, digits, `_`, `-` and spaces only. `show` is one of:
-
-    - `lines`: the newest `limit` lines, as rows of `time`, `stream` and `message`;
-    - `over_time`: how many there are in each `bin_seconds`, as rows of `time` and `lines`, the newest first;
-    - `by_stream`: how many there are by stream, as rows of `stream` and `lines`, the most first;
-    - `patterns`: what their texts have in common, as rows of `pattern` and `lines`, the most first.
+    which stand for one or more. `without` has letters, digits, `_`, `-` and spaces only. `show` is one of `LogShow`.
     """
 
     log_group: str

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
 
 from opx.domain.ids import stable_hash
-from opx.domain.record import replace
+from opx.domain.record import Record
 from opx.domain.scopes import Identity, Scope
-from opx.errors import InvalidInputError
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.ports.corpus_version import CorpusState
 from opx.records.installation_key import InstallationKey
-from opx.retrieval.measured_query import Answered
-from opx.retrieval.receipts import answer_hash, plain_config
+
+if TYPE_CHECKING:
+    from opx.retrieval.measured_query import Answered
 
 DOCUMENTS_KEPT = 20
 """Returned documents of which a record names chunk and confidence; of more, `documentsInAll` has the number."""
@@ -34,57 +35,31 @@ SCOPES = "#scopes"
 _DAY_SECONDS = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """One question. `who` is the key of the scope that asked, `principal` who or what of it, as far as is known."""
+class ReturnedPassage(Record, frozen=True):
+    """A passage of an answer."""
+
+    document_id: str
+    chunk_id: str
+    confidence: float
+
+
+class AuditRecord(Record, frozen=True, kw_only=True):
+    """One question. `who` is the key of the scope that asked. Returned passages are in the answer's order."""
 
     receipt_id: str
-    who: str
-    principal: str
+    who: Annotated[str, Meta(description="The scope that asked.")]
+    principal: Annotated[str, Meta(description="Who or what of it asked, empty if that is not known.")]
     asked_at: str
-    query_hash: str
+    query_hash: Annotated[str, Meta(description="Of the question, with a key of this installation.")]
     config_hash: str
     mode: str
     corpus_version: str
-    documents: tuple[tuple[str, str, float], ...]
-    """Document id, chunk id and confidence, in order."""
-    documents_in_all: int
-    nearest: str
-    """The document that was shown as the nearest one, where nothing was good enough."""
+    documents: tuple[ReturnedPassage, ...]
+    documents_in_all: Annotated[int, Meta(description="How many results there were; the first are named.")]
+    nearest: Annotated[str, Meta(description="The document that was shown as the nearest, without an answer.")]
     answer_hash: str
     partial: bool
     took_ms: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "receiptId": self.receipt_id,
-            "who": self.who,
-            "principal": self.principal,
-            "askedAt": self.asked_at,
-            "queryHash": self.query_hash,
-            "configHash": self.config_hash,
-            "mode": self.mode,
-            "corpusVersion": self.corpus_version,
-            "documents": [
-                {"documentId": document, "chunkId": chunk, "confidence": confidence}
-                for document, chunk, confidence in self.documents
-            ],
-            "documentsInAll": self.documents_in_all,
-            "nearest": self.nearest,
-            "answerHash": self.answer_hash,
-            "partial": self.partial,
-            "tookMs": self.took_ms,
-        }
-
-
-def record_from_json(data: Mapping[str, Any]) -> AuditRecord:
-    """The record that `AuditRecord.to_json` was given. Raises `InvalidInputError`."""
-    try:
-        documents = [(each["documentId"], each["chunkId"], each["confidence"]) for each in data["documents"]]
-        item = {**data, "documents": [], "chunks": [], "confidences": []}
-        return replace(_from_item(item), documents=tuple(documents))
-    except (KeyError, TypeError) as exc:
-        raise InvalidInputError(f"this is no record of the audit log: {type(exc).__name__} {exc}") from exc
 
 
 class AuditLog:
@@ -111,6 +86,8 @@ class AuditLog:
 
     def record(self, identity: Identity, answered: Answered, corpus: CorpusState) -> AuditRecord:
         """Keep the record of an answer. Raises `StoreUnavailableError`, and `InvalidScopeError`."""
+        from opx.retrieval.receipts import answer_hash, plain_config
+
         now, answer, config = self._clock(), answered.answer, answered.config
         record = AuditRecord(
             receipt_id=self._new_id(),
@@ -122,7 +99,9 @@ class AuditLog:
             mode=config.mode.value,
             corpus_version=corpus.version,
             documents=tuple(
-                (result.document_id, str(result.metadata.get("chunkId", "")), round(result.confidence, 4))
+                ReturnedPassage(
+                    result.document_id, str(result.metadata.get("chunkId", "")), round(result.confidence, 4)
+                )
                 for result in answer.results[:DOCUMENTS_KEPT]
             ),
             documents_in_all=len(answer.results),
@@ -178,7 +157,7 @@ def matching(
 
 def _shown(record: AuditRecord) -> Iterator[str]:
     yield record.nearest
-    yield from (document for document, _, _ in record.documents)
+    yield from (each.document_id for each in record.documents)
 
 
 def scope_of(identity: Identity) -> str:
@@ -192,32 +171,17 @@ def _precise_time(seconds: float) -> str:
 
 
 def _to_item(record: AuditRecord) -> Item:
-    """Short: the item is there once more in the index."""
-    item = record.to_json()
-    documents = item.pop("documents")
+    """The JSON of a record with its passages as three lists: short, as the item is there once more in the index."""
+    documents = record.documents
     return {
-        **item,
-        "documents": [each["documentId"] for each in documents],
-        "chunks": [each["chunkId"] for each in documents],
-        "confidences": [each["confidence"] for each in documents],
+        **record.to_json(),
+        "documents": [each.document_id for each in documents],
+        "chunks": [each.chunk_id for each in documents],
+        "confidences": [each.confidence for each in documents],
     }
 
 
 def _from_item(item: Item) -> AuditRecord:
     documents = zip(item["documents"], item["chunks"], item["confidences"], strict=True)
-    return AuditRecord(
-        receipt_id=item["receiptId"],
-        who=item["who"],
-        principal=item["principal"],
-        asked_at=item["askedAt"],
-        query_hash=item["queryHash"],
-        config_hash=item["configHash"],
-        mode=item["mode"],
-        corpus_version=item["corpusVersion"],
-        documents=tuple(documents),
-        documents_in_all=item["documentsInAll"],
-        nearest=item["nearest"],
-        answer_hash=item["answerHash"],
-        partial=item["partial"],
-        took_ms=item["tookMs"],
-    )
+    names = ("documentId", "chunkId", "confidence")
+    return AuditRecord.from_json({**item, "documents": [dict(zip(names, each, strict=True)) for each in documents]})

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opx import __version__, wire
+from opx import __version__
 from opx.domain.ids import content_hash
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer, RetrievalResult
@@ -67,7 +67,7 @@ def receipt_of(asked: Asked, answer: Answer) -> dict[str, Any]:
 
 def plain_config(config: QueryConfig) -> dict[str, Any]:
     """How to answer, as JSON of texts, numbers and lists alone: what is read back from a file equals it."""
-    found: dict[str, Any] = json.loads(json.dumps(wire.config_to_json(config)))
+    found: dict[str, Any] = json.loads(json.dumps(config.to_json()))
     return found
 
 
@@ -148,4 +148,4 @@ def _is_result(result: object) -> bool:
 
 def config_of(receipt: Receipt) -> QueryConfig:
     """How the question was to be answered. Raises `InvalidInputError`."""
-    return wire.config_from_json(receipt["config"])
+    return QueryConfig.from_json(receipt["config"])

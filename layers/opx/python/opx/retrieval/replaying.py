@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from opx.domain.queries import QueryConfig
-from opx.domain.record import replace
+from opx.domain.record import Record, replace
 from opx.retrieval.receipts import Receipt, config_of
 
 _TOLERANCE = 1.5e-6
@@ -27,8 +26,7 @@ class Verdict(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Record, frozen=True):
     """A passage that is `new`, `gone`, has `moved` to another rank, has another `text`, or another `score`."""
 
     kind: str
@@ -37,32 +35,14 @@ class Difference:
     before: str
     now: str
 
-    def to_json(self) -> dict[str, str]:
-        return {
-            "kind": self.kind,
-            "documentId": self.document_id,
-            "title": self.title,
-            "before": self.before,
-            "now": self.now,
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Record, frozen=True):
     """What came of it. `causes` say what else than the answer has changed."""
 
     verdict: Verdict
     causes: tuple[str, ...]
     differences: tuple[Difference, ...]
     receipt: Receipt
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "verdict": self.verdict.value,
-            "causes": list(self.causes),
-            "differences": [difference.to_json() for difference in self.differences],
-            "receipt": dict(self.receipt),
-        }
 
 
 def replay(receipt: Receipt, ask: AskAgain, *, then: bool = False) -> Replay:

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from opx.errors import StoreUnavailableError
 from opx.hygiene.secrets import mask
 from opx.ports import Clock
-from opx.ports.telemetry import LogProgress, LogQuery, LogStore
+from opx.ports.telemetry import LogProgress, LogQuery, LogShow, LogStore
 from opx.telemetry.rules import TelemetryRules
 from opx.telemetry.words import Words, read_words
 
 log = logging.getLogger(__name__)
 
-LINES = "lines"
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 1.0
 MOST_CHARACTERS = 2000
 """Of a line; the rest is left out."""
@@ -47,13 +46,13 @@ class LogAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LogQuestion:
-    """What is asked; `show` is one of those of `LogQuery`."""
+    """What is asked; `show` is one of `LogShow`."""
 
     query: str
     log_group: str
     minutes: int = 60
     limit: int = 50
-    show: str = LINES
+    show: str = LogShow.LINES
 
 
 class LogSearch:
@@ -76,11 +75,11 @@ class LogSearch:
         query = _query(question, words, end, limit)
         progress, problem = self._run(query, deadline)
         notes = [problem] if problem else []
-        if question.show != LINES and not words.are_plain:
+        if question.show != LogShow.LINES and not words.are_plain:
             notes.append("counted as if punctuation in the query stood for any character, so that it may be too many")
-        rows = [row for row in progress.rows if question.show != LINES or words.fit(row.get("message", ""))]
+        rows = [row for row in progress.rows if question.show != LogShow.LINES or words.fit(row.get("message", ""))]
         shown = [_cleaned(row) for row in rows[:limit]]
-        if question.show == LINES and progress.matched > len(shown):
+        if question.show == LogShow.LINES and progress.matched > len(shown):
             notes.append(f"the newest {len(shown)} of {progress.matched:,} lines")
         return LogAnswer(
             question.log_group,
@@ -133,7 +132,7 @@ class LogSearch:
 
 def _query(question: LogQuestion, words: Words, end: int, limit: int) -> LogQuery:
     seconds = 60 * question.minutes
-    exact = words.are_plain or question.show != LINES
+    exact = words.are_plain or question.show != LogShow.LINES
     return LogQuery(
         log_group=question.log_group,
         start=end - seconds,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.record import replace
 from opx.domain.times import iso_time
 from opx.hygiene.untrusted import boundary, framed, one_line
-from opx.telemetry.logs import LINES, LogAnswer
+from opx.ports.telemetry import LogShow
+from opx.telemetry.logs import LogAnswer
 from opx.telemetry.metrics import MetricAnswer, Related
 from opx.telemetry.trace_parts import Part
 from opx.telemetry.traces import TraceAnswer
@@ -89,7 +90,7 @@ class LogsReply:
 
 
 def _row_text(show: str, row: Mapping[str, str]) -> str:
-    if show == LINES:
+    if show == LogShow.LINES:
         text = row.get("message", "").strip().replace("\n", f"\n{_WITHIN}")
         return f"{row.get('time', '')} {text}"
     return f"{row.get('lines', '')}\t{next((value for name, value in row.items() if name != 'lines'), '')}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from opx.ports.telemetry import LogShow
 from opx.tools.declarations import Parameter, Tool, ToolGroup
 
 DAY_MINUTES = 1440
-SHOWN = ("lines", "over_time", "by_stream", "patterns")
+SHOWN = tuple(show.value for show in LogShow)
 
 _NAME_CHARACTERS = 255
 

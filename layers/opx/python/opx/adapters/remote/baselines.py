@@ -6,10 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opx.adapters.remote.http import ApiClient
-from opx.domain.baselines import BaselineStats, SeriesView
-
-if TYPE_CHECKING:
-    from opx.telemetry.baselines.adding import Added
+from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
 
 T = TypeVar("T")
 
@@ -33,22 +30,11 @@ class RemoteBaselines:
         after = ""
         while True:
             found = self._api.call("GET", "baselines", "series", query={"after": after} if after else None)
-            series += self._read(lambda data: list(map(_series, data["series"])), found)
+            series += self._read(lambda data: list(map(SeriesView.from_json, data["series"])), found)
             after = found.get("next", "")
             if not after:
                 return series
 
-    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> Added:
+    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> AddedValues:
         body = {"values": [dict(value) for value in values], **({"batchId": batch_id} if batch_id else {})}
-        return self._read(_added, self._api.call("POST", "baselines", body=body))
-
-
-def _series(data: Mapping[str, Any]) -> SeriesView:
-    return SeriesView(data["node"], data["metric"], data["unit"], data["lastSeen"])
-
-
-def _added(data: Mapping[str, Any]) -> Added:
-    from opx.telemetry.baselines.adding import Added, Refused
-
-    refused = tuple(Refused(one["index"], one["reason"]) for one in data["refused"])
-    return Added(data["added"], data["repeated"], refused)
+        return self._read(AddedValues.from_json, self._api.call("POST", "baselines", body=body))

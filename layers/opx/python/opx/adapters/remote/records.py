@@ -32,11 +32,11 @@ class RemoteRecords:
         limit: int = 100,
         every_scope: bool = False,  # noqa: ARG002
     ) -> Sequence[AuditRecord]:
-        from opx.records.audit import record_from_json
+        from opx.records.audit import AuditRecord
 
         query: Query = {"who": who, "since": since, "documentId": document, "limit": limit}
         found = self._api.call("GET", "audit", query=_given(query))
-        return self._read(lambda data: list(map(record_from_json, data["records"])), found)
+        return self._read(lambda data: list(map(AuditRecord.from_json, data["records"])), found)
 
     def gaps(
         self,
@@ -46,11 +46,11 @@ class RemoteRecords:
         settled: bool = False,
         every_scope: bool = False,  # noqa: ARG002
     ) -> Sequence[GapView]:
-        from opx.records.gaps.listing import view_from_json
+        from opx.records.gaps.listing import GapView
 
         query: Query = {"service": service, "owner": owner, "settled": "true" if settled else ""}
         found = self._api.call("GET", "gaps", query=_given(query))
-        return self._read(lambda data: list(map(view_from_json, data["gaps"])), found)
+        return self._read(lambda data: list(map(GapView.from_json, data["gaps"])), found)
 
 
 def _given(query: Query) -> Query:

@@ -173,7 +173,9 @@ class OutcomeService:
                 f"there is no receipt {receipt_id!r} of yours: it is another's, or older than the audit log is kept; "
                 "`opx audit` lists them"
             )
-        shown = list(dict.fromkeys(one for one in (*(each[0] for each in record.documents), record.nearest) if one))
+        shown = list(
+            dict.fromkeys(one for one in (*(each.document_id for each in record.documents), record.nearest) if one)
+        )
         if not shown:
             raise InvalidInputError(NO_DOCUMENT)
         return _meant(document_id, shown, record.documents_in_all)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import nlargest
 
-from opx import wire
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
@@ -67,7 +66,7 @@ def check(
 
 def answering(gap: Gap, ask: Ask) -> RetrievalResult | None:
     """The best answer to the first wording if all wordings have one; else None."""
-    config = replace(wire.config_from_json(gap.config), include_internet=False)
+    config = replace(QueryConfig.from_json(gap.config), include_internet=False)
     identity = identity_of(gap.scope_key)
     best: RetrievalResult | None = None
     for example in gap.examples:

@@ -9,9 +9,9 @@ that differ in nothing but the name of a system ("restart billing", "restart che
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import Record
 from opx.text.fields import query_terms
 
 MIN_AGREEMENT = 0.45
@@ -27,8 +27,7 @@ _ASKING = frozenset(
 """Terms that say that something is asked, and not what."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(Record, frozen=True):
     """A question as it was put. `signs` are of its vector by `model`, empty without one."""
 
     text: str

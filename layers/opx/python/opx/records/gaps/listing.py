@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from opx.errors import InvalidInputError
+from msgspec import Meta
+
+from opx.domain.record import Record
 from opx.records.gaps.model import MAX_CALLERS, Gap, GapStatus
-from opx.records.gaps.owners import Owners
-from opx.wire import camel
+
+if TYPE_CHECKING:
+    from opx.records.gaps.owners import Owners
 
 NOBODY = "nobody"
 """Who owns what nobody does."""
@@ -17,17 +19,16 @@ NOBODY = "nobody"
 _TITLE = "# Questions without a good answer"
 
 
-@dataclass(frozen=True, slots=True)
-class GapView:
+class GapView(Record, frozen=True, kw_only=True):
     """A gap as it is shown, with who is to close it, "" for nobody."""
 
     gap_id: str
     scope: str
     status: GapStatus
-    question: str
+    question: Annotated[str, Meta(description="The first wording, without secrets.")]
     examples: tuple[str, ...]
     count: int
-    callers: int
+    callers: Annotated[int, Meta(description="How many different ones asked; 20 stands for more, too.")]
     first_asked_at: str
     last_asked_at: str
     services: tuple[str, ...]
@@ -38,23 +39,9 @@ class GapView:
     nearest_category: str
     nearest_confidence: float
     because: str
-    closed_by: str
+    closed_by: Annotated[str, Meta(description="The document that answers it.")]
     closed_by_title: str
     closed_at: str
-
-    def to_json(self) -> dict[str, Any]:
-        found = {camel(field.name): getattr(self, field.name) for field in fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
-
-
-def view_from_json(data: Mapping[str, Any]) -> GapView:
-    """The view that `to_json` was given. Raises `InvalidInputError`."""
-    try:
-        found = {field.name: data[camel(field.name)] for field in fields(GapView)}
-        texts = {name: tuple(found[name]) for name in ("examples", "services", "categories")}
-        return GapView(**{**found, **texts, "status": GapStatus(found["status"])})
-    except (KeyError, TypeError, ValueError) as exc:
-        raise InvalidInputError(f"this is no gap: {type(exc).__name__} {exc}") from exc
 
 
 def listed(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from opx.domain.record import replace
+from opx.domain.record import Record, replace
 from opx.ports import Item
 from opx.records.gaps.likeness import Wording, likeness
 
@@ -25,9 +24,8 @@ class GapStatus(StrEnum):
     IGNORED = "ignored"
 
 
-@dataclass(frozen=True, slots=True)
-class Nearest:
-    """The best of what was not good enough."""
+class Nearest(Record, frozen=True, rename=None):
+    """The best result that was not good enough. Rows have its fields under these names."""
 
     document_id: str = ""
     title: str = ""
@@ -37,8 +35,7 @@ class Nearest:
     services: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Record, frozen=True):
     """A cluster of questions of one scope. `examples` are the first wordings, `callers` hashes of the first callers.
 
     `named` are the services that the questions are about, because they say so. `config` is how the last one was to be
@@ -56,7 +53,7 @@ class Gap:
     named: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     nearest: Nearest = Nearest()
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = {}
     because: str = ""
     closed_by: str = ""
     closed_by_title: str = ""
@@ -106,53 +103,24 @@ class Gap:
 
 
 def to_item(gap: Gap, expires_at: int) -> Item:
-    """The item of the table of gaps."""
-    nearest = gap.nearest
+    """The row of a gap: its JSON, with its wordings as a list for each of their fields."""
+    item = gap.to_json()
+    del item["examples"]
     return {
-        "scopeKey": gap.scope_key,
-        "gapId": gap.gap_id,
+        **item,
         "statusKey": f"{gap.scope_key}#{gap.status}",
-        "status": gap.status.value,
         "texts": [example.text for example in gap.examples],
         "termsKeys": [example.terms_key for example in gap.examples],
         "signs": [example.signs for example in gap.examples],
         "models": [example.model for example in gap.examples],
-        "firstAskedAt": gap.first_asked_at,
-        "lastAskedAt": gap.last_asked_at,
-        "count": gap.count,
-        "callers": list(gap.callers),
-        "named": list(gap.named),
-        "categories": list(gap.categories),
-        "nearest": {**asdict(nearest), "services": list(nearest.services)},
-        "config": dict(gap.config),
-        "because": gap.because,
-        "closedBy": gap.closed_by,
-        "closedByTitle": gap.closed_by_title,
-        "closedAt": gap.closed_at,
-        "revision": gap.revision,
         "expiresAt": expires_at,
     }
 
 
 def from_item(item: Item) -> Gap:
-    """The gap that `to_item` was given."""
+    """The gap of a row."""
     wordings = zip(item["texts"], item["termsKeys"], item["signs"], item["models"], strict=True)
-    return Gap(
-        scope_key=item["scopeKey"],
-        gap_id=item["gapId"],
-        examples=tuple(Wording(text, key, bytes(signs), model) for text, key, signs, model in wordings),
-        first_asked_at=item["firstAskedAt"],
-        last_asked_at=item["lastAskedAt"],
-        status=GapStatus(item["status"]),
-        count=item["count"],
-        callers=tuple(item["callers"]),
-        named=tuple(item["named"]),
-        categories=tuple(item["categories"]),
-        nearest=Nearest(**{**item["nearest"], "services": tuple(item["nearest"]["services"])}),
-        config=item["config"],
-        because=item["because"],
-        closed_by=item["closedBy"],
-        closed_by_title=item["closedByTitle"],
-        closed_at=item["closedAt"],
-        revision=item["revision"],
-    )
+    examples = [
+        {"text": text, "termsKey": key, "signs": bytes(signs), "model": model} for text, key, signs, model in wordings
+    ]
+    return Gap.from_json({**item, "examples": examples})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from opx.domain.baselines import RefusedValue
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Item, Table
@@ -18,27 +19,6 @@ ATTEMPTS = 12
 _LONGEST_PAUSE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A value that can't be added: its place in the batch, and why."""
-
-    index: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """What became of a batch. `repeated` values had been counted before."""
-
-    added: int = 0
-    repeated: int = 0
-    refused: tuple[Refused, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        refused = [{"index": one.index, "reason": one.reason} for one in self.refused]
-        return {"added": self.added, "repeated": self.repeated, "refused": refused}
-
-
 Day = tuple[Series, int]
 """A series, and the second at which the day begins."""
 
@@ -48,7 +28,7 @@ class Batch:
     """Values on their way in: by day of a series, each with its place. `refuse` takes one out and keeps the reason."""
 
     days: dict[Day, list[tuple[int, Reading]]] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedValue] = field(default_factory=list)
 
     @classmethod
     def of(cls, given: Sequence[Reading | Mapping[str, Any]], scope_key: str, now: float) -> Batch:
@@ -57,7 +37,7 @@ class Batch:
             try:
                 reading = _checked(one, now)
             except InvalidInputError as exc:
-                batch.refused.append(Refused(index, str(exc)))
+                batch.refused.append(RefusedValue(index, str(exc)))
                 continue
             day = Series(scope_key, reading.node, reading.metric), day_start_of(reading.at)
             batch.days.setdefault(day, []).append((index, reading))
@@ -66,7 +46,7 @@ class Batch:
     def refuse(self, day: Day, reason: str, places: Iterable[int] | None = None) -> None:
         """Take values of a day out: those at these places of the batch, or all."""
         out = {index for index, _ in self.days[day]} if places is None else set(places)
-        self.refused += [Refused(index, reason) for index in sorted(out)]
+        self.refused += [RefusedValue(index, reason) for index in sorted(out)]
         self.days[day] = [(index, one) for index, one in self.days[day] if index not in out]
 
 

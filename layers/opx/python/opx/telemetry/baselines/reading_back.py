@@ -93,7 +93,7 @@ def _stats(node: str, metric: str, window: Window, parts: Sequence[DayPart], not
         metric=metric,
         time_window=window.text,
         **total.numbers(),
-        by_hour=tuple(HourBaseline(hour, by_hour[hour].distribution()) for hour in sorted(by_hour)),
+        by_hour=tuple(HourBaseline(hour, **by_hour[hour].numbers()) for hour in sorted(by_hour)),
         days=len({part.day for part in parts}),
         last_seen=iso_time(max(part.last_seen for part in parts)),
         unit=next((part.unit for part in parts if part.unit), ""),

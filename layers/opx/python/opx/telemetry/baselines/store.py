@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from opx.domain.baselines import BaselineStats, SeriesView
+from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
 from opx.domain.scopes import Reader, Scope
 from opx.errors import InvalidInputError
 from opx.ports import Clock, Table
-from opx.telemetry.baselines.adding import Added, Adder, Batch, marked
+from opx.telemetry.baselines.adding import Adder, Batch, marked
 from opx.telemetry.baselines.items import Series, empty_part
 from opx.telemetry.baselines.reading_back import BaselineReader
 from opx.telemetry.baselines.readings import Reading
@@ -69,7 +69,7 @@ class BaselineStore:
 
     def add(
         self, readings: Sequence[Reading | Mapping[str, Any]], *, scope: Scope | None = None, batch_id: str = ""
-    ) -> Added:
+    ) -> AddedValues:
         """Add values; what can't be added is in the result with its reason, and keeps no other back.
 
         A reading is a `Reading`, or a mapping with node, metric and value, and if wanted with at (ISO 8601, or seconds
@@ -87,9 +87,9 @@ class BaselineStore:
                 wanted = [marked(one, batch_id) for _, one in placed]
                 new = self._adder.write(parts[day], day[1], wanted) if wanted else 0
                 added, repeated = added + new, repeated + len(wanted) - new
-        return Added(added, repeated, tuple(sorted(batch.refused, key=lambda one: one.index)))
+        return AddedValues(added, repeated, tuple(sorted(batch.refused, key=lambda one: one.index)))
 
-    def replace(self, readings: Iterable[Reading], part: str, *, scope: Scope | None = None) -> Added:
+    def replace(self, readings: Iterable[Reading], part: str, *, scope: Scope | None = None) -> AddedValues:
         """Let these be all that the feeder `part` says of the days that they are of: what it said of those days of these
         series before is replaced, what others said stays. Raises `StoreUnavailableError`."""
         batch = Batch.of(list(readings), (scope or self._scope).key, self._clock())
@@ -102,7 +102,7 @@ class BaselineStore:
             ]
             self._table.put_many(items)
         added = sum(map(len, batch.days.values()))
-        return Added(added, 0, tuple(sorted(batch.refused, key=lambda one: one.index)))
+        return AddedValues(added, 0, tuple(sorted(batch.refused, key=lambda one: one.index)))
 
     def put_record(self, given: Mapping[str, Any], *, scope: Scope | None = None) -> Series:
         """Keep a baseline that was computed elsewhere (node, metric, time_window, mean, stddev, samples), in place of the

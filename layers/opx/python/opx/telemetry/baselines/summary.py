@@ -6,7 +6,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from opx.domain.anomalies import Distribution
 from opx.telemetry.baselines.moments import SIZE, Moments
 from opx.telemetry.baselines.sketch import MAX_BUCKETS, Sketch
 
@@ -50,9 +49,6 @@ class Summary:
             "maximum": moments.maximum,
             **percentiles,
         }
-
-    def distribution(self) -> Distribution:
-        return Distribution(**self.numbers())
 
     def to_bytes(self) -> bytes:
         return self.moments.to_bytes() + self.sketch.to_bytes()

@@ -1,0 +1,165 @@
+"""Operations on what is kept of questions: the audit log, and the questions that had no good answer (gaps)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from opx.domain.record import Record
+from opx.errors import InvalidInputError, ReceiptNotFoundError
+from opx.operations.context import Context
+from opx.operations.paging import fitting
+from opx.operations.registry import Access, operation
+from opx.operations.requests import FilledText, Request, Text
+from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
+from opx.records.gaps.checking import MAX_ASKED
+from opx.records.gaps.listing import GapView, listed
+
+if TYPE_CHECKING:
+    from opx.records.gaps.model import Gap
+
+MAX_REASON = 1000
+
+
+class ListAuditRecords(Request, frozen=True):
+    who: Annotated[str, Meta(max_length=256, description="A part of the name of a scope or of who asked.")] = ""
+    since: Annotated[Text, Meta(description="A day or time, or the beginning of one, such as 2026-03-31.")] = ""
+    document_id: Annotated[
+        Text, Meta(description="Where this document was returned; the beginning of its id is enough.")
+    ] = ""
+    limit: Annotated[int, Meta(ge=1, le=MAX_RECORDS, description="How many at most.")] = 100
+
+
+class AuditRecords(Record, frozen=True):
+    records: tuple[AuditRecord, ...]
+
+
+@operation(http="GET /audit", access=Access.OPERATOR)
+def list_audit_records(context: Context, request: ListAuditRecords) -> AuditRecords:
+    """Who asked when and which documents were returned, the newest first: in the caller's own scope, and for a caller of
+    no client in all."""
+    scope = scope_of(context.identity) if context.identity.client_id else ""
+    records = context.system.records.audit.records(scope, since=request.since)
+    found = matching(records, principal=request.who, document=request.document_id, limit=request.limit)
+    return AuditRecords(tuple(found))
+
+
+class GetAuditRecord(Request, frozen=True):
+    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt, as its answer gives it.")]
+
+
+@operation()
+def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
+    """The record of an answer that the caller's own scope was given.
+
+    Raises `ReceiptNotFoundError`, also for an answer that another scope was given.
+    """
+    found = context.system.records.audit.get(request.receipt_id, scope_of(context.identity))
+    if found is None:
+        raise ReceiptNotFoundError(f"the audit log has no receipt {request.receipt_id!r} of yours")
+    return found
+
+
+class ListGaps(Request, frozen=True):
+    service: Annotated[Text, Meta(description="Questions about this service.")] = ""
+    owner: Annotated[Text, Meta(description="What this owner is to see to, or `nobody`.")] = ""
+    settled: Annotated[bool, Meta(description="Also closed and ignored ones.")] = False
+
+
+class Gaps(Record, frozen=True):
+    gaps: tuple[GapView, ...]
+    more: Annotated[bool, Meta(description="True if there are more than one reply holds.")]
+    dropped: Annotated[int, Meta(description="How many had to make room for others.")]
+
+
+@operation(http="GET /gaps")
+def list_gaps(context: Context, request: ListGaps) -> Gaps:
+    """Questions of the caller's own scope that have no good answer, those that matter most first.
+
+    For the owner of the machine, those of every scope, however many. Raises `KnowledgeConfigError` if the section
+    `owners` of `knowledge.yaml` is wrong.
+    """
+    records, scopes = context.system.records, _scopes(context)
+    found = listed(
+        _gaps_of(context, scopes),
+        records.owners,
+        service=request.service,
+        owner=request.owner,
+        settled=request.settled,
+    )
+    shown, more = (tuple(found), False) if context.caller.owns_system else fitting(found)
+    return Gaps(shown, more, sum(map(records.gaps.dropped, scopes)))
+
+
+class CheckGaps(Request, frozen=True):
+    limit: Annotated[int, Meta(ge=1, description="How many gaps to ask again at most.")] = MAX_ASKED
+    every_scope: Annotated[
+        bool, Meta(description="Gaps of every scope, also where a client is named: for the owner of the machine alone.")
+    ] = False
+
+
+class ClosedGap(Record, frozen=True):
+    """A gap that a document answers now."""
+
+    gap_id: str
+    question: str
+    closed_by: str
+    closed_by_title: str
+
+
+class GapCheck(Record, frozen=True):
+    closed: tuple[ClosedGap, ...]
+    asked: int
+    left: Annotated[int, Meta(description="Open gaps that were not asked again.")]
+    failed: Annotated[int, Meta(description="Gaps that could not be asked again.")]
+
+
+@operation()
+def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
+    """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
+    every_scope = request.every_scope and context.caller.owns_system
+    scopes = context.system.records.gaps.scopes() if every_scope else _scopes(context)
+    found = context.system.records.check_gaps(scopes, request.limit)
+    closed = (ClosedGap(gap.gap_id, gap.question, gap.closed_by, gap.closed_by_title) for gap in found.closed)
+    return GapCheck(tuple(closed), found.asked, found.left, found.failed)
+
+
+class SettleGap(Request, frozen=True):
+    gap_id: Annotated[FilledText, Meta(description="The id of a gap; the beginning of it is enough.")]
+    because: Annotated[
+        str, Meta(max_length=MAX_REASON, description="Why it is none any more; needed unless it is ignored.")
+    ] = ""
+    ignore: Annotated[
+        bool, Meta(description="Leave it out from now on. A gap that is closed is open again once it is asked again.")
+    ] = False
+
+
+@operation()
+def settle_gap(context: Context, request: SettleGap) -> GapView:
+    """Close a gap by hand, or ignore it from now on.
+
+    Raises `InvalidInputError` for an id that no gap has or several begin with, and `ConditionFailedError` if the question
+    was asked again meanwhile.
+    """
+    from opx.records.gaps.log import the_gap
+    from opx.records.gaps.model import GapStatus
+
+    if not (request.ignore or request.because.strip()):
+        raise InvalidInputError("because is missing: say why the gap is none any more")
+    records = context.system.records
+    owners = records.owners  # a mistake there is found before anything is written
+    gap = the_gap(iter(_gaps_of(context, _scopes(context))), request.gap_id)
+    status = GapStatus.IGNORED if request.ignore else GapStatus.CLOSED
+    settled = records.gaps.settle(gap, status, because=request.because)
+    return listed([settled], owners, settled=True)[0]
+
+
+def _scopes(context: Context) -> list[str]:
+    """The scopes whose gaps the caller sees."""
+    return context.system.records.gaps.scopes() if context.sees_every_scope else [scope_of(context.identity)]
+
+
+def _gaps_of(context: Context, scopes: Iterable[str]) -> Iterable[Gap]:
+    return (gap for scope in scopes for gap in context.system.records.gaps.gaps(scope))

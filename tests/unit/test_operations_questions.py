@@ -1,0 +1,264 @@
+"""Operations on the audit log and on gaps, for callers of one scope and for the owner of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.domain.queries import QueryConfig
+from opx.domain.scopes import Identity
+from opx.errors import InvalidInputError, ReceiptNotFoundError
+from opx.operations import paging
+from opx.operations.context import Caller, Context
+from opx.operations.questions import (
+    CheckGaps,
+    GetAuditRecord,
+    ListAuditRecords,
+    ListGaps,
+    SettleGap,
+    check_gaps,
+    get_audit_record,
+    list_audit_records,
+    list_gaps,
+    settle_gap,
+)
+from opx.records.audit import AuditLog
+from opx.records.gaps.likeness import Wording
+from opx.records.gaps.model import Gap, GapStatus, Nearest, from_item
+from opx.services import Services
+from opx.tables import AUDIT
+from tests.agent_calls import DISK as DISK_FILE
+from tests.agent_calls import DISK_TITLE, a_system, id_of
+from tests.unit.records_support import without_records
+
+ACME, SHOP, OTHER, NOBODY = Identity("acme"), Identity("acme", "shop"), Identity("other"), Identity()
+ESPRESSO, TEA = "brew espresso on mondays", "pour darjeeling for auditors"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    with a_system(tmp_path_factory.mktemp("home")) as system:
+        yield system
+
+
+@pytest.fixture
+def system(shared: Services) -> Services:
+    return without_records(shared)
+
+
+def caller(system: Services, identity: Identity) -> Context:
+    """Over HTTP."""
+    return Context(system, Caller(identity, token_scopes=frozenset({"opx/admin"})))
+
+
+def owner(system: Services, identity: Identity = NOBODY) -> Context:
+    return Context(system, Caller(identity, owns_system=True))
+
+
+def ask(system: Services, identity: Identity, question: str = DISK_TITLE, **config: Any) -> str:
+    return system.query_service(identity).answer(question, QueryConfig(**config)).receipt_id
+
+
+class TestAudit:
+    def test_caller_of_a_client_sees_its_own_scope(self, system: Services) -> None:
+        for identity in (ACME, SHOP, OTHER, NOBODY):
+            ask(system, identity)
+        for context in (caller(system, ACME), owner(system, ACME)):
+            found = list_audit_records(context, ListAuditRecords()).records
+            assert [record.who for record in found] == ["client:acme"]
+
+    def test_caller_of_no_client_sees_all(self, system: Services) -> None:
+        for identity in (ACME, SHOP, OTHER, NOBODY):
+            ask(system, identity)
+        for context in (caller(system, NOBODY), owner(system)):
+            found = list_audit_records(context, ListAuditRecords()).records
+            assert {record.who for record in found} == {
+                "client:acme",
+                "client:acme/project:shop",
+                "client:other",
+                "global",
+            }
+
+    def test_records_are_found_by_who_since_and_document(self, system: Services) -> None:
+        ask(system, ACME)
+        ask(system, OTHER, ESPRESSO)
+        everybody = owner(system)
+        assert [one.who for one in list_audit_records(everybody, ListAuditRecords(who="ACME")).records] == [
+            "client:acme"
+        ]
+        disk = id_of(system, DISK_FILE)
+        found = list_audit_records(everybody, ListAuditRecords(document_id=disk[:8].upper())).records
+        assert [one.documents[0].document_id for one in found] == [disk]
+        assert list_audit_records(everybody, ListAuditRecords(since="2999")).records == ()
+        assert len(list_audit_records(everybody, ListAuditRecords(limit=1)).records) == 1
+
+    def test_record_of_a_receipt_is_had_by_its_own_scope_alone(self, system: Services) -> None:
+        receipt = ask(system, ACME)
+        assert get_audit_record(owner(system, ACME), GetAuditRecord(receipt_id=receipt)).receipt_id == receipt
+        for context in (owner(system), owner(system, OTHER), caller(system, SHOP)):
+            with pytest.raises(ReceiptNotFoundError, match=receipt):
+                get_audit_record(context, GetAuditRecord(receipt_id=receipt))
+
+    def test_row_of_a_version_before_is_read(self, system: Services) -> None:
+        system.table(AUDIT).put(
+            {
+                "receiptId": "r1",
+                "who": "client:acme",
+                "principal": "bob",
+                "askedAt": "2026-03-31T12:00:00.000Z",
+                "queryHash": "q",
+                "configHash": "c",
+                "mode": "balanced",
+                "corpusVersion": "1",
+                "documentsInAll": 3,
+                "nearest": "",
+                "answerHash": "a",
+                "partial": False,
+                "tookMs": 12,
+                "documents": ["d1", "d2"],
+                "chunks": ["c1", "c2"],
+                "confidences": [0.9, 1],
+                "expiresAt": 4_000_000_000,
+            }
+        )
+        (record,) = list_audit_records(owner(system, ACME), ListAuditRecords()).records
+        assert record.to_json()["documents"] == [
+            {"documentId": "d1", "chunkId": "c1", "confidence": 0.9},
+            {"documentId": "d2", "chunkId": "c2", "confidence": 1.0},
+        ]
+
+    def test_row_has_the_attributes_that_it_always_had(self, system: Services) -> None:
+        receipt = ask(system, ACME)
+        item = system.table(AUDIT).get({"receiptId": receipt})
+        assert item is not None
+        assert item["documents"] == [id_of(system, DISK_FILE)]
+        assert {"who", "askedAt", "chunks", "confidences", "documentsInAll", "tookMs", "expiresAt"} <= item.keys()
+        assert isinstance(system.records.audit, AuditLog)
+
+
+class TestGaps:
+    def test_caller_sees_its_own_scope_and_the_owner_every_one(self, system: Services) -> None:
+        ask(system, ACME, ESPRESSO)
+        ask(system, OTHER, TEA)
+        questions = {
+            "caller": [gap.question for gap in list_gaps(caller(system, ACME), ListGaps()).gaps],
+            "caller of no client": [gap.question for gap in list_gaps(caller(system, NOBODY), ListGaps()).gaps],
+            "owner": sorted(gap.question for gap in list_gaps(owner(system), ListGaps()).gaps),
+            "owner, as a client": [gap.question for gap in list_gaps(owner(system, OTHER), ListGaps()).gaps],
+        }
+        assert questions == {
+            "caller": [ESPRESSO],
+            "caller of no client": [],
+            "owner": [ESPRESSO, TEA],
+            "owner, as a client": [TEA],
+        }
+
+    def test_answer_to_a_caller_has_as_many_as_fit(self, system: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+        for question in (ESPRESSO, TEA):
+            ask(system, ACME, question, services=(question.split()[1],))
+        monkeypatch.setattr(paging, "PAGE_BYTES", 1)
+        found = list_gaps(caller(system, ACME), ListGaps())
+        assert (len(found.gaps), found.more, found.dropped) == (1, True, 0)
+        found = list_gaps(owner(system), ListGaps())
+        assert (len(found.gaps), found.more) == (2, False)
+
+    def test_they_are_filtered_and_settled_ones_are_shown_on_request(self, system: Services) -> None:
+        ask(system, ACME, ESPRESSO, services=("coffee",))
+        context = owner(system, ACME)
+        (gap,) = list_gaps(context, ListGaps(service="Coffee", owner="nobody")).gaps
+        assert list_gaps(context, ListGaps(service="tea")).gaps == ()
+        settle_gap(context, SettleGap(gap_id=gap.gap_id[:10], because="off topic"))
+        assert list_gaps(context, ListGaps()).gaps == ()
+        (settled,) = list_gaps(context, ListGaps(settled=True)).gaps
+        assert (settled.status, settled.because, settled.to_json()["status"]) == (
+            GapStatus.CLOSED,
+            "off topic",
+            "closed",
+        )
+
+    def test_closing_needs_a_reason_and_ignoring_none(self, system: Services) -> None:
+        ask(system, ACME, ESPRESSO)
+        context = owner(system)
+        (gap,) = list_gaps(context, ListGaps()).gaps
+        with pytest.raises(InvalidInputError, match="because is missing"):
+            settle_gap(context, SettleGap(gap_id=gap.gap_id, because=" "))
+        assert settle_gap(context, SettleGap(gap_id=gap.gap_id, ignore=True)).status is GapStatus.IGNORED
+
+    def test_gap_of_another_scope_is_not_settled(self, system: Services) -> None:
+        ask(system, ACME, ESPRESSO)
+        (gap,) = list_gaps(owner(system), ListGaps()).gaps
+        for context in (owner(system, OTHER), caller(system, NOBODY)):
+            with pytest.raises(InvalidInputError, match="no gap has an id that begins with"):
+                settle_gap(context, SettleGap(gap_id=gap.gap_id, ignore=True))
+
+    def test_only_gaps_that_the_caller_sees_are_asked_again(self, system: Services) -> None:
+        ask(system, ACME, ESPRESSO)
+        ask(system, OTHER, TEA)
+        every = CheckGaps(every_scope=True)
+        assert check_gaps(owner(system), CheckGaps()).asked == 2
+        assert check_gaps(owner(system), CheckGaps(limit=1)).left == 1
+        assert check_gaps(owner(system, ACME), CheckGaps()).asked == 1
+        assert check_gaps(owner(system, ACME), every).asked == 2
+        assert check_gaps(caller(system, ACME), every).asked == 1
+
+
+def test_gap_is_closed_by_the_document_that_answers_it(tmp_path: Path) -> None:
+    with a_system(tmp_path, {}) as system:
+        question = "Restart the payments gateway"
+        ask(system, ACME, question)
+        system.store.put("documents/runbooks/pay.md", f"# {question}\n\nDrain it and restart it.".encode())
+        list(system.manager.work())
+        found = check_gaps(owner(system), CheckGaps())
+        (closed,) = found.closed
+    assert (closed.question, closed.closed_by_title) == (question, question)
+    assert (found.asked, found.left, found.failed) == (1, 0, 0)
+
+
+def test_row_of_a_gap_of_a_version_before_is_read() -> None:
+    item = {
+        "scopeKey": "client:acme",
+        "gapId": "g1",
+        "statusKey": "client:acme#open",
+        "status": "open",
+        "texts": [ESPRESSO],
+        "termsKeys": ["t"],
+        "signs": [b"\x00\xff"],
+        "models": ["words"],
+        "firstAskedAt": "2026-01-01T00:00:00Z",
+        "lastAskedAt": "2026-02-01T00:00:00Z",
+        "count": 2,
+        "callers": ["c"],
+        "named": [],
+        "categories": ["runbooks"],
+        "nearest": {
+            "document_id": "d1",
+            "title": "T",
+            "category": "runbooks",
+            "author": "ann",
+            "confidence": 0,
+            "services": ["kafka"],
+        },
+        "config": {"tiers": ["internal"], "minConfidence": 0.7},
+        "because": "",
+        "closedBy": "",
+        "closedByTitle": "",
+        "closedAt": "",
+        "revision": 2,
+        "expiresAt": 4_000_000_000,
+    }
+    assert from_item(item) == Gap(
+        "client:acme",
+        "g1",
+        (Wording(ESPRESSO, "t", b"\x00\xff", "words"),),
+        "2026-01-01T00:00:00Z",
+        "2026-02-01T00:00:00Z",
+        count=2,
+        callers=("c",),
+        categories=("runbooks",),
+        nearest=Nearest("d1", "T", "runbooks", "ann", 0.0, ("kafka",)),
+        config={"tiers": ["internal"], "minConfidence": 0.7},
+        revision=2,
+    )
