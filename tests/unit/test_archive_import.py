@@ -105,7 +105,7 @@ def test_dry_run_verifies_and_changes_nothing(empty: Services, good: Path) -> No
     before = everything_in(empty)
     report = Importer(empty).run(good, dry_run=True)
     assert report.documents == {Fate.RESTORED: 2}
-    assert report.contents.counts["versions"] == 3
+    assert report.contents["versions"] == 3
     assert everything_in(empty) == before
 
 

@@ -6,11 +6,14 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
+from msgspec import field
+
 from opx.domain.documents import DocumentKey
+from opx.domain.record import Draft
 from opx.domain.scopes import scope_of_key, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.chunk_files import chunk_file
@@ -34,24 +37,14 @@ Progress = Callable[[str, int], None]
 """Called with what is done, and how many there were."""
 
 
-@dataclass(slots=True)
-class ExportReport:
+class ExportReport(Draft):
     """What is in an archive, whose own checksum is `sha256`. `notes` say what could not be kept."""
 
     path: str
-    size: int = 0
+    size: int = field(default=0, name="bytes")
     sha256: str = ""
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, int] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "bytes": self.size,
-            "sha256": self.sha256,
-            "counts": dict(self.counts),
-            "notes": self.notes,
-        }
 
 
 @dataclass(frozen=True, slots=True)

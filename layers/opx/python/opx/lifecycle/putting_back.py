@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
+from msgspec import field
+
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.record import Draft, Record
 from opx.domain.scopes import scope_of_object
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ingestion.catalog_items import document_item
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.lifecycle.archive import ArchiveReader
-from opx.lifecycle.archive_contents import ArchiveContents, ArchivedDocument, Contents
+from opx.lifecycle.archive_contents import ArchiveContents, ArchivedDocument
 from opx.lifecycle.archived_rows import ARCHIVED, Archived
 from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.corpus_export import AT_ONCE
@@ -42,32 +44,28 @@ class Fate(StrEnum):
     KEPT = "older than what is here"
 
 
-@dataclass(slots=True)
-class ImportReport:
+class ArchiveFacts(Record, frozen=True):
+    """What an archive says of itself: when, by which version and in which kind of system it was made."""
+
+    made: str
+    version: str
+    backend: str
+    sha256: str
+
+
+class ImportReport(Draft):
     """What was in the archive, what became of it, and what a person should know. `waiting` documents are left to
     functions; `failed` could not be taken in, and are among the failed items."""
 
-    archive: dict[str, Any] = field(default_factory=dict)
-    contents: Contents = field(default_factory=Contents)
-    documents: Counter[Fate] = field(default_factory=Counter)
-    rows: Counter[str] = field(default_factory=Counter)
+    archive: ArchiveFacts
+    contents: dict[str, int]
+    notes: list[str]
+    dry_run: bool = False
+    documents: dict[Fate, int] = field(default_factory=Counter)
+    rows: dict[str, int] = field(default_factory=Counter)
     files: int = 0
     failed: int = 0
     waiting: int = 0
-    dry_run: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "archive": self.archive,
-            "contents": dict(self.contents.counts),
-            "documents": {fate.value: count for fate, count in self.documents.items()},
-            "rows": dict(self.rows),
-            "files": self.files,
-            "failed": self.failed,
-            "waiting": self.waiting,
-            "dryRun": self.dry_run,
-            "notes": self.contents.notes,
-        }
 
 
 class PuttingBack:
