@@ -18,8 +18,8 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.lifecycle.exporting import Exporter
 from opx.lifecycle.importing import Importer
-from opx.lifecycle.putting_back import Fate, ImportReport
 from opx.lifecycle.reconcile import Reconciler
+from opx.lifecycle.report import Fate, ImportReport
 from opx.services import Services
 from opx.tables import LIFECYCLE, TableSpec
 from opx.tenants.offboarding import Offboarding

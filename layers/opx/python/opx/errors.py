@@ -87,6 +87,10 @@ class NodeNotFoundError(OpxError):
     """No document that the reader may see says anything of this thing."""
 
 
+class ForbiddenError(OpxError):
+    """The caller may not do this, or nobody said who the caller is."""
+
+
 class AccessDeniedError(OpxError):
     """The caller's credentials are missing, have expired, or don't allow what was asked."""
 

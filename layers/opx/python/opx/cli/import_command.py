@@ -14,7 +14,7 @@ from opx.cli.session import Session, pass_session
 from opx.errors import ArchiveError
 
 if TYPE_CHECKING:
-    from opx.lifecycle.putting_back import ImportReport
+    from opx.lifecycle.report import ImportReport
 
 
 @click.command("import")

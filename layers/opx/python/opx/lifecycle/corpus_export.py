@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
-from msgspec import field
-
 from opx.domain.documents import DocumentKey
-from opx.domain.record import Draft
 from opx.domain.scopes import scope_of_key, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.chunk_files import chunk_file
@@ -21,6 +17,7 @@ from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.item_json import to_json
 from opx.lifecycle.blobs import Blob, BlobWriter
+from opx.lifecycle.report import ExportReport
 from opx.ports import Item
 from opx.tables import DOCUMENTS, KEYS
 from opx.tenants.report import FOLDER as REMOVALS
@@ -35,16 +32,6 @@ _TRIES = 5
 
 Progress = Callable[[str, int], None]
 """Called with what is done, and how many there were."""
-
-
-class ExportReport(Draft):
-    """What is in an archive, whose own checksum is `sha256`. `notes` say what could not be kept."""
-
-    path: str
-    size: int = field(default=0, name="bytes")
-    sha256: str = ""
-    counts: dict[str, int] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

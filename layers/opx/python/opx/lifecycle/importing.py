@@ -15,7 +15,8 @@ from opx.errors import ArchiveError, ClientRemovedError
 from opx.ingestion.outcomes import Result
 from opx.lifecycle.archive import ArchiveReader
 from opx.lifecycle.archive_contents import ArchiveContents, Contents
-from opx.lifecycle.putting_back import ArchiveFacts, Fate, ImportReport, Progress, PuttingBack
+from opx.lifecycle.putting_back import Progress, PuttingBack
+from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
 from opx.tables import ALIASES, KEYS, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING, TableSpec
 
 if TYPE_CHECKING:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from enum import StrEnum
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from msgspec import field
-
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.record import Draft, Record
 from opx.domain.scopes import scope_of_object
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ingestion.catalog_items import document_item
@@ -22,6 +17,7 @@ from opx.lifecycle.archive_contents import ArchiveContents, ArchivedDocument
 from opx.lifecycle.archived_rows import ARCHIVED, Archived
 from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.corpus_export import AT_ONCE
+from opx.lifecycle.report import Fate, ImportReport
 from opx.lifecycle.store_checks import CHUNK_FILE
 from opx.ports import Absent, Equals, Item
 from opx.tables import DOCUMENTS, KEYS, TableSpec
@@ -33,39 +29,6 @@ _TRIES = 5
 
 Progress = Callable[[str], None]
 """Called with what is done next."""
-
-
-class Fate(StrEnum):
-    """What becomes of a document of an archive."""
-
-    RESTORED = "restored"
-    REPLACED = "newer than what is here"
-    SAME = "same as what is here"
-    KEPT = "older than what is here"
-
-
-class ArchiveFacts(Record, frozen=True):
-    """What an archive says of itself: when, by which version and in which kind of system it was made."""
-
-    made: str
-    version: str
-    backend: str
-    sha256: str
-
-
-class ImportReport(Draft):
-    """What was in the archive, what became of it, and what a person should know. `waiting` documents are left to
-    functions; `failed` could not be taken in, and are among the failed items."""
-
-    archive: ArchiveFacts
-    contents: dict[str, int]
-    notes: list[str]
-    dry_run: bool = False
-    documents: dict[Fate, int] = field(default_factory=Counter)
-    rows: dict[str, int] = field(default_factory=Counter)
-    files: int = 0
-    failed: int = 0
-    waiting: int = 0
 
 
 class PuttingBack:

@@ -1,4 +1,4 @@
-"""Reports of runs of pruning: what a run did, for people and for the record."""
+"""Reports of long work on what is kept: runs of pruning, which are also kept as a record, exports and imports."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
+from enum import StrEnum
 from itertools import islice
 from typing import Annotated
 
 from msgspec import Meta, field
 
-from opx.domain.record import Record, derive
+from opx.domain.record import Draft, Record, derive
 from opx.lifecycle.guard import Excess
 from opx.ports import Clock, Table
 
@@ -130,3 +131,49 @@ class PruneReports:
         """The newest first."""
         found = self._table.query(_REPORTS, reverse=True, limit=count)
         return tuple(PruneReport.from_json(item["report"]) for item in islice(found, count))
+
+
+# -- archives
+
+
+class ExportReport(Draft):
+    """What is in an archive, whose own checksum is `sha256`. `notes` say what could not be kept."""
+
+    path: str
+    size: int = field(default=0, name="bytes")
+    sha256: str = ""
+    counts: dict[str, int] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+
+class Fate(StrEnum):
+    """What becomes of a document of an archive."""
+
+    RESTORED = "restored"
+    REPLACED = "newer than what is here"
+    SAME = "same as what is here"
+    KEPT = "older than what is here"
+
+
+class ArchiveFacts(Record, frozen=True):
+    """What an archive says of itself: when, by which version and in which kind of system it was made."""
+
+    made: str
+    version: str
+    backend: str
+    sha256: str
+
+
+class ImportReport(Draft):
+    """What was in the archive, what became of it, and what a person should know. `waiting` documents are left to
+    functions; `failed` could not be taken in, and are among the failed items."""
+
+    archive: ArchiveFacts
+    contents: dict[str, int]
+    notes: list[str]
+    dry_run: bool = False
+    documents: dict[Fate, int] = field(default_factory=Counter)
+    rows: dict[str, int] = field(default_factory=Counter)
+    files: int = 0
+    failed: int = 0
+    waiting: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,6 +12,14 @@ from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
     from opx.services import Services
+
+
+Progress = Callable[[str, int], None]
+"""Called with the step that a long operation is at, and how many things it has done of it, 0 where these aren't counted."""
+
+
+def unwatched(_step: str, _count: int) -> None:
+    """No progress is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +36,12 @@ class Caller:
 
 @dataclass(frozen=True)
 class Context:
-    """A call of an operation. `report` takes its metrics."""
+    """A call of an operation. `report` takes its metrics, `progress` what a long one is at."""
 
     system: Services
     caller: Caller
     report: Report = unreported
+    progress: Progress = unwatched
 
     @property
     def identity(self) -> Identity:

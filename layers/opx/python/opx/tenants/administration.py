@@ -6,24 +6,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from opx.domain.record import Record
-from opx.tenants.clients import Client, ClientState
+from opx.tenants.clients import Client, ClientView
 from opx.tenants.finding import Finder
 from opx.tenants.offboarding import Offboarding, Progress
 
 if TYPE_CHECKING:
     from opx.services import Services
     from opx.tenants.report import RemovalReport
-
-
-class ClientView(Record, frozen=True):
-    """A client, as it was noted if it was, and how many documents and projects it has."""
-
-    client_id: str
-    state: ClientState
-    since: str
-    documents: int
-    projects: int
 
 
 class Administration:

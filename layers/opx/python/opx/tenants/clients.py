@@ -38,6 +38,16 @@ class Client(Record, frozen=True):
     removal: str = ""
 
 
+class ClientView(Record, frozen=True):
+    """A client, as it was noted if it was, and how many documents and projects it has."""
+
+    client_id: str
+    state: ClientState
+    since: str
+    documents: int
+    projects: int
+
+
 def client_key(client_id: str) -> dict[str, Any]:
     """The key of a client's item in the table of projects."""
     return {"clientId": CLIENTS, "projectId": client_id}
