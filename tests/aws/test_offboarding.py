@@ -76,7 +76,7 @@ def test_all_of_a_client_goes_and_nothing_of_another(cloud: Cloud) -> None:
     report = Offboarding(cloud.services, sleep=waited.append).remove(CLIENT, by="ann")
 
     assert report.left == {}
-    assert {name for name, count in report.before.items() if not count} == {
+    assert {name for name, count in report.stores.items() if not count.before} == {
         "sources and streams",
         "cached contexts",
         "references into the index",
@@ -89,7 +89,7 @@ def test_all_of_a_client_goes_and_nothing_of_another(cloud: Cloud) -> None:
         "records of lifted holds",
         "copies for a managed service, with versions",
     }
-    assert all(report.checks_before.values())
+    assert all(check.before for check in report.checks.values())
     after = items(cloud)
     gone = {item for item in before - after if not item.startswith(EMBEDDINGS.name) and "#corpus" not in item}
     assert [item for item in gone if not is_clients(item) or OTHER in item] == []

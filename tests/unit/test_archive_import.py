@@ -18,8 +18,8 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.lifecycle.exporting import Exporter
 from opx.lifecycle.importing import Importer
-from opx.lifecycle.putting_back import Fate, ImportReport
 from opx.lifecycle.reconcile import Reconciler
+from opx.lifecycle.report import Fate, ImportReport
 from opx.services import Services
 from opx.tables import LIFECYCLE, TableSpec
 from opx.tenants.offboarding import Offboarding
@@ -105,7 +105,7 @@ def test_dry_run_verifies_and_changes_nothing(empty: Services, good: Path) -> No
     before = everything_in(empty)
     report = Importer(empty).run(good, dry_run=True)
     assert report.documents == {Fate.RESTORED: 2}
-    assert report.contents.counts["versions"] == 3
+    assert report.contents["versions"] == 3
     assert everything_in(empty) == before
 
 

@@ -106,7 +106,7 @@ class TestReviews:
             ("Own disk", "team-a", 1),
             ("Disk runbook", "", 0),
         ]
-        assert report.owners() == {"team-a": (1, 1), "(nobody)": (0, 1)}
+        assert [(one.owner, one.overdue, one.items) for one in report.owners] == [("team-a", 1, 1), ("(nobody)", 0, 1)]
         assert type(report).from_json(report.to_json()) == report
 
     def test_nothing_of_another_scope_is_told(self, system: System) -> None:

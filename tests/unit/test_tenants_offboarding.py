@@ -84,7 +84,7 @@ def test_removal_leaves_nothing_in_any_store(removed: tuple[Services, RemovalRep
     services, report = removed
     assert report.left == {}
     assert not any(Offboarding(services).count(CLIENT).values())
-    assert all(report.checks_before.values())
+    assert all(check.before for check in report.checks.values())
 
 
 def test_report_has_what_was_removed_and_a_hash_over_itself(removed: tuple[Services, RemovalReport]) -> None:
@@ -160,7 +160,7 @@ def test_removal_that_is_interrupted_at_each_step_goes_on(services: Services, be
         assert state_of(services) is ClientState.REMOVING
     report = Offboarding(services).remove(CLIENT)
     assert report.left == {}
-    assert {name for name, count in report.before.items() if not count} == UNUSED
+    assert {name for name, count in report.stores.items() if not count.before} == UNUSED
     rest = {row for row in rows(services) if CLIENT in "".join(row).replace(OTHER, "")}
     assert {name.partition("/")[0] for name, _ in rest} == {PROJECTS.name, "offboarding"}
 
@@ -282,7 +282,7 @@ def test_sources_of_an_installation_that_is_the_clients_own_go(tmp_path: Path) -
     services.manager.watch_directory(str(folder), "internal", PROCEDURES)
     list(services.manager.work())
     report = Offboarding(services).remove(CLIENT)
-    assert report.before["sources and streams"] == 3  # the source, its state and its document
+    assert report.stores["sources and streams"].before == 3  # the source, its state and its document
     assert report.left == {}
     assert [one.source_id for one in services.sources.all() if one.source_id.startswith("watch-")] == []
     services.close()

@@ -70,7 +70,7 @@ class LocalLifecycle:
     def prune_reports(self, *, limit: int = 30) -> Sequence[Mapping[str, Any]]:
         if self._identity.client_id:
             raise InvalidScopeError("what was pruned is counted over all clients: only the operator may see it")
-        return self._services.prune_reports.last(limit)
+        return [report.to_json() for report in self._services.prune_reports.last(limit)]
 
     def _keys_of(self, wanted: str) -> list[DocumentKey]:
         """Of every document with this id: the same text may have come in under several names. Also of one that has expired

@@ -40,30 +40,12 @@ def list_(session: Session, *, as_json: bool) -> None:
     """List the clients, those that were removed included."""
     found = _administration(session).clients()
     if as_json:
-        print_json(
-            [
-                {
-                    "clientId": one.client.client_id,
-                    "state": one.client.state.value,
-                    "since": one.client.since,
-                    "documents": one.documents,
-                    "projects": one.projects,
-                }
-                for one in found
-            ]
-        )
+        print_json([one.to_json() for one in found])
     elif not found:
         click.echo("no clients")
     else:
         rows = [
-            (
-                one.client.client_id,
-                one.client.state.value,
-                one.client.since or "-",
-                str(one.documents),
-                str(one.projects),
-            )
-            for one in found
+            (one.client_id, one.state.value, one.since or "-", str(one.documents), str(one.projects)) for one in found
         ]
         print_table(("CLIENT", "STATE", "SINCE", "DOCUMENTS", "PROJECTS"), rows)
 
@@ -140,7 +122,7 @@ def _progress(step: str) -> None:
 
 
 def _print_inventory(administration: Administration, client: str, *, as_json: bool) -> None:
-    found, known = administration.inventory(client), administration.view(client).client
+    found, known = administration.inventory(client), administration.view(client)
     if as_json:
         print_json({"clientId": client, "state": known.state.value, "stores": found})
         return

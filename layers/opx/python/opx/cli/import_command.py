@@ -14,7 +14,7 @@ from opx.cli.session import Session, pass_session
 from opx.errors import ArchiveError
 
 if TYPE_CHECKING:
-    from opx.lifecycle.putting_back import ImportReport
+    from opx.lifecycle.report import ImportReport
 
 
 @click.command("import")
@@ -45,7 +45,7 @@ def import_command(session: Session, file: Path, *, dry_run: bool, merge: bool, 
             report = Importer(session.services, phases.phase).run(file, merge=merge, dry_run=dry_run)
     except ArchiveError as exc:  # may quote an archive that somebody made to harm
         raise CommandFailed(printable(str(exc))) from exc
-    for note in report.contents.notes:
+    for note in report.notes:
         warn(printable(note))
     if as_json:
         print_json(report.to_json())
@@ -57,7 +57,7 @@ def import_command(session: Session, file: Path, *, dry_run: bool, merge: bool, 
 
 def _print(report: ImportReport) -> None:
     facts = report.archive
-    made, backend = printable(str(facts["made"])), printable(str(facts["backend"]))
+    made, backend = printable(facts.made), printable(facts.backend)
     click.echo(f"archive of {made}, of a system on {backend}: all checksums are right")
     verb = "would be " if report.dry_run else ""
     for fate, count in report.documents.items():

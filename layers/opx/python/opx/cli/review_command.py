@@ -27,7 +27,7 @@ def review_command(session: Session, *, days: int, owner: str, by_owner: bool, a
     elif not report.items:
         click.echo(f"nothing is to be reviewed within {plural(days, 'day')}")
     elif by_owner:
-        rows = [(name, f"{late:,}", f"{count:,}") for name, (late, count) in report.owners().items()]
+        rows = [(one.owner, f"{one.overdue:,}", f"{one.items:,}") for one in report.owners]
         print_table(("OWNER", "OVERDUE", "TO REVIEW"), rows)
     else:
         print_table(("ID", "REVIEW BY", "", "OWNER", "CATEGORY", "TITLE"), [_row(item) for item in report.items])

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from opx.errors import InvalidInputError
 
-__all__ = ["Json", "Record", "always", "derive", "from_json", "replace", "rounded", "to_json"]
+__all__ = ["Draft", "Json", "Record", "always", "derive", "from_json", "replace", "rounded", "to_json"]
 
 Json = dict[str, Any]
 R = TypeVar("R")
@@ -33,6 +33,15 @@ class Record(msgspec.Struct, frozen=True, rename="camel"):
     def from_json(cls, data: object) -> Self:
         """The record that `to_json` was called on. Raises as `from_json` of this module."""
         return from_json(cls, data)
+
+
+class Draft(msgspec.Struct, rename="camel"):
+    """A record that work fills in step by step, such as a report of it or the state of a job. Not for several threads."""
+
+    def to_json(self) -> Json:
+        """Plain objects with the JSON names of the fields."""
+        found: Json = to_json(self)
+        return found
 
 
 def to_json(record: object) -> Any:

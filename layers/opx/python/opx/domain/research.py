@@ -71,13 +71,13 @@ class Finding(RetrievalResult, frozen=True, kw_only=True):
     found_by: Annotated[tuple[str, ...], Meta(description="The searches that found it.")] = ()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         derive(
             self,
             title=str(self.metadata.get("title", "")),
             document_id=str(self.metadata.get("documentId", "")),
-            confidence=self.parts.confidence if self.parts else self.score,
+            confidence=self.parts.confidence if self.parts else round(self.score, 6),
         )
+        super().__post_init__()
 
     @classmethod
     def of(cls, result: RetrievalResult, found_by: tuple[str, ...]) -> Finding:

@@ -15,11 +15,11 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from opx.errors import ArchiveError
+from opx.domain.record import Record
+from opx.errors import ArchiveError, InvalidInputError
 
 FORMAT = 1
 MANIFEST, ENTRIES = "manifest.json", "entries.jsonl"
@@ -42,16 +42,12 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Value
 _ENCRYPTED = 0x1
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Record, frozen=True):
     """An entry, as the list of entries has it."""
 
     name: str
     size: int
     sha256: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "size": self.size, "sha256": self.sha256}
 
 
 class ArchiveReader:
@@ -242,7 +238,7 @@ def _object(data: bytes, where: str) -> dict[str, Any]:
 
 
 def _entry(line: Mapping[str, Any], where: str) -> Entry:
-    name, size, sha256 = line.get("name"), line.get("size"), line.get("sha256")
-    if not (isinstance(name, str) and isinstance(size, int) and isinstance(sha256, str)):
-        raise ArchiveError(f"{where} names an entry without name, size or checksum")
-    return Entry(name, size, sha256)
+    try:
+        return Entry.from_json(line)
+    except InvalidInputError as exc:
+        raise ArchiveError(f"{where} names an entry without name, size or checksum") from exc

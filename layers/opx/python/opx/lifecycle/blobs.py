@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import IO, Any, BinaryIO
+from typing import IO, Annotated, Any, BinaryIO
 
-from opx.errors import ArchiveError
+from msgspec import Meta
+
+from opx.domain.record import Record, from_json
+from opx.errors import ArchiveError, InvalidInputError
 from opx.lifecycle.archive import BLOCK, ArchiveReader
 from opx.lifecycle.archive_writing import ArchiveWriter, EntryWriter, spooled
 
@@ -19,32 +21,23 @@ MAX_BLOB_BYTES = 5 * 1024**3
 """What S3 takes in one part of a copy; documents are far smaller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(Record, frozen=True):
     """An object, and where its bytes are."""
 
     key: str
     pack: str
-    start: int
-    size: int
+    start: Annotated[int, Meta(ge=0)]
+    size: Annotated[int, Meta(ge=0, le=MAX_BLOB_BYTES)]
     sha256: str
-    metadata: dict[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    metadata: dict[str, str]
 
     @classmethod
     def from_json(cls, data: Any) -> Blob:
         """Raises `ArchiveError` for anything that `to_json` doesn't give."""
-        fields = {"key": str, "pack": str, "start": int, "size": int, "sha256": str, "metadata": dict}
-        if not isinstance(data, dict) or any(not isinstance(data.get(name), kind) for name, kind in fields.items()):
-            raise ArchiveError(f"an object is listed without what belongs to it: {str(data)[:200]}")
-        metadata = data["metadata"]
-        if any(not isinstance(text, str) for pair in metadata.items() for text in pair):
-            raise ArchiveError(f"metadata of {data['key'][:200]} are no texts")
-        if not 0 <= data["size"] <= MAX_BLOB_BYTES or data["start"] < 0:
-            raise ArchiveError(f"{data['key'][:200]} has a size that no object has")
-        return cls(**{name: data[name] for name in fields})
+        try:
+            return from_json(cls, data)
+        except InvalidInputError as exc:
+            raise ArchiveError(f"an object is listed without what belongs to it: {str(data)[:200]}") from exc
 
 
 class BlobWriter:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.item_json import to_json
 from opx.lifecycle.blobs import Blob, BlobWriter
+from opx.lifecycle.report import ExportReport
 from opx.ports import Item
 from opx.tables import DOCUMENTS, KEYS
 from opx.tenants.report import FOLDER as REMOVALS
@@ -32,26 +32,6 @@ _TRIES = 5
 
 Progress = Callable[[str, int], None]
 """Called with what is done, and how many there were."""
-
-
-@dataclass(slots=True)
-class ExportReport:
-    """What is in an archive, whose own checksum is `sha256`. `notes` say what could not be kept."""
-
-    path: str
-    size: int = 0
-    sha256: str = ""
-    counts: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "bytes": self.size,
-            "sha256": self.sha256,
-            "counts": dict(self.counts),
-            "notes": self.notes,
-        }
 
 
 @dataclass(frozen=True, slots=True)

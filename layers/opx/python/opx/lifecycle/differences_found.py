@@ -1,14 +1,16 @@
-"""What stores may say differently of the same documents, and what puts it right."""
+"""Differences between stores that should say the same of a document, and their repairs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+
+from msgspec import field
 
 from opx.domain.documents import DocumentKey
+from opx.domain.record import Draft, Record
 
 
 class Problem(StrEnum):
@@ -64,10 +66,21 @@ UNREPAIRED = (Problem.MALFORMED_OWNER, Problem.OLD_CHUNKS_MISSING)
 MOST_SHOWN = 1000
 
 
+class Difference(Record, frozen=True):
+    """One problem of one document, as reports have it. `object_key` is that of its object, or of the object itself that is
+    too much, "" where no document is known."""
+
+    problem: Problem
+    object_key: str = field(name="object")
+    scope_key: str = field(name="scope")
+    document_id: str
+    text: str
+    repair: str
+
+
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One problem of one document. `object_key` is that of its object, or of the object itself that is too much; `key`
-    is None where no document is known."""
+class Finding:
+    """A difference with what its repair needs. `key` is None where no document is known."""
 
     problem: Problem
     object_key: str
@@ -78,31 +91,18 @@ class Difference:
     scope_key: str = ""
 
     @property
-    def text(self) -> str:
-        what = WORDS[self.problem][0]
-        return f"{what}: {self.detail}" if self.detail else what
-
-    @property
-    def repair(self) -> str:
-        return WORDS[self.problem][1]
-
-    def to_json(self) -> dict[str, str]:
-        return {
-            "problem": self.problem.value,
-            "object": self.object_key,
-            "documentId": self.document_id,
-            "text": self.text,
-            "repair": self.repair,
-        }
+    def difference(self) -> Difference:
+        text, repair = WORDS[self.problem]
+        text = f"{text}: {self.detail}" if self.detail else text
+        return Difference(self.problem, self.object_key, self.scope_key, self.document_id, text, repair)
 
 
-@dataclass(slots=True)
-class ReconcileReport:
+class ReconcileReport(Draft):
     """What was compared, what differs, and what was done about it. `differences` holds the first thousand; `counts` all.
 
     `in_flight` were being worked on, or too young to be found everywhere; `failed` are listed as failed items already.
-    `held_back` are removals that were not done because they would have been too many; `given_up` are imports that were cut
-    short and need not be finished, as nothing differs any more.
+    `held_back` are removals that were not done because they would have been too many; `waiting` documents are left to
+    functions; `given_up` are imports that were cut short and need not be finished, as nothing differs any more.
     """
 
     objects: int = 0
@@ -112,34 +112,18 @@ class ReconcileReport:
     in_flight: int = 0
     failed: int = 0
     differences: list[Difference] = field(default_factory=list)
-    counts: Counter[Problem] = field(default_factory=Counter)
+    counts: dict[Problem, int] = field(default_factory=Counter)
     repaired: int = 0
     held_back: int = 0
     waiting: int = 0
-    given_up: int = 0
+    given_up: int = field(default=0, name="importsGivenUp")
 
-    def add(self, found: Iterable[Difference]) -> None:
-        for difference in found:
-            self.counts[difference.problem] += 1
+    def add(self, found: Iterable[Finding]) -> None:
+        for finding in found:
+            self.counts[finding.problem] += 1
             if len(self.differences) < MOST_SHOWN:
-                self.differences.append(difference)
+                self.differences.append(finding.difference)
 
     @property
     def total(self) -> int:
-        return self.counts.total()
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "objects": self.objects,
-            "documents": self.documents,
-            "chunkFiles": self.chunk_files,
-            "indexDocuments": self.index_documents,
-            "inFlight": self.in_flight,
-            "failed": self.failed,
-            "counts": {problem.value: count for problem, count in sorted(self.counts.items())},
-            "differences": [difference.to_json() for difference in self.differences],
-            "repaired": self.repaired,
-            "heldBack": self.held_back,
-            "waiting": self.waiting,
-            "importsGivenUp": self.given_up,
-        }
+        return sum(self.counts.values())

@@ -26,10 +26,10 @@ from opx.lifecycle.corpus_export import (
     VERSION_LINES,
     CorpusExport,
     CorpusLines,
-    ExportReport,
     Progress,
     lines_in,
 )
+from opx.lifecycle.report import ExportReport
 
 if TYPE_CHECKING:
     from opx.services import Services

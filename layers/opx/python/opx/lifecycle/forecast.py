@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from opx.lifecycle.guard import Guard
-from opx.lifecycle.report import PruneReport
+from opx.lifecycle.report import PruneRun
 from opx.lifecycle.retention import DueVersions, RetentionState, Verdict, batches
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ class Forecast:
         self._state = state
         self._patterns = patterns
 
-    def of(self, due: DueVersions, since: str, guard: Guard, report: PruneReport) -> Mapping[str, int]:
+    def of(self, due: DueVersions, since: str, guard: Guard, run: PruneRun) -> Mapping[str, int]:
         """How many versions of each category are due. A dry run looks at each, and has it in its report."""
         shortened = self._state.shortened()
-        if report.dry_run:
-            report.removed = self._looked_at(due, since, None, shortened, report)
-            return report.removed
+        if run.dry_run:
+            run.removed = self._looked_at(due, since, None, shortened, run)
+            return run.removed
         counts = Counter(
             entry.category
             for _, entries in due.entries(since)
@@ -36,19 +36,19 @@ class Forecast:
         looked_at = {path for path, count in counts.items() if guard.is_suspicious(path, count)} | shortened.keys()
         if not looked_at:
             return counts
-        exact = self._looked_at(due, since, looked_at, shortened, report)
+        exact = self._looked_at(due, since, looked_at, shortened, run)
         return Counter({path: count for path, count in counts.items() if path not in looked_at}) + exact
 
     def _looked_at(
-        self, due: DueVersions, since: str, only: set[str] | None, shortened: Mapping[str, str], report: PruneReport
+        self, due: DueVersions, since: str, only: set[str] | None, shortened: Mapping[str, str], run: PruneRun
     ) -> Counter[str]:
         """By the versions themselves; of categories whose retention became shorter, by their last updates."""
         counts: Counter[str] = Counter()
         for _, entries in due.entries(since):
             for batch in batches(entry for entry in entries if only is None or entry.category in only):
                 for found in self._patterns.judged(due, batch):
-                    if found.verdict is Verdict.HELD and found.hold and report.dry_run:
-                        report.held[found.hold.id] += 1
+                    if found.verdict is Verdict.HELD and found.hold and run.dry_run:
+                        run.held[found.hold.id] += 1
                     document = found.document
                     by_policy = document is not None and document.category in shortened and not document.expires
                     counts[found.entry.category] += found.verdict is Verdict.DUE and not by_policy

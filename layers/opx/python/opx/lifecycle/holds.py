@@ -7,16 +7,17 @@ replaced or withdrawn while it is in force stay, too. A hold that was lifted is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, field
 
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import stable_hash
-from opx.domain.record import replace
+from opx.domain.record import Record, derive, replace
 from opx.domain.scopes import Scope, scope_of_key
 from opx.domain.times import iso_time
 from opx.errors import HeldError, HoldNotFoundError, InvalidInputError
-from opx.ports import Clock, Item, Table
+from opx.ports import Clock, Table
 
 if TYPE_CHECKING:
     from opx.domain.knowledge import KnowledgeModel
@@ -28,25 +29,24 @@ HOLDS, LIFTED = "holds", "holds#lifted"
 _ID_LENGTH = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Record, frozen=True):
     """Why, by whom and since when what is kept. `within` is the key of a scope: a client's is that of all its groups and
     projects, too; "" is everybody's. `category` is a path or the beginning of one, and `source` that of one document,
-    whose scope is `within`; "" for any. `lifted` and `lifted_by` are when and by whom it was ended."""
+    whose scope is `within`; "" for any. `lifted` and `lifted_by` are when and by whom it was ended. `id` is the same for
+    the same thing held for the same reason."""
 
     reason: str
     by: str
-    within: str = ""
-    category: str = ""
-    source: str = ""
+    within: Annotated[str, Meta(description="The key of a scope; empty for what is everybody's.")] = ""
+    category: Annotated[str, Meta(description="A category, or the beginning of one's path; empty for any.")] = ""
+    source: Annotated[str, Meta(description="A document's name in the corpus, in its scope; empty for any.")] = ""
     since: str = ""
-    lifted: str = ""
+    lifted: Annotated[str, Meta(description="When it was ended; empty while it is in force.")] = ""
     lifted_by: str = ""
+    id: str = field(default="", name="holdId")
 
-    @property
-    def id(self) -> str:
-        """The same for the same thing held for the same reason."""
-        return stable_hash("hold", self.within, self.category, self.source, self.reason)[:_ID_LENGTH]
+    def __post_init__(self) -> None:
+        derive(self, id=stable_hash("hold", self.within, self.category, self.source, self.reason)[:_ID_LENGTH])
 
     @property
     def what(self) -> str:
@@ -64,24 +64,6 @@ class Hold:
     def concerns(self, client_id: str) -> bool:
         """Whether it may be on something of a client."""
         return not self.within or scope_of_key(self.within).client_id == client_id
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "holdId": self.id,
-            "reason": self.reason,
-            "by": self.by,
-            "within": self.within,
-            "category": self.category,
-            "source": self.source,
-            "since": self.since,
-            "lifted": self.lifted,
-            "liftedBy": self.lifted_by,
-        }
-
-    @classmethod
-    def from_json(cls, data: Item) -> Hold:
-        names = ("reason", "by", "within", "category", "source", "since", "lifted")
-        return cls(**{name: str(data[name]) for name in names}, lifted_by=str(data["liftedBy"]))
 
 
 class Holds:

@@ -15,7 +15,8 @@ from opx.errors import ArchiveError, ClientRemovedError
 from opx.ingestion.outcomes import Result
 from opx.lifecycle.archive import ArchiveReader
 from opx.lifecycle.archive_contents import ArchiveContents, Contents
-from opx.lifecycle.putting_back import Fate, ImportReport, Progress, PuttingBack
+from opx.lifecycle.putting_back import Progress, PuttingBack
+from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
 from opx.tables import ALIASES, KEYS, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING, TableSpec
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ class Importer:
         with ArchiveReader(path) as archive:
             contents = ArchiveContents(archive, self._services)
             self._check_target(archive, merge=merge)
-            report = ImportReport(_facts(archive), contents.check(self._progress), dry_run=dry_run)
-            self._check_owners(report.contents)
+            found = contents.check(self._progress)
+            self._check_owners(found)
+            report = ImportReport(_facts(archive), found.counts, found.notes, dry_run)
             task = PuttingBack(self._services, archive, contents, report, self._progress, merge=merge)
             if dry_run:
                 task.foresee()
@@ -127,5 +129,5 @@ class Importer:
         return self._services.table(spec)
 
 
-def _facts(archive: ArchiveReader) -> dict[str, Any]:
-    return {name: archive.manifest.get(name, "") for name in ("made", "version", "backend", "sha256")}
+def _facts(archive: ArchiveReader) -> ArchiveFacts:
+    return ArchiveFacts(*(str(archive.manifest.get(name, "")) for name in ("made", "version", "backend", "sha256")))

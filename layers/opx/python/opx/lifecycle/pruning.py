@@ -13,7 +13,7 @@ from opx.domain.times import day_number, day_text, iso_time
 from opx.errors import InvalidInputError, PruneStoppedError
 from opx.lifecycle.forecast import Forecast
 from opx.lifecycle.guard import Guard, GuardRules
-from opx.lifecycle.report import PruneReport, PruneReports
+from opx.lifecycle.report import PruneReport, PruneReports, PruneRun
 from opx.lifecycle.retention import (
     FIRST_DAYS,
     GRACE_DAYS,
@@ -103,24 +103,24 @@ class KnowledgePruningService:
         rules = self._rules if allow_share is None else replace(self._rules, max_share=allow_share)
         now = self._clock()
         until = day_text(int(now // _DAY_SECONDS) - GRACE_DAYS)
-        report = PruneReport(iso_time(now), until, dry_run=dry_run)
+        run = PruneRun(iso_time(now), until, dry_run=dry_run)
         ends = None if seconds is None else self._timer() + seconds
-        self._run(report, rules, ends)
-        report.finished = iso_time(self._clock())
+        self._run(run, rules, ends)
+        report = run.report(finished=iso_time(self._clock()))
         if not dry_run:
             self._told(report)
         return report
 
-    def _run(self, report: PruneReport, rules: GuardRules, ends: float | None) -> None:
-        cursor = self._since(report)
+    def _run(self, run: PruneRun, rules: GuardRules, ends: float | None) -> None:
+        cursor = self._since(run)
         guard = Guard(rules, self._count)
-        due = self._forecast.of(self._due_now(report), cursor, guard, report)
-        report.stopped = tuple(guard.excess(due, self._state.before_and_now()))
-        if report.stopped or report.dry_run:
+        due = self._forecast.of(self._due_now(run), cursor, guard, run)
+        run.stopped = tuple(guard.excess(due, self._state.before_and_now()))
+        if run.stopped or run.dry_run:
             return
-        since = self._redating.run(report, cursor, lambda: self._is_over(ends))
-        if not report.unfinished:
-            self._remove(report, since, ends)
+        since = self._redating.run(run, cursor, lambda: self._is_over(ends))
+        if not run.unfinished:
+            self._remove(run, since, ends)
         self._purge()
 
     def _told(self, report: PruneReport) -> None:
@@ -133,17 +133,17 @@ class KnowledgePruningService:
         if not report.is_idle:
             self._reports.keep(report)
 
-    def _since(self, report: PruneReport) -> str:
+    def _since(self, run: PruneRun) -> str:
         """The first day to look at."""
         noted, ran = self._state.cursor()
-        if ran > report.started:
-            report.notes.append(f"the clock is behind: the last run was at {ran}, and now it is {report.started}")
-        last = min(noted or report.until, report.until)
-        back = FIRST_DAYS if report.dry_run and not noted else OVERLAP_DAYS
+        if ran > run.started:
+            run.notes += (f"the clock is behind: the last run was at {ran}, and now it is {run.started}",)
+        last = min(noted or run.until, run.until)
+        back = FIRST_DAYS if run.dry_run and not noted else OVERLAP_DAYS
         return day_text((day_number(last) or 0) - back)
 
-    def _due_now(self, report: PruneReport) -> DueVersions:
-        return self._due(until=report.until, holds=self._holds.in_force())
+    def _due_now(self, run: PruneRun) -> DueVersions:
+        return self._due(until=run.until, holds=self._holds.in_force())
 
     def _count(self, category: str, enough: int) -> int:
         versions = self._catalog.in_category(category, current_only=False)
@@ -151,22 +151,22 @@ class KnowledgePruningService:
 
     # -- what goes
 
-    def _remove(self, report: PruneReport, since: str, ends: float | None) -> None:
+    def _remove(self, run: PruneRun, since: str, ends: float | None) -> None:
         left = ""
-        for day, entries in self._due_now(report).entries(since):
+        for day, entries in self._due_now(run).entries(since):
             for batch in batches(entries):
                 with self._exclusive():
-                    stayed = self._work_on(batch, report)
+                    stayed = self._work_on(batch, run)
                 left = left or (day if stayed else "")
                 if self._is_over(ends):
-                    report.unfinished = True
-                    self._state.note_cursor(left or day, report.started)
+                    run.unfinished = True
+                    self._state.note_cursor(left or day, run.started)
                     return
-        self._state.note_cursor(min(left or report.until, report.until), report.started)
+        self._state.note_cursor(min(left or run.until, run.until), run.started)
 
-    def _work_on(self, batch: list[CalendarEntry], report: PruneReport) -> int:
+    def _work_on(self, batch: list[CalendarEntry], run: PruneRun) -> int:
         """Do what is to be done with these; how many are to be looked at again."""
-        due = self._due_now(report)  # with the holds of this moment
+        due = self._due_now(run)  # with the holds of this moment
         verdicts: dict[Verdict, list[Found]] = {verdict: [] for verdict in Verdict}
         for found in self._patterns.judged(due, batch):
             verdicts[found.verdict].append(found)
@@ -174,14 +174,14 @@ class KnowledgePruningService:
             self._put_right(found)
         for found in verdicts[Verdict.HELD]:
             if found.hold:
-                report.held[found.hold.id] += 1
+                run.held[found.hold.id] += 1
             if found.leaving and found.document:
                 self._catalog.keep_version(found.document)
         self._removal.drop(found.entry for found in verdicts[Verdict.GONE])
         going = [found for found in verdicts[Verdict.DUE] if self._patterns.let_go(found)]
         staying = len(verdicts[Verdict.DUE]) - len(going)
-        report.kept[WORKED_AGAIN] += staying
-        return self._removal.remove(going, report) + staying + len(verdicts[Verdict.HELD])
+        run.kept[WORKED_AGAIN] += staying
+        return self._removal.remove(going, run) + staying + len(verdicts[Verdict.HELD])
 
     def _put_right(self, found: Found) -> None:
         """Enter a version for the day on which it expires by now."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -16,10 +13,11 @@ from opx.ingestion.catalog_items import document_item
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.lifecycle.archive import ArchiveReader
-from opx.lifecycle.archive_contents import ArchiveContents, ArchivedDocument, Contents
+from opx.lifecycle.archive_contents import ArchiveContents, ArchivedDocument
 from opx.lifecycle.archived_rows import ARCHIVED, Archived
 from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.corpus_export import AT_ONCE
+from opx.lifecycle.report import Fate, ImportReport
 from opx.lifecycle.store_checks import CHUNK_FILE
 from opx.ports import Absent, Equals, Item
 from opx.tables import DOCUMENTS, KEYS, TableSpec
@@ -31,43 +29,6 @@ _TRIES = 5
 
 Progress = Callable[[str], None]
 """Called with what is done next."""
-
-
-class Fate(StrEnum):
-    """What becomes of a document of an archive."""
-
-    RESTORED = "restored"
-    REPLACED = "newer than what is here"
-    SAME = "same as what is here"
-    KEPT = "older than what is here"
-
-
-@dataclass(slots=True)
-class ImportReport:
-    """What was in the archive, what became of it, and what a person should know. `waiting` documents are left to
-    functions; `failed` could not be taken in, and are among the failed items."""
-
-    archive: dict[str, Any] = field(default_factory=dict)
-    contents: Contents = field(default_factory=Contents)
-    documents: Counter[Fate] = field(default_factory=Counter)
-    rows: Counter[str] = field(default_factory=Counter)
-    files: int = 0
-    failed: int = 0
-    waiting: int = 0
-    dry_run: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "archive": self.archive,
-            "contents": dict(self.contents.counts),
-            "documents": {fate.value: count for fate, count in self.documents.items()},
-            "rows": dict(self.rows),
-            "files": self.files,
-            "failed": self.failed,
-            "waiting": self.waiting,
-            "dryRun": self.dry_run,
-            "notes": self.contents.notes,
-        }
 
 
 class PuttingBack:

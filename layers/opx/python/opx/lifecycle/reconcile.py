@@ -16,7 +16,7 @@ from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
 from opx.graph.naming_scopes import ScopeDirectory
 from opx.ingestion.events import is_document
-from opx.lifecycle.differences_found import REMOVALS, UNREPAIRED, Difference, Problem, ReconcileReport
+from opx.lifecycle.differences_found import REMOVALS, UNREPAIRED, Finding, Problem, ReconcileReport
 from opx.lifecycle.repairs import Repairs
 from opx.lifecycle.store_checks import CHUNK_FILE, Checked, Known, StoreChecks
 from opx.ports import HeldDocument, Item, ObjectInfo
@@ -54,7 +54,7 @@ class Reconciler:
         it is in order. Raises `StoreUnavailableError`: then begin again.
         """
         report = ReconcileReport()
-        removals: list[Difference] = []
+        removals: list[Finding] = []
         for checked in chain(self._corpus(report), self._catalog(report)):
             report.in_flight += checked.in_flight
             report.failed += checked.failed
@@ -74,12 +74,12 @@ class Reconciler:
 
     # -- repairing
 
-    def _repair(self, found: Iterable[Difference], report: ReconcileReport) -> None:
+    def _repair(self, found: Iterable[Finding], report: ReconcileReport) -> None:
         wanted = [difference for difference in found if difference.problem not in UNREPAIRED]
         self._repairs.make(wanted)
         report.repaired += len(wanted)
 
-    def _remove(self, removals: Sequence[Difference], report: ReconcileReport, max_share: float) -> None:
+    def _remove(self, removals: Sequence[Finding], report: ReconcileReport, max_share: float) -> None:
         totals = {
             Problem.OBJECT_MISSING: report.documents,
             Problem.INDEX_UNKNOWN: report.index_documents,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from opx.lifecycle.report import PruneReport
+from opx.lifecycle.report import PruneRun
 from opx.lifecycle.retention import RetentionState, batches
 
 if TYPE_CHECKING:
@@ -32,24 +32,24 @@ class Redating:
         self._state = state
         self._unit_of_work = unit_of_work
 
-    def run(self, report: PruneReport, since: str, is_over: Callable[[], bool]) -> str:
+    def run(self, run: PruneRun, since: str, is_over: Callable[[], bool]) -> str:
         """The first day to look at then. If the time `is_over`, the report is unfinished, and the next run goes on."""
         done = []
         for category, before in self._state.shortened().items():
-            earliest = self._redated(category, before, report, is_over)
-            if report.unfinished:
+            earliest = self._redated(category, before, run, is_over)
+            if run.unfinished:
                 break
             since = min(since, earliest or since)
             done.append(category)
-        noted = done if report.unfinished else self._state.changed()
+        noted = done if run.unfinished else self._state.changed()
         if noted:
             with self._unit_of_work():
-                self._state.note_cursor(since, report.started)
+                self._state.note_cursor(since, run.started)
                 for category in noted:
                     self._state.note_policy(category)
         return since
 
-    def _redated(self, category: str, before: str, report: PruneReport, is_over: Callable[[], bool]) -> str:
+    def _redated(self, category: str, before: str, run: PruneRun, is_over: Callable[[], bool]) -> str:
         """The earliest day for which a version of the category is entered."""
         until, earliest = self._state.redated_until(category)
         documents = self._catalog.in_category(category, current_only=False, until=until)
@@ -59,8 +59,8 @@ class Redating:
                 earliest = min([*days, *([earliest] if earliest else [])], default="")
                 self._state.note_redated(category, before, batch[-1].last_updated, earliest)
             if before:  # else there is nothing to compare with
-                report.redated[category] += sum(1 for document in batch if not document.expires)
+                run.redated[category] += sum(1 for document in batch if not document.expires)
             if is_over():
-                report.unfinished = True
+                run.unfinished = True
                 break
         return earliest

@@ -27,7 +27,7 @@ from opx.ports import Clock, ObjectStore
 
 if TYPE_CHECKING:
     from opx.ingestion.pipeline import IngestionPipeline
-    from opx.lifecycle.report import PruneReport
+    from opx.lifecycle.report import PruneRun
 
 LEAVES_DAYS = 30
 """After which the catalog's item of a version goes by itself whose removal was begun and never finished."""
@@ -78,13 +78,13 @@ class Removal:
         self._each = Each(threads)
         self._forgotten = forgotten
 
-    def remove(self, due: Sequence[Found], report: PruneReport) -> int:
+    def remove(self, due: Sequence[Found], run: PruneRun) -> int:
         """Remove these versions; how many had to stay for now, which the report says. Raises `StoreUnavailableError`."""
         tallies = self._each(self._remove_some, self._slices(due))
         for tally in tallies:
-            report.kept += tally.kept
-            report.removed += tally.removed
-            report.chunks += tally.chunks
+            run.kept += tally.kept
+            run.removed += tally.removed
+            run.chunks += tally.chunks
         return sum(tally.kept.total() for tally in tallies)
 
     def _slices(self, due: Sequence[Found]) -> list[list[Found]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.outcomes import Result
-from opx.lifecycle.differences_found import Difference, Problem
+from opx.lifecycle.differences_found import Finding, Problem
 from opx.lifecycle.store_checks import StoreChecks, scope_of
 from opx.ports import DocumentChange
 from opx.tables import KEYS
@@ -29,9 +29,9 @@ class Repairs:
         self._asked: Counter[str] = Counter()
         """Objects that were announced, with how many differences each had."""
 
-    def make(self, differences: Sequence[Difference]) -> None:
+    def make(self, differences: Sequence[Finding]) -> None:
         """Repair these, or have it done by `work`."""
-        again: dict[str, Difference] = {}
+        again: dict[str, Finding] = {}
         for difference in differences:
             match difference.problem:
                 case Problem.CALENDAR_MISSING:
@@ -57,7 +57,7 @@ class Repairs:
         failed = (self._asked[object_key] for object_key, result in last.items() if result is Result.FAILED)
         return 0, sum(failed)
 
-    def _note(self, difference: Difference) -> None:
+    def _note(self, difference: Finding) -> None:
         """Have the document done again although its object is as it was."""
         if difference.problem not in _ANNOUNCED and difference.key:
             self._services.catalog.note_unfinished(difference.key, difference.document_id)
@@ -67,14 +67,14 @@ class Repairs:
         is_gone = self._services.store.head(object_key) is None
         self._services.queue.send(ObjectEvent(object_key, is_gone, "").to_json())
 
-    def _enter(self, difference: Difference) -> None:
+    def _enter(self, difference: Finding) -> None:
         if difference.key is None:
             return
         for document in self._services.catalog.versions(difference.key):
             if document.document_id == difference.document_id:
                 self._services.calendar.complete(document)
 
-    def _take_out(self, difference: Difference) -> None:
+    def _take_out(self, difference: Finding) -> None:
         """Nobody can claim a key that isn't known: what was seen is taken out while nobody else writes, as far as that
         can be had, and if the key came up meanwhile it is done again."""
         key = {"documentKey": difference.key_id}
@@ -88,7 +88,7 @@ class Repairs:
         if head is not None:
             self._announce(f"{scope_of(difference).prefix}{head['source']}")
 
-    def _delete_file(self, difference: Difference) -> None:
+    def _delete_file(self, difference: Finding) -> None:
         """As a listing shows it, which says how old it is: somebody may just have written it."""
         with self._services.exclusive_work():
             listed = self._services.store.list(difference.object_key)

@@ -1,22 +1,27 @@
-"""What a run of pruning did, for people and for the record."""
+"""Reports of long work on what is kept: runs of pruning, which are also kept as a record, exports and imports."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
+from dataclasses import field as dataclass_field
+from enum import StrEnum
 from itertools import islice
-from typing import Any
+from typing import Annotated
 
+from msgspec import Meta, field
+
+from opx.domain.record import Draft, Record, derive
 from opx.lifecycle.guard import Excess
-from opx.ports import Clock, Item, Table
+from opx.ports import Clock, Table
 
 KEPT_DAYS = 400
 _REPORTS = "prune-reports"
+_Counts = dict[str, int]
 
 
-@dataclass(slots=True)
-class PruneReport:
+class PruneReport(Record, frozen=True, kw_only=True):
     """Versions of documents that went (or would go, in a dry run) by category, with how many chunks they had; those that
     stayed, by why: a hold, a newer object that waits to be taken in, somebody at work on it, a pattern that worked since.
 
@@ -25,59 +30,55 @@ class PruneReport:
     """
 
     started: str
+    finished: str = ""
     until: str
     dry_run: bool = False
-    removed: Counter[str] = field(default_factory=Counter)
+    versions: int = 0
     chunks: int = 0
-    kept: Counter[str] = field(default_factory=Counter)
-    held: Counter[str] = field(default_factory=Counter)
-    redated: Counter[str] = field(default_factory=Counter)
-    stopped: tuple[Excess, ...] = ()
+    removed: Annotated[_Counts, Meta(description="Versions of documents, by category.")] = field(default_factory=dict)
+    kept: Annotated[_Counts, Meta(description="Versions that are due and had to stay, by why.")] = field(
+        default_factory=dict
+    )
+    held: Annotated[_Counts, Meta(description="Versions that are due and stay, by hold.")] = field(default_factory=dict)
+    redated: Annotated[_Counts, Meta(description="Versions that were entered for another day, by category.")] = field(
+        default_factory=dict
+    )
+    stopped: Annotated[
+        tuple[Excess, ...], Meta(description="Of what too much would have gone, so that nothing did.")
+    ] = ()
     unfinished: bool = False
-    notes: list[str] = field(default_factory=list)
-    finished: str = ""
+    notes: tuple[str, ...] = ()
 
-    @property
-    def versions(self) -> int:
-        return sum(self.removed.values())
+    def __post_init__(self) -> None:
+        derive(
+            self,
+            versions=sum(self.removed.values()),
+            removed=_counted(self.removed),
+            kept=_counted(self.kept),
+            held=_counted(self.held),
+            redated=_counted(self.redated),
+        )
 
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not (+self.removed or +self.redated or self.stopped or self.unfinished or self.notes)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "started": self.started,
-            "finished": self.finished,
-            "dryRun": self.dry_run,
-            "until": self.until,
-            "versions": self.versions,
-            "chunks": self.chunks,
-            "removed": dict(sorted((+self.removed).items())),
-            "kept": dict(sorted((+self.kept).items())),
-            "held": dict(sorted(self.held.items())),
-            "redated": dict(sorted((+self.redated).items())),
-            "stopped": [excess.to_json() for excess in self.stopped],
-            "unfinished": self.unfinished,
-            "notes": list(self.notes),
-        }
+        return not (self.removed or self.redated or self.stopped or self.unfinished or self.notes)
 
     def lines(self) -> Iterator[str]:
         """For people."""
         verb = "would go" if self.dry_run else "removed"
-        for category, count in sorted((+self.removed).items()):
+        for category, count in self.removed.items():
             yield f"{verb}: {count:,} of {category}"
-        for category, count in sorted((+self.redated).items()):
+        for category, count in self.redated.items():
             yield f"entered for another day: {count:,} of {category}, whose retention has changed"
-        for hold, count in sorted(self.held.items()):
+        for hold, count in self.held.items():
             yield f"kept by hold {hold}: {count:,}"
-        for why, count in sorted((+self.kept).items()):
+        for why, count in self.kept.items():
             yield f"kept, {why}: {count:,}"
         yield from (f"note: {note}" for note in self.notes)
         if self.unfinished:
             yield "the time was up: the next run goes on"
-        if not (+self.removed or self.stopped or self.held or +self.kept or self.unfinished):
+        if not (self.removed or self.stopped or self.held or self.kept or self.unfinished):
             yield f"nothing of before {self.until} is past its retention"
 
     def stop_message(self) -> str:
@@ -87,6 +88,30 @@ class PruneReport:
             f"nothing was removed, as too much would go at once: {found}. If it is a mistake, mend `retention` in "
             "knowledge.yaml; if not, `opx prune --allow-share 1` removes it"
         )
+
+
+def _counted(counts: Mapping[str, int]) -> _Counts:
+    return {name: count for name, count in sorted(counts.items()) if count > 0}
+
+
+@dataclass(slots=True)
+class PruneRun:
+    """A run of pruning while it goes on: the fields of its report, as far as they are known."""
+
+    started: str
+    until: str
+    dry_run: bool = False
+    removed: Counter[str] = dataclass_field(default_factory=Counter)
+    chunks: int = 0
+    kept: Counter[str] = dataclass_field(default_factory=Counter)
+    held: Counter[str] = dataclass_field(default_factory=Counter)
+    redated: Counter[str] = dataclass_field(default_factory=Counter)
+    stopped: tuple[Excess, ...] = ()
+    unfinished: bool = False
+    notes: tuple[str, ...] = ()
+
+    def report(self, finished: str) -> PruneReport:
+        return PruneReport(finished=finished, **{one.name: getattr(self, one.name) for one in fields(self)})
 
 
 class PruneReports:
@@ -102,7 +127,53 @@ class PruneReports:
         expires = int(now) + KEPT_DAYS * 86400
         self._table.put({"subject": _REPORTS, "entry": entry, "report": report.to_json(), "expiresAt": expires})
 
-    def last(self, count: int) -> list[Mapping[str, Any]]:
-        """As JSON, the newest first."""
-        found: Iterator[Item] = self._table.query(_REPORTS, reverse=True, limit=count)
-        return [item["report"] for item in islice(found, count)]
+    def last(self, count: int) -> tuple[PruneReport, ...]:
+        """The newest first."""
+        found = self._table.query(_REPORTS, reverse=True, limit=count)
+        return tuple(PruneReport.from_json(item["report"]) for item in islice(found, count))
+
+
+# -- archives
+
+
+class ExportReport(Draft):
+    """What is in an archive, whose own checksum is `sha256`. `notes` say what could not be kept."""
+
+    path: str
+    size: int = field(default=0, name="bytes")
+    sha256: str = ""
+    counts: dict[str, int] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+
+class Fate(StrEnum):
+    """What becomes of a document of an archive."""
+
+    RESTORED = "restored"
+    REPLACED = "newer than what is here"
+    SAME = "same as what is here"
+    KEPT = "older than what is here"
+
+
+class ArchiveFacts(Record, frozen=True):
+    """What an archive says of itself: when, by which version and in which kind of system it was made."""
+
+    made: str
+    version: str
+    backend: str
+    sha256: str
+
+
+class ImportReport(Draft):
+    """What was in the archive, what became of it, and what a person should know. `waiting` documents are left to
+    functions; `failed` could not be taken in, and are among the failed items."""
+
+    archive: ArchiveFacts
+    contents: dict[str, int]
+    notes: list[str]
+    dry_run: bool = False
+    documents: dict[Fate, int] = field(default_factory=Counter)
+    rows: dict[str, int] = field(default_factory=Counter)
+    files: int = 0
+    failed: int = 0
+    waiting: int = 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, field
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.record import Record, derive
 from opx.domain.times import day_number, day_text
 from opx.ingestion.calendar import Calendar, CalendarEntry
 from opx.ingestion.catalog import Catalog
@@ -18,8 +20,7 @@ NOBODY = "(nobody)"
 _AT_ONCE = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewItem:
+class ReviewItem(Record, frozen=True):
     """A current document that is to be looked at by `review_by`; `overdue` is by how many days that is past, below 0 for
     how many days are left."""
 
@@ -27,58 +28,34 @@ class ReviewItem:
     title: str
     category: str
     source: str
-    scope_key: str
+    scope_key: str = field(name="scope")
     owner: str
     review_by: str
     last_updated: str
+    overdue: Annotated[int, Meta(description="Below 0: how many days are left.")] = field(name="overdueDays")
+
+
+class OwnedReviews(Record, frozen=True):
+    """How many documents of an owner are to be looked at again, and how many of these are overdue."""
+
+    owner: str
     overdue: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "documentId": self.document_id,
-            "title": self.title,
-            "category": self.category,
-            "source": self.source,
-            "scope": self.scope_key,
-            "owner": self.owner,
-            "reviewBy": self.review_by,
-            "lastUpdated": self.last_updated,
-            "overdueDays": self.overdue,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ReviewItem:
-        texts = ("title", "category", "source", "owner")
-        return cls(
-            document_id=data["documentId"],
-            scope_key=data["scope"],
-            review_by=data["reviewBy"],
-            last_updated=data["lastUpdated"],
-            overdue=data["overdueDays"],
-            **{name: data[name] for name in texts},
-        )
+    items: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewReport:
-    """Documents to review, the most overdue first. `more` if there are others behind them."""
+class ReviewReport(Record, frozen=True):
+    """Documents to review, the most overdue first. `more` if there are others behind them. `owners` has the one with the
+    most overdue first."""
 
     items: tuple[ReviewItem, ...]
     more: bool = False
+    owners: tuple[OwnedReviews, ...] = ()
 
-    def owners(self) -> dict[str, tuple[int, int]]:
-        """Each owner with how much is overdue, and how much there is; who has the most overdue first."""
+    def __post_init__(self) -> None:
         overdue = Counter(item.owner or NOBODY for item in self.items if item.overdue > 0)
         every = Counter(item.owner or NOBODY for item in self.items)
-        return {owner: (overdue[owner], every[owner]) for owner in sorted(every, key=lambda one: (-overdue[one], one))}
-
-    def to_json(self) -> dict[str, Any]:
-        owners = [{"owner": owner, "overdue": late, "items": count} for owner, (late, count) in self.owners().items()]
-        return {"items": [item.to_json() for item in self.items], "more": self.more, "owners": owners}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ReviewReport:
-        return cls(tuple(map(ReviewItem.from_json, data["items"])), bool(data["more"]))
+        order = sorted(every, key=lambda owner: (-overdue[owner], owner))
+        derive(self, owners=tuple(OwnedReviews(owner, overdue[owner], every[owner]) for owner in order))
 
 
 class Reviews:

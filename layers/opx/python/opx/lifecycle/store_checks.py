@@ -23,7 +23,7 @@ from opx.ingestion.chunk_files import chunk_file, read_chunks
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import failure_id
-from opx.lifecycle.differences_found import Difference, Problem
+from opx.lifecycle.differences_found import Finding, Problem
 from opx.parallel import Each
 from opx.ports import HeldDocument, Item, ObjectInfo, Table
 from opx.tables import FAILURES, GRAPH, KEYS
@@ -50,7 +50,7 @@ class Known:
 class Checked:
     """What some documents gave: differences, how many are in flight, and how many are listed as failed."""
 
-    found: list[Difference] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
     in_flight: int = 0
     failed: int = 0
 
@@ -73,7 +73,7 @@ class StoreChecks:
             try:
                 keys[info.key] = DocumentKey(*scope_of_object(info.key))
             except InvalidScopeError as exc:
-                checked.found.append(Difference(Problem.MALFORMED_OWNER, info.key, detail=str(exc)))
+                checked.found.append(Finding(Problem.MALFORMED_OWNER, info.key, detail=str(exc)))
         heads = self._heads([key.id for key in keys.values()])
         failed = self._failed(list(keys))
         for info in infos:
@@ -93,7 +93,7 @@ class StoreChecks:
             to.failed += 1
         else:
             problem = Problem.CHANGED if current else Problem.NOT_TAKEN_IN
-            to.found.append(Difference(problem, info.key, current, key=key, key_id=key.id, scope_key=key.scope.key))
+            to.found.append(Finding(problem, info.key, current, key=key, key_id=key.id, scope_key=key.scope.key))
 
     def _fingerprint(self, object_key: str) -> str:
         """ "" for an object that is gone by now."""
@@ -114,7 +114,7 @@ class StoreChecks:
             if self._is_young(info.modified):
                 checked.in_flight += 1
             else:
-                checked.found.append(Difference(Problem.CHUNK_FILE_UNKNOWN, info.key))
+                checked.found.append(Finding(Problem.CHUNK_FILE_UNKNOWN, info.key))
         return checked
 
     def _is_unknown_file(self, info: ObjectInfo) -> bool:
@@ -138,13 +138,13 @@ class StoreChecks:
             checked.in_flight += in_flight
         return checked
 
-    def _document(self, known: Known, head: Item | None) -> tuple[list[Difference], bool]:
+    def _document(self, known: Known, head: Item | None) -> tuple[list[Finding], bool]:
         if head is None:
             return list(self._unknown(known)), False
         if self._is_busy(head):
             return [], True
         key = DocumentKey(scope_of_key(head["scope"]), head["source"])
-        difference = _Differences(key)
+        difference = _Findings(key)
         if head.get("writing"):
             others = ", ".join(sorted(head["writing"]))
             return [difference(Problem.INTERRUPTED, current_id(head), others)], False
@@ -158,14 +158,14 @@ class StoreChecks:
         document = self._services.catalog.version(key, document_id)
         return document.current_since if document else ""
 
-    def _unknown(self, known: Known) -> Iterator[Difference]:
+    def _unknown(self, known: Known) -> Iterator[Finding]:
         """Entries of a key that the catalog doesn't know; asked for again, as the list may be old."""
         if known.held and self._services.index.references(known.key_id):
             count, scope = sum(one.entries for one in known.held), known.held[0].scope_key
             detail = f"{count} entries of {known.held[0].document_id}"
-            yield Difference(Problem.INDEX_UNKNOWN, "", known.held[0].document_id, detail, None, known.key_id, scope)
+            yield Finding(Problem.INDEX_UNKNOWN, "", known.held[0].document_id, detail, None, known.key_id, scope)
 
-    def _current(self, difference: _Differences, current: str, held: Sequence[HeldDocument]) -> Iterator[Difference]:
+    def _current(self, difference: _Findings, current: str, held: Sequence[HeldDocument]) -> Iterator[Finding]:
         services, key = self._services, difference.key
         if services.store.head(difference.object_key) is None:
             yield difference(Problem.OBJECT_MISSING, current)
@@ -191,8 +191,8 @@ class StoreChecks:
         return document.chunk_count if category.embed else 0
 
     def _in_index(
-        self, difference: _Differences, document: KnowledgeDocument, entries: int, held: Sequence[HeldDocument]
-    ) -> Iterator[Difference]:
+        self, difference: _Findings, document: KnowledgeDocument, entries: int, held: Sequence[HeldDocument]
+    ) -> Iterator[Finding]:
         own = sum(one.entries for one in held if one.document_id == document.document_id)
         if own != entries:
             yield difference(Problem.INDEX_DIFFERS, document.document_id, f"{own} of {entries}")
@@ -203,7 +203,7 @@ class StoreChecks:
                 yield difference(Problem.INDEX_DIFFERS, document.document_id, f"{len(missing)} are others")
         yield from _others(difference, held, document.document_id)
 
-    def _in_graph(self, difference: _Differences, document: KnowledgeDocument, *, stated: bool) -> Iterator[Difference]:
+    def _in_graph(self, difference: _Findings, document: KnowledgeDocument, *, stated: bool) -> Iterator[Finding]:
         versions = self._stated(document.key)
         left_out = any(remark.kind is RemarkKind.LEFT_OUT_OF_GRAPH for remark in document.remarks)
         if stated and not versions and not left_out:  # every document states what it is itself
@@ -211,7 +211,7 @@ class StoreChecks:
         for other in sorted(versions - {document.document_id}):
             yield difference(Problem.GRAPH_HAS_OTHERS, other)
 
-    def _withdrawn(self, difference: _Differences, known: Known) -> Iterator[Difference]:
+    def _withdrawn(self, difference: _Findings, known: Known) -> Iterator[Finding]:
         """What is left of a document that has no current version."""
         yield from _others(difference, known.held, "")
         for other in sorted(self._stated(difference.key)):
@@ -220,7 +220,7 @@ class StoreChecks:
     def _stated(self, key: DocumentKey) -> set[str]:
         return {str(page["documentId"]) for page in manifest.read(self._graph, key.id).pages}
 
-    def _versions(self, difference: _Differences, current: str) -> Iterator[Difference]:
+    def _versions(self, difference: _Findings, current: str) -> Iterator[Finding]:
         """What the calendar and the corpus have of all versions."""
         for document in self._services.catalog.versions(difference.key):
             if self._services.calendar.lacks(document):
@@ -249,7 +249,7 @@ class StoreChecks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Differences:
+class _Findings:
     """Makes those of one document key."""
 
     key: DocumentKey
@@ -258,16 +258,16 @@ class _Differences:
     def object_key(self) -> str:
         return self.key.scope.prefix + self.key.source
 
-    def __call__(self, problem: Problem, document_id: str, detail: str = "") -> Difference:
-        return Difference(problem, self.object_key, document_id, detail, self.key, self.key.id, self.key.scope.key)
+    def __call__(self, problem: Problem, document_id: str, detail: str = "") -> Finding:
+        return Finding(problem, self.object_key, document_id, detail, self.key, self.key.id, self.key.scope.key)
 
 
-def _others(difference: _Differences, held: Sequence[HeldDocument], current: str) -> Iterator[Difference]:
+def _others(difference: _Findings, held: Sequence[HeldDocument], current: str) -> Iterator[Finding]:
     for one in held:
         if one.document_id != current:
             yield difference(Problem.INDEX_HAS_OTHERS, one.document_id, f"{one.entries} entries")
 
 
-def scope_of(difference: Difference) -> Scope:
+def scope_of(difference: Finding) -> Scope:
     """Whose it is."""
     return scope_of_key(difference.scope_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +14,14 @@ from opx.runtime.metrics import Report, unreported
 if TYPE_CHECKING:
     from opx.operations.forms import UploadedFile
     from opx.services import Services
+
+
+Progress = Callable[[str, int], None]
+"""Called with the step that a long operation is at, and how many things it has done of it, 0 where these aren't counted."""
+
+
+def unwatched(_step: str, _count: int) -> None:
+    """No progress is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +38,13 @@ class Caller:
 
 @dataclass(frozen=True)
 class Context:
-    """A call of an operation. `report` takes its metrics; `files` and `form` are those of a request that came as a form."""
+    """A call of an operation. `report` takes its metrics, `progress` the step that a long one is at; `files` and `form` are
+    those of a request that came as a form."""
 
     system: Services
     caller: Caller
     report: Report = unreported
+    progress: Progress = unwatched
     files: tuple[UploadedFile, ...] | None = None
     form: Json | None = None
 

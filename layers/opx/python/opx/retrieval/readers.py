@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from opx.domain.record import Record
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.errors import InvalidScopeError
 from opx.ports import Item, Table
 from opx.tenants.clients import CLIENTS, client_key, is_removed, removed_error
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectPlace:
+class ProjectPlace(Record, frozen=True):
     """A project and its group, "" for none."""
 
     project_id: str
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SightChange:
+class SightChange(Record, frozen=True):
     """What a project sees after a move and didn't before, and the other way round, as scope keys in order."""
 
     project_id: str

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opx.tenants.clients import Client
+from opx.tenants.clients import Client, ClientView
 from opx.tenants.finding import Finder
 from opx.tenants.offboarding import Offboarding, Progress
 
 if TYPE_CHECKING:
     from opx.services import Services
     from opx.tenants.report import RemovalReport
-
-
-@dataclass(frozen=True, slots=True)
-class ClientView:
-    """A client, as it was noted if it was, and how many documents and projects it has."""
-
-    client: Client
-    documents: int
-    projects: int
 
 
 class Administration:
@@ -51,7 +41,8 @@ class Administration:
         """One client. Raises `InvalidScopeError` for a malformed id."""
         client = self._services.clients.get(client_id) or Client(client_id)
         projects = sum(1 for _ in self._services.projects.projects(client_id))
-        return ClientView(client, self._finder.document_count(client_id), projects)
+        documents = self._finder.document_count(client_id)
+        return ClientView(client_id, client.state, client.since, documents, projects)
 
     def inventory(self, client_id: str) -> dict[str, int]:
         """How much there is of a client in each store, which takes a while where there is much."""

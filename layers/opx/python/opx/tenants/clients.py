@@ -7,10 +7,10 @@ that is still under way, or that is sent later, makes it anew.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from opx.domain.record import Record, replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import ClientRemovedError, ConditionFailedError, InvalidInputError
@@ -28,8 +28,7 @@ class ClientState(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Record, frozen=True):
     """A client as it is noted. `since` is when it got into its state (ISO 8601), `removal` the name of its removal."""
 
     client_id: str
@@ -37,6 +36,16 @@ class Client:
     since: str = ""
     by: str = ""
     removal: str = ""
+
+
+class ClientView(Record, frozen=True):
+    """A client, as it was noted if it was, and how many documents and projects it has."""
+
+    client_id: str
+    state: ClientState
+    since: str
+    documents: int
+    projects: int
 
 
 def client_key(client_id: str) -> dict[str, Any]:
@@ -89,7 +98,7 @@ class ClientRegistry:
         if is_removed(known.get(CLIENTS)):
             return False
         if CLIENTS not in known:
-            self._note({**keys[0], "state": ClientState.ACTIVE.value, "since": self._now(), "by": "", "removal": ""})
+            self._note(_item(Client(scope.client_id, since=self._now())))
         if scope.project_id and scope.client_id not in known:
             self._note({**keys[1], "groupId": ""})
         return True
@@ -109,16 +118,8 @@ class ClientRegistry:
 
     def put(self, client: Client) -> Client:
         """Note the client as it is now."""
-        noted = Client(client.client_id, client.state, self._now(), client.by, client.removal)
-        self._table.put(
-            {
-                **client_key(noted.client_id),
-                "state": noted.state.value,
-                "since": noted.since,
-                "by": noted.by,
-                "removal": noted.removal,
-            }
-        )
+        noted = replace(client, since=self._now())
+        self._table.put(_item(noted))
         return noted
 
     def _note(self, item: Item) -> None:
@@ -135,11 +136,9 @@ def is_gone(client: Client) -> bool:
     return client.state is not ClientState.ACTIVE
 
 
+def _item(client: Client) -> Item:
+    return {**client.to_json(), **client_key(client.client_id)}
+
+
 def _from_item(item: Item) -> Client:
-    return Client(
-        client_id=item["projectId"],
-        state=ClientState(item["state"]),
-        since=item["since"],
-        by=item["by"],
-        removal=item["removal"],
-    )
+    return Client.from_json({**item, "clientId": item["projectId"]})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from opx.tenants.document_holdings import document_holdings
 from opx.tenants.finding import Finder
 from opx.tenants.holdings import ClientDocument, Held, Holding
 from opx.tenants.learned_holdings import learned_holdings
-from opx.tenants.report import FOLDER, RemovalReport
+from opx.tenants.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
 from opx.tenants.scope_holdings import InstallationSources, registry_holdings, scope_holdings, source_holdings
 
 if TYPE_CHECKING:
@@ -203,6 +203,7 @@ class Offboarding:
     def _asked(self, client: Client, manifest: Manifest) -> RemovalReport:
         self._progress("asking every store again")
         held = self._finder.find(client.client_id, manifest.held)
+        after, checks = self._counted(held), self._checks.run(held)
         return RemovalReport(
             client_id=client.client_id,
             removal=client.removal,
@@ -211,10 +212,8 @@ class Offboarding:
             started=manifest.started,
             finished=iso_time(self._services.clock()),
             scopes=len(held.scopes),
-            before=manifest.before,
-            after=self._counted(held),
-            checks_before=manifest.checks,
-            checks=self._checks.run(held),
+            stores={name: StoreCounts(*counts) for name, counts in _paired(manifest.before, after)},
+            checks={name: CheckCounts(*counts) for name, counts in _paired(manifest.checks, checks)},
             notes=self._notes(held),
         )
 
@@ -242,6 +241,12 @@ class Offboarding:
         self._services.object_history.erase(_folder(client))
         self._services.scrub()
         self._services.clients.put(replace(client, state=ClientState.REMOVED))
+
+
+def _paired(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Counts by name. The removal may have begun with a version of this program that had other stores."""
+    for name in {**before, **after}:
+        yield name, (before.get(name, 0), after.get(name, 0))
 
 
 def _checked(client_id: str) -> str:

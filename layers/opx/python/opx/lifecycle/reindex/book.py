@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from secrets import token_hex
 
-from opx.domain.record import replace
+from opx.domain.record import Record, replace
 from opx.errors import ConditionFailedError, EditionChangedError
 from opx.ports import Absent, Equals, Item, Table
 
@@ -28,13 +28,12 @@ KEPT_IN_STEP = (EditionState.BUILDING, EditionState.PREVIOUS)
 """What changes for these is noted in their journals."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edition:
+class Edition(Record, frozen=True, rename=None):
     """An index and the model that it is for. The one that an installation begins with has no name.
 
     `model` and `model_path` are what settings of these names would be. It answers since `switched_at`, in seconds since the
-    epoch. `lineage` and `ancestor` are the model and the
-    identity of the index that this one was made from, `incarnation` is what the index itself was called then.
+    epoch. `lineage` and `ancestor` are the model and the identity of the index that this one was made from, `incarnation`
+    is what the index itself was called then.
     """
 
     name: str = ""
@@ -104,7 +103,7 @@ class EditionBook:
             "entry": _ENTRY,
             "revision": state.revision + 1,
             "active": state.active.name,
-            "editions": [{**asdict(one), "state": one.state.value} for one in state.editions],
+            "editions": [one.to_json() for one in state.editions],
             "target": state.target,
         }
         condition = Equals("revision", state.revision) if state.revision else Absent()
@@ -158,11 +157,7 @@ class Journal:
 
 
 def _state(item: Item) -> IndexState:
-    known = {field.name for field in fields(Edition)}
-    editions = [
-        Edition(**{**{k: v for k, v in one.items() if k in known}, "state": EditionState(one["state"])})
-        for one in item["editions"]
-    ]
+    editions = [Edition.from_json(one) for one in item["editions"]]
     active = next(one for one in editions if one.name == item["active"])
     others = tuple(one for one in editions if one.name != item["active"])
     return IndexState(int(item["revision"]), active, others, item["target"])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+
+from msgspec import field
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.queries import QueryConfig
+from opx.domain.record import Draft
 from opx.lifecycle.reindex.editions import OpenEdition
 from opx.ports import SearchFilter
 from opx.retrieval.hybrid import Asking, HybridSearch
@@ -23,8 +24,7 @@ FIRST = 10
 ReadChunks = Callable[[KnowledgeDocument], Iterator[DocumentChunk]]
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Draft, rename=None):
     """Entries by category in the old and the new index where they differ, and how many of so many questions, each made of
     the title and a heading of a document, found that document among the first ten: with words, and by meaning alone."""
 
@@ -35,9 +35,6 @@ class Report:
     found: list[int] = field(default_factory=lambda: [0, 0])
     found_by_meaning: list[int] = field(default_factory=lambda: [0, 0])
     problems: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def compare(

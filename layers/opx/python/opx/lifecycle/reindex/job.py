@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from secrets import token_hex
 from typing import Any
 
+from msgspec import field
+
 from opx.domain.ids import stable_hash
+from opx.domain.record import Draft, from_json
 from opx.errors import ConditionFailedError, ReindexBusyError
-from opx.ports import Absent, AnyOf, Clock, Equals, Item, LessThan, Table
+from opx.ports import Absent, AnyOf, Clock, Equals, LessThan, Table
 
 SAMPLE = 50
 """Documents by which the new index is compared with the old one: those whose keys have the smallest hashes."""
@@ -38,8 +40,7 @@ AFTER_THE_SWITCH = (Phase.SWITCHING, Phase.SETTLING)
 """Of a job without a target: what is left to do."""
 
 
-@dataclass(slots=True)
-class Job:
+class Job(Draft, rename=None):
     """The work on one edition. `scope` and `after` are the last document that was put into it; `not_before` is when to go
     on (seconds since the epoch); `report` is what the checks found."""
 
@@ -83,13 +84,13 @@ class JobStore:
 
     def read(self) -> Job | None:
         item = self._table.get(self._key)
-        return _job(item) if item else None
+        return from_json(Job, item) if item else None
 
     def hold(self, edition: str, make: Callable[[], Job]) -> Job:
         """The job on this edition, or a new one, held from now on. Raises `ReindexBusyError`."""
         item = self._table.get(self._key)
         goes_on = item and item["edition"] == edition and item["phase"] != Phase.DONE
-        job = _job(item) if item and goes_on else make()
+        job = from_json(Job, item) if item and goes_on else make()
         self._token = token_hex(8)
         free = AnyOf((Absent(), Equals("leaseUntil", 0), LessThan("leaseUntil", self._clock() + 0.001)))
         self._put(job, free)
@@ -104,13 +105,8 @@ class JobStore:
 
     def _put(self, job: Job, condition: Any, *, lease: float | None = None) -> None:
         until = self._clock() + self._lease_seconds if lease is None else lease
-        item = {**asdict(job), "phase": job.phase.value, "token": self._token, "leaseUntil": until}
+        item = {**job.to_json(), "token": self._token, "leaseUntil": until}
         try:
             self._table.put({**self._key, **item}, condition=condition)
         except ConditionFailedError as exc:
             raise ReindexBusyError("another process, or function, is making the new index: see its status") from exc
-
-
-def _job(item: Item) -> Job:
-    known = {each.name for each in fields(Job)}
-    return Job(**{**{k: v for k, v in item.items() if k in known}, "phase": Phase(item["phase"])})

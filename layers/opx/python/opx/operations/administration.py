@@ -1,0 +1,388 @@
+"""Operations of those who own an installation: clients, archives, and what makes stores agree with each other.
+
+They work on the stores themselves, over all clients, and take as long as it takes: none has an HTTP route.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from opx.domain.record import Record
+from opx.domain.times import iso_time
+from opx.errors import InvalidInputError, ReindexBusyError
+from opx.lifecycle.differences_found import ReconcileReport
+from opx.lifecycle.reindex.book import EditionState
+from opx.lifecycle.reindex.job import Job, Phase
+from opx.lifecycle.report import ExportReport, ImportReport
+from opx.operations.context import Context
+from opx.operations.registry import Access, operation
+from opx.operations.requests import NOT_BLANK, Request, Text
+from opx.tenants.clients import Client, ClientState, ClientView
+from opx.tenants.report import RemovalReport
+
+if TYPE_CHECKING:
+    from opx.lifecycle.reindex.book import Edition
+    from opx.lifecycle.reindex.reindexing import Reindexer
+    from opx.tenants.administration import Administration
+
+STEP_SECONDS = 2.0
+"""Of work on an index before its progress is shown."""
+
+LONGEST_WAIT = 5.0
+REBUILD_ELSEWHERE = (
+    "rebuild works on a folder of this machine. A deployed system gets a new index by a message (docs/rebuild.md), or "
+    "by a deployment (docs/deploy.md); then `opx ingest` of the same files sends again what that index lacks"
+)
+
+ClientId = Annotated[Text, Meta(description="A client.")]
+FilePath = Annotated[
+    str, Meta(min_length=1, max_length=4096, pattern=NOT_BLANK, description="The path of a file of this machine.")
+]
+
+
+# -- clients
+
+
+class ListClients(Request, frozen=True):
+    pass
+
+
+class ClientList(Record, frozen=True):
+    clients: tuple[ClientView, ...]
+
+
+@operation(access=Access.OPERATOR)
+def list_clients(context: Context, request: ListClients) -> ClientList:  # noqa: ARG001 - as all operations
+    """The clients by id, those that were removed included."""
+    return ClientList(tuple(_administration(context).clients()))
+
+
+class GetClient(Request, frozen=True):
+    client_id: ClientId
+
+
+class ClientInventory(Record, frozen=True):
+    client_id: str
+    state: ClientState
+    since: Annotated[str, Meta(description="Since when it is in its state; empty if it was never noted.")]
+    stores: Annotated[dict[str, int], Meta(description="How much there is of it, by store.")]
+
+
+@operation(access=Access.OPERATOR)
+def get_client(context: Context, request: GetClient) -> ClientInventory:
+    """How much there is of a client in each store.
+
+    Raises `InvalidScopeError` for a malformed id, and `StoreUnavailableError`.
+    """
+    administration = _administration(context)
+    stores = administration.inventory(request.client_id)
+    client = context.system.clients.get(request.client_id) or Client(request.client_id)
+    return ClientInventory(client.client_id, client.state, client.since, stores)
+
+
+class AddClient(Request, frozen=True):
+    client_id: ClientId
+
+
+@operation(access=Access.OPERATOR)
+def add_client(context: Context, request: AddClient) -> Client:
+    """Serve a client, also one that was removed: it begins with nothing.
+
+    Raises `InvalidInputError` while it is being removed, and for an empty id.
+    """
+    return _administration(context).add(request.client_id)
+
+
+class RemoveClient(Request, frozen=True):
+    client_id: ClientId
+
+
+@operation(access=Access.OPERATOR)
+def remove_client(context: Context, request: RemoveClient) -> RemovalReport:
+    """Remove all that there is of a client, or go on with a removal that was interrupted, and ask every store for it again.
+
+    From then on nothing is ingested or answered for the client. Raises `InvalidInputError` for a client of which there is
+    nothing, `HeldError` while a legal hold is on something of it, and `StoreUnavailableError`: then call it again.
+    """
+    return _administration(context).remove(request.client_id)
+
+
+def _administration(context: Context) -> Administration:
+    from opx.tenants.administration import Administration
+
+    return Administration(context.system, by=context.identity.principal, progress=_steps(context))
+
+
+def _steps(context: Context) -> Callable[[str], None]:
+    return lambda step: context.progress(step, 0)
+
+
+# -- archives
+
+
+class ExportArchive(Request, frozen=True):
+    path: FilePath
+    audit: Annotated[bool, Meta(description="Also who asked what when, and the key of this installation's hashes.")] = (
+        False
+    )
+
+
+@operation(access=Access.OPERATOR)
+def export_archive(context: Context, request: ExportArchive) -> ExportReport:
+    """Write everything that can't be made anew into one file, of all clients.
+
+    The file is there whole or not at all. Raises `InvalidInputError` if there is such a file, or it can't be written, and
+    `StoreUnavailableError`.
+    """
+    from opx.lifecycle.exporting import Exporter
+
+    return Exporter(context.system, context.progress).write(Path(request.path), audit=request.audit)
+
+
+class ImportArchive(Request, frozen=True):
+    path: FilePath
+    merge: Annotated[bool, Meta(description="Into a system that has knowledge: what is new or newer is taken.")] = False
+    dry_run: Annotated[bool, Meta(description="Verify it, show what it would bring, and change nothing.")] = False
+
+
+@operation(access=Access.OPERATOR)
+def import_archive(context: Context, request: ImportArchive) -> ImportReport:
+    """Put back what an archive holds, and have its documents ingested.
+
+    An import that was interrupted goes on when it is called again. Raises `ArchiveError` before anything is changed, and
+    `StoreUnavailableError`.
+    """
+    from opx.lifecycle.importing import Importer
+
+    importer = Importer(context.system, _steps(context))
+    return importer.run(Path(request.path), merge=request.merge, dry_run=request.dry_run)
+
+
+# -- stores that agree
+
+
+class Reconcile(Request, frozen=True):
+    repair: Annotated[bool, Meta(description="Put right what differs.")] = False
+    thorough: Annotated[
+        bool, Meta(description="Compare entries of the index one by one; without, they are counted.")
+    ] = False
+    max_share: (
+        Annotated[float, Meta(ge=0, le=1, description="The share of a kind that repairs may remove; 0.2 if left out.")]
+        | None
+    ) = None
+
+
+@operation(access=Access.OPERATOR)
+def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
+    """Compare corpus, catalog, chunk files, index, graph and calendar of all clients; put right what differs.
+
+    Raises `StoreUnavailableError`: then begin again.
+    """
+    from opx.lifecycle.reconcile import MOST_REMOVED, Reconciler
+
+    share = MOST_REMOVED if request.max_share is None else request.max_share
+    reconciler = Reconciler(context.system, thorough=request.thorough, progress=context.progress)
+    return reconciler.run(repair=request.repair, max_share=share)
+
+
+class Rebuild(Request, frozen=True):
+    graph: Annotated[bool, Meta(description="All documents, for the graph to be made anew.")] = False
+
+
+class Enqueued(Record, frozen=True):
+    """Objects that wait to be ingested."""
+
+    object_keys: tuple[str, ...]
+
+
+@operation(access=Access.OPERATOR)
+def rebuild(context: Context, request: Rebuild) -> Enqueued:
+    """Enqueue every stored document, for the worker to ingest those that the index lacks.
+
+    A worker that was at work before a rebuild of the graph began finds them unchanged: it is to be started again. Raises
+    `InvalidInputError` for a system whose store enqueues changes by itself.
+    """
+    from opx.graph.incarnation import renew
+    from opx.ingestion.announcing import AnnouncingObjectStore
+    from opx.tables import GRAPH
+
+    store = context.system.store
+    if not isinstance(store, AnnouncingObjectStore):
+        raise InvalidInputError(REBUILD_ELSEWHERE)
+    if request.graph:
+        renew(context.system.table(GRAPH))
+    return Enqueued(tuple(store.announce_all()))
+
+
+# -- a new index beside the old one
+
+
+class GetIndexStatus(Request, frozen=True):
+    pass
+
+
+class IndexEdition(Record, frozen=True):
+    """An index, with the embedding model that it is for. The one that an installation begins with has no name."""
+
+    name: str
+    state: EditionState
+    embedding_model: str
+    made_at: str
+
+
+class IndexJob(Record, frozen=True, omit_defaults=True):
+    """How far the work on an index is. `lacking` documents have no chunk file; `report` is what the checks found.
+    `rollback`: it is the index that answered before. `goes_on_at`: nothing is to be done until then."""
+
+    index: str
+    phase: Phase
+    documents: int
+    chunks: int
+    renewed: Annotated[int, Meta(description="Changes that were made up for.")]
+    lacking: int
+    report: dict[str, Any]
+    rollback: bool = False
+    goes_on_at: str = ""
+
+
+class IndexStatus(Record, frozen=True):
+    """`target` is the name of the index that is to answer next, null if there is none."""
+
+    indexes: tuple[IndexEdition, ...]
+    target: str | None
+    job: IndexJob | None
+
+
+@operation(access=Access.OPERATOR)
+def get_index_status(context: Context, request: GetIndexStatus) -> IndexStatus:  # noqa: ARG001 - as all operations
+    """Which indexes there are, and how far the work on a new one is."""
+    state, job = context.system.reindexer.status()
+    editions = (_edition(one) for one in state.editions if one.state is not EditionState.DISCARDED)
+    return IndexStatus(tuple(editions), state.target, _job(context, job) if job else None)
+
+
+class Reindex(Request, frozen=True):
+    model: Annotated[Text, Meta(description="Another embedding model.")] = ""
+    model_path: Annotated[str, Meta(max_length=4096, description="The folder of one.")] = ""
+    dimension: Annotated[int, Meta(ge=0, description="Numbers of its vectors, where the model leaves a choice.")] = 0
+
+
+@operation(access=Access.OPERATOR)
+def reindex(context: Context, request: Reindex) -> IndexJob:
+    """Make a new index from the chunks on file, and have it answer, or go on with the one that is being made.
+
+    The job ends as done, or as refused where the new index finds less. Where functions make it, they go on if this is
+    interrupted. Raises `InvalidInputError` for a model that isn't there and while another index is in the way,
+    `EmbeddingError` for one that can't be called, `ReindexBusyError`, and `StoreUnavailableError`.
+    """
+    with context.system.exclusive_reindex():
+        reindexer = context.system.reindexer
+        if request.model or request.model_path or not reindexer.is_under_way:
+            edition = reindexer.start(model=request.model, model_path=request.model_path, dimension=request.dimension)
+            context.progress(f"a new index for {edition.model_id}", 0)
+        return _finished(context, reindexer)
+
+
+class SwitchIndex(Request, frozen=True):
+    pass
+
+
+@operation(access=Access.OPERATOR)
+def force_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: ARG001 - as all operations
+    """Switch to the new index although it was found to be worse.
+
+    Raises as `reindex` does.
+    """
+    with context.system.exclusive_reindex():
+        context.system.reindexer.force()
+        return _finished(context, context.system.reindexer)
+
+
+@operation(access=Access.OPERATOR)
+def roll_back_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: ARG001 - as all operations
+    """Go back to the index that answered before.
+
+    Raises as `reindex` does, and `InvalidInputError` if there is none that can be used.
+    """
+    with context.system.exclusive_reindex():
+        context.system.reindexer.roll_back()
+        return _finished(context, context.system.reindexer)
+
+
+class DiscardedIndexes(Record, frozen=True):
+    indexes: tuple[IndexEdition, ...]
+
+
+@operation(access=Access.OPERATOR)
+def discard_indexes(context: Context, request: SwitchIndex) -> DiscardedIndexes:  # noqa: ARG001 - as all operations
+    """Remove the indexes that don't answer, and give up what was begun.
+
+    Raises `ReindexBusyError`, and `InvalidInputError` while one of them may still be searched.
+    """
+    with context.system.exclusive_reindex():
+        return DiscardedIndexes(tuple(map(_edition, context.system.reindexer.discard())))
+
+
+def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
+    """The job, done here, or watched where a function does it, until it is at its end."""
+    work = _delegated if context.system.rebuilds else _worked
+    return _job(context, work(context, reindexer))
+
+
+def _worked(context: Context, reindexer: Reindexer) -> Job:
+    reindexer.compare_again()
+    while True:
+        ends = time.monotonic() + STEP_SECONDS
+        progress = reindexer.advance(lambda: time.monotonic() >= ends)  # noqa: B023 - called within this turn
+        _show(context, progress.job)
+        if progress.finished:
+            return progress.job
+        time.sleep(min(progress.wait_seconds, LONGEST_WAIT))
+
+
+def _delegated(context: Context, reindexer: Reindexer) -> Job:
+    from opx.lifecycle.reindex.asked import GO_ON
+    from opx.lifecycle.reindex.making import Progress
+
+    assert context.system.rebuilds is not None
+    with suppress(ReindexBusyError):  # a function has it in hand already
+        reindexer.compare_again()
+    context.system.rebuilds.send(GO_ON)
+    context.progress("a function works on it; Ctrl-C ends watching, and `opx reindex` watches again", 0)
+    while True:
+        time.sleep(LONGEST_WAIT)
+        job = reindexer.status()[1]
+        if job:
+            _show(context, job)
+            if Progress(job).finished:
+                return job
+
+
+def _show(context: Context, job: Job) -> None:
+    counts = f"{job.documents:,} documents, {job.chunks:,} chunks, {job.renewed:,} changes made up for"
+    context.progress(f"{job.phase}: {counts}", 0)
+
+
+def _edition(edition: Edition) -> IndexEdition:
+    return IndexEdition(edition.name, edition.state, edition.model_id, edition.made_at)
+
+
+def _job(context: Context, job: Job) -> IndexJob:
+    waits = job.not_before > context.system.clock()
+    return IndexJob(
+        job.edition,
+        job.phase,
+        job.documents,
+        job.chunks,
+        job.renewed,
+        job.lacking_count,
+        job.report,
+        rollback=job.rollback,
+        goes_on_at=iso_time(job.not_before) if waits else "",
+    )

@@ -1,0 +1,201 @@
+"""Operations of retention: legal holds, documents to review, and pruning."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.documents import DocumentKey
+from opx.domain.ids import ID_LENGTH
+from opx.domain.record import Record
+from opx.domain.scopes import Scope, scope_of_key
+from opx.errors import DocumentNotFoundError, ForbiddenError, HoldNotFoundError, InvalidInputError
+from opx.lifecycle.holds import MAX_REASON, Hold
+from opx.lifecycle.report import PruneReport
+from opx.lifecycle.reviews import SOON_DAYS, ReviewReport
+from opx.operations.context import Context
+from opx.operations.documents import checked_id, find_document
+from opx.operations.registry import Access, Function, operation
+from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
+
+OPERATOR = "operator"
+"""Who acts where the caller has no name."""
+
+
+class ListReviews(Request, frozen=True):
+    days: Annotated[int, Meta(ge=0, le=3650, description="How many days ahead.")] = SOON_DAYS
+    owner: Annotated[Text, Meta(description="What this owner is to see to.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most.")] = 500
+
+
+@operation(http="GET /reviews")
+def list_reviews(context: Context, request: ListReviews) -> ReviewReport:
+    """Documents that should be looked at again by now, or soon, with who owns them."""
+    reviews = context.system.reviews
+    return reviews.report(context.reader.visible, days=request.days, owner=request.owner, limit=request.limit)
+
+
+# -- pruning
+
+
+class ListPrunings(Request, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=400, description="How many at most.")] = 30
+
+
+class Prunings(Record, frozen=True):
+    prunings: tuple[PruneReport, ...]
+
+
+@operation(http="GET /prunings")
+def list_prunings(context: Context, request: ListPrunings) -> Prunings:
+    """What the last runs of pruning removed, over all clients: for callers without a client.
+
+    The newest first. Raises `ForbiddenError` for a caller with a client.
+    """
+    if context.identity.client_id:
+        raise ForbiddenError("what was pruned is counted over all clients: only the operator may see it")
+    return Prunings(context.system.prune_reports.last(request.limit))
+
+
+class PruneExpired(Request, frozen=True):
+    dry_run: Annotated[bool, Meta(description="Show what would go, and remove nothing.")] = False
+    allow_share: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=1,
+                description="How much of a category may go at once, above 0 (1: all); left out, what knowledge.yaml says.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+@operation(access=Access.OPERATOR)
+def prune_expired(context: Context, request: PruneExpired) -> PruneReport:
+    """Remove documents, versions and patterns whose retention is over, of all clients.
+
+    A run that would remove much more than usual removes nothing and says so in its report. Raises
+    `StoreUnavailableError`: then call it again.
+    """
+    return context.system.pruning.run(dry_run=request.dry_run, allow_share=request.allow_share)
+
+
+# -- holds
+
+
+class ListHolds(Request, frozen=True):
+    lifted: Annotated[bool, Meta(description="Those that were ended, in place of those in force.")] = False
+
+
+class HoldList(Record, frozen=True):
+    holds: tuple[Hold, ...]
+
+
+@operation(http="GET /holds", function=Function.MANAGE, access=Access.OPERATOR)
+def list_holds(context: Context, request: ListHolds) -> HoldList:
+    """The legal holds on what is the caller's: what is not to be removed, why, since when and by whom."""
+    holds = context.system.holds
+    found = holds.lifted() if request.lifted else holds.in_force()
+    return HoldList(tuple(hold for hold in found if _is_own(context, hold)))
+
+
+class AddHold(Request, frozen=True):
+    reason: Annotated[
+        str,
+        Meta(min_length=1, max_length=MAX_REASON, pattern=NOT_BLANK, description="Why, such as the matter's name."),
+    ]
+    document: Annotated[FilledText, Meta(description="A document's id.")] | None = None
+    category: Annotated[FilledText, Meta(description="A category, or the beginning of one's path.")] | None = None
+    within: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=300,
+                pattern=NOT_BLANK,
+                description="The key of a scope: `client:acme`, `client:acme/project:shop`.",
+            ),
+        ]
+        | None
+    ) = None
+    everything: Annotated[bool, Meta(description="All that is the caller's.")] = False
+
+
+@operation(http="POST /holds", function=Function.MANAGE, access=Access.OPERATOR)
+def add_hold(context: Context, request: AddHold) -> Hold:
+    """Keep what is the caller's from being removed, whatever its retention is. Give one of document, of category and
+    within, or everything.
+
+    One that is in force already stays as it is. A document is held under each name that it came in under: the reply is the
+    hold on the first of them. Raises `ForbiddenError` for what isn't the caller's, `DocumentNotFoundError`,
+    `UnknownCategoryError`, and `InvalidInputError`.
+    """
+    wanted = _wanted_holds(context, request)
+    own = [hold for hold in wanted if _is_own(context, hold)]
+    if not own:
+        raise ForbiddenError(
+            f"{wanted[0].within} is not within {_own_scope_key(context)}: a hold is on what is your own"
+        )
+    placed = [context.system.holds.add(hold, context.system.knowledge) for hold in own]
+    return placed[0]
+
+
+class LiftHold(Request, frozen=True):
+    hold_id: Annotated[Text, Meta(description="The id of a hold.")]
+
+
+@operation(http="DELETE /holds/{holdId}", function=Function.MANAGE, access=Access.OPERATOR)
+def lift_hold(context: Context, request: LiftHold) -> Hold:
+    """End a hold. It is kept as a record.
+
+    Raises `HoldNotFoundError`, the same for one that is not the caller's.
+    """
+    found = context.system.holds.get(request.hold_id)
+    if not _is_own(context, found):
+        raise HoldNotFoundError(f"no hold {request.hold_id} is in force")
+    return context.system.holds.lift(found.id, _principal(context))
+
+
+def _wanted_holds(context: Context, request: AddHold) -> list[Hold]:
+    if request.everything == bool(request.document or request.category or request.within):
+        raise InvalidInputError("say what is to be held: a document, a category, a scope, or else everything")
+    if request.document and (request.category or request.within):
+        raise InvalidInputError("a hold on a document is on that alone: leave category and scope out")
+    by = _principal(context)
+    if request.document:
+        keys = _keys_of(context, request.document)
+        return [Hold(request.reason, by, key.scope.key, source=key.source) for key in keys]
+    return [Hold(request.reason, by, request.within or _own_scope_key(context), request.category or "")]
+
+
+def _keys_of(context: Context, wanted: str) -> list[DocumentKey]:
+    """The keys of all documents with this id: the same text may have come in under several names. Also of one that has
+    expired and that pruning has not deleted yet."""
+    text = checked_id(wanted)
+    if len(text) < ID_LENGTH:
+        text = find_document(context, wanted).document_id
+    found = {one.key.id: one.key for one in context.system.catalog.find(text) if context.reader.may_see(one.key.scope)}
+    if not found:
+        raise DocumentNotFoundError(f"no document {text}")
+    return list(found.values())
+
+
+def _principal(context: Context) -> str:
+    return context.identity.principal or OPERATOR
+
+
+def _own_scope_key(context: Context) -> str:
+    """The scope key of the caller, "" for one without a client, whose holds may concern everybody."""
+    return context.scope.key if context.identity.client_id else ""
+
+
+def _is_own(context: Context, hold: Hold) -> bool:
+    """Whether the caller may see and change a hold: one with a client may if it is on that client's (or project's)."""
+    who = context.identity
+    if not who.client_id:
+        return True
+    scope = scope_of_key(hold.within) if hold.within else Scope()
+    return scope.client_id == who.client_id and (not who.project_id or scope.project_id == who.project_id)

@@ -1,0 +1,119 @@
+"""Operations of projects and the groups in which they share knowledge. A caller with a client has its projects alone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.record import Record
+from opx.domain.scopes import Identity
+from opx.errors import ForbiddenError
+from opx.operations.context import Context
+from opx.operations.registry import Access, Function, operation
+from opx.operations.requests import Request, Text
+from opx.retrieval.readers import ProjectPlace, SightChange
+
+ClientId = Annotated[Text, Meta(description="A client.")]
+ProjectId = Annotated[Text, Meta(description="A project of the client's.")]
+GroupId = Annotated[Text, Meta(description="The group; empty takes the project out of its group.")]
+
+
+class GetProject(Request, frozen=True):
+    client_id: ClientId
+    project_id: ProjectId
+
+
+class Project(Record, frozen=True):
+    group_id: str
+    visible: Annotated[tuple[str, ...], Meta(description="The scopes whose documents it sees.")]
+
+
+@operation(http="GET /projects/{clientId}/{projectId}", function=Function.MANAGE, access=Access.OPERATOR)
+def get_project(context: Context, request: GetProject) -> Project:
+    """Which group a project is in, and whose documents it sees.
+
+    All operations of projects raise `ForbiddenError` for the client of others, and `InvalidScopeError` for malformed ids.
+    """
+    _check_client(context, request.client_id)
+    projects = context.system.projects
+    group_id = projects.group_of(request.client_id, request.project_id)
+    return Project(group_id, projects.reader(Identity(request.client_id, request.project_id)).visible)
+
+
+class AssignProject(Request, frozen=True):
+    client_id: ClientId
+    project_id: ProjectId
+    group_id: GroupId
+
+
+@operation(http="PUT /projects/{clientId}/{projectId}", function=Function.MANAGE, access=Access.OPERATOR)
+def assign_project(context: Context, request: AssignProject) -> Project:
+    """Put a project into a group.
+
+    It counts from the next question on.
+    """
+    _check_client(context, request.client_id)
+    context.system.projects.assign(request.client_id, request.project_id, request.group_id)
+    return get_project(context, GetProject(client_id=request.client_id, project_id=request.project_id))
+
+
+class ProjectMove(Record, frozen=True):
+    """Projects that see more or less than before, by id."""
+
+    changes: tuple[SightChange, ...]
+
+
+@operation(access=Access.OPERATOR)
+def preview_project_move(context: Context, request: AssignProject) -> ProjectMove:
+    """Who would see what if a project were put into a group, and who no longer.
+
+    Nothing is changed.
+    """
+    _check_client(context, request.client_id)
+    changes = context.system.projects.effects(request.client_id, request.project_id, request.group_id)
+    return ProjectMove(tuple(changes))
+
+
+class ListProjects(Request, frozen=True):
+    client_id: ClientId
+    group_id: Annotated[Text, Meta(description="Those of this group alone.")] = ""
+
+
+class ProjectList(Record, frozen=True):
+    projects: tuple[ProjectPlace, ...]
+
+
+@operation(access=Access.OPERATOR)
+def list_projects(context: Context, request: ListProjects) -> ProjectList:
+    """The projects of a client that had documents or were put into a group, by id."""
+    _check_client(context, request.client_id)
+    registry = context.system.projects
+    members = registry.members(request.client_id, request.group_id) if request.group_id else None
+    found = registry.projects(request.client_id)
+    return ProjectList(tuple(one for one in found if members is None or one.project_id in members))
+
+
+class RemoveProject(Request, frozen=True):
+    client_id: ClientId
+    project_id: ProjectId
+
+
+@operation(access=Access.OPERATOR)
+def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
+    """Forget a project, and that it is in a group; who sees what since.
+
+    Its documents stay and are its own; the next one of them makes it known again.
+    """
+    _check_client(context, request.client_id)
+    registry = context.system.projects
+    changes = registry.effects(request.client_id, request.project_id, "")
+    registry.remove(request.client_id, request.project_id)
+    return ProjectMove(tuple(changes))
+
+
+def _check_client(context: Context, client_id: str) -> None:
+    """Raise `ForbiddenError` for another client than the caller's. A caller of none may name any."""
+    own = context.identity.client_id
+    if own and client_id != own:
+        raise ForbiddenError("the projects of another client are not the caller's")
