@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from opx.operations.registry import Registry
 
-MODULES = ("search", "documents", "corpus")
+MODULES = (
+    "search",
+    "documents",
+    "corpus",
+    "graph",
+    "learning",
+    "patterns",
+    "outcomes",
+    "baselines",
+    "telemetry",
+    "questions",
+    "lifecycle",
+    "projects",
+    "administration",
+)
 """The modules that declare operations."""
 
 
