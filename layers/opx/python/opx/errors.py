@@ -115,10 +115,6 @@ class TooLargeError(OpxError):
     """A request or its reply is larger than what can be sent."""
 
 
-class ForbiddenError(OpxError):
-    """The caller may not do this, or nobody said who the caller is."""
-
-
 class AccessDeniedError(OpxError):
     """The caller's credentials are missing, have expired, or don't allow what was asked."""
 
