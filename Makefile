@@ -88,8 +88,7 @@ deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make
 	npx --yes $(CDK) deploy --all -c bundle=true $(CONTEXT)
 
 schemas: $(VENV)/.ready ## write the agent tools' interface documents to docs/api
-	$(BIN)/python -m opx.tools.schemas docs/api
-	$(BIN)/python -m opx.api.openapi docs/api
+	$(BIN)/python -m opx.edges.schemas docs/api
 
 docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: interfaces, drawing, costs
 	$(BIN)/python -m infra.diagram docs/architecture.md

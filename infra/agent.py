@@ -11,9 +11,7 @@ from infra.constructs.agent_tools import offers
 from infra.constructs.classic_agent import ClassicAgent
 from infra.constructs.knowledge_gateway import KnowledgeGateway
 from infra.names import Names
-from opx.tools.knowledge_group import KNOWLEDGE_GROUP
-from opx.tools.learning_group import LEARNING_GROUP
-from opx.tools.operations_group import OPERATIONS_GROUP
+from opx.operations.tool_groups import KNOWLEDGE, LEARNING, OPERATIONS
 
 INSTRUCTIONS = """\
 You help people who operate systems. You answer from the organisation's knowledge base, which your tools search.
@@ -59,8 +57,8 @@ class AgentStack(Stack):
         learning_arn: str = "",
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: agent")
-        functions = {KNOWLEDGE_GROUP.name: function_arn}
-        others = {OPERATIONS_GROUP.name: operations_arn, LEARNING_GROUP.name: learning_arn}
+        functions = {KNOWLEDGE.name: function_arn}
+        others = {OPERATIONS.name: operations_arn, LEARNING.name: learning_arn}
         functions |= {group: arn for group, arn in others.items() if arn}
         if names.deployment.agent == "classic":
             self._classic(names, functions)

@@ -17,7 +17,9 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.learning_functions import CHECKPOINTS, acknowledge_chunks, capturing_rights
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import PULLS, PULLS_FAILED, Names
-from opx.api.routes import ROUTES, Function
+from opx.edges.calling import token_scopes
+from opx.operations import load
+from opx.operations.registry import Function
 from opx.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES
 
 RATE, BURST = 50, 100
@@ -70,17 +72,19 @@ class ApiStack(Stack):
         called = {Function.RETRIEVE: retrieve_arn, Function.MANAGE: self.manage.target.function_arn}
         targets = {function: self._integration(function, arn) for function, arn in called.items()}
         tokens = self._token_authorizer(deployment) if deployment.api_auth == "jwt" else None
-        for route in ROUTES.values():
+        for operation in load().routes.values():
+            route = operation.route
+            assert route is not None
             gateway.CfnRoute(
                 self,
-                f"Route{_construct_id(route.name)}",
+                f"Route{_construct_id(_DEPLOYED_AS.get(operation.name, operation.name))}",
                 api_id=self.api.ref,
                 route_key=route.key,
                 target=f"integrations/{targets[route.function].ref}",
                 authorization_type="JWT" if tokens else "AWS_IAM",
                 authorizer_id=tokens.ref if tokens else None,
                 # With IAM, a caller's own policy says which routes it may call.
-                authorization_scopes=[scope.value for scope in route.scopes] or None if tokens else None,
+                authorization_scopes=list(token_scopes(operation.access)) or None if tokens else None,
             )
         add_stage(
             self,

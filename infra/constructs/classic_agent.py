@@ -16,8 +16,7 @@ from constructs import Construct
 from infra.constructs import rights
 from infra.constructs.agent_tools import Offer
 from infra.names import Names
-from opx.tools import schemas
-from opx.tools.declarations import ToolGroup
+from opx.edges import schemas
 
 IDLE_SECONDS = 1800
 """How long a session is remembered after its last question: longer than an operator takes to try a step."""
@@ -92,9 +91,9 @@ class ClassicAgent(Construct):
 
 
 def _action_group(kind: str, offer: Offer) -> _ActionGroup:
-    definition: dict[str, Any] = {"function_schema": _functions(offer.group)}
+    definition: dict[str, Any] = {"function_schema": _functions(offer.tools)}
     if kind == "openapi":
-        payload = json.dumps(schemas.openapi(offer.group), separators=(",", ":"))
+        payload = json.dumps(schemas.tools_openapi(offer.group, offer.tools), separators=(",", ":"))
         definition = {"api_schema": bedrock.CfnAgent.APISchemaProperty(payload=payload)}
     return _ActionGroup(
         action_group_name=offer.group.name,
@@ -104,7 +103,7 @@ def _action_group(kind: str, offer: Offer) -> _ActionGroup:
     )
 
 
-def _functions(group: ToolGroup) -> bedrock.CfnAgent.FunctionSchemaProperty:
+def _functions(tools: schemas.Tools) -> bedrock.CfnAgent.FunctionSchemaProperty:
     return bedrock.CfnAgent.FunctionSchemaProperty(
         functions=[
             bedrock.CfnAgent.FunctionProperty(
@@ -115,6 +114,6 @@ def _functions(group: ToolGroup) -> bedrock.CfnAgent.FunctionSchemaProperty:
                     for name, detail in function["parameters"].items()
                 },
             )
-            for function in schemas.functions(group)["functions"]
+            for function in schemas.functions(tools)["functions"]
         ]
     )

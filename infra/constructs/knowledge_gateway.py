@@ -13,7 +13,7 @@ from constructs import Construct
 from infra.constructs import rights
 from infra.constructs.agent_tools import Offer
 from infra.names import Names
-from opx.tools import schemas
+from opx.edges import schemas
 
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26")
 """All that the gateway speaks. It refuses clients of versions that it isn't told to."""
@@ -81,7 +81,7 @@ def _lambda_target(offer: Offer) -> agentcore.CfnGatewayTarget.TargetConfigurati
         agentcore.CfnGatewayTarget.ToolDefinitionProperty(
             name=tool["name"], description=tool["description"], input_schema=_schema(tool["inputSchema"])
         )
-        for tool in schemas.gateway(offer.group)
+        for tool in schemas.gateway(offer.tools)
     ]
     function = agentcore.CfnGatewayTarget.McpLambdaTargetConfigurationProperty(
         lambda_arn=offer.function_arn,

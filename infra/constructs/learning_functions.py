@@ -22,6 +22,7 @@ from infra.constructs.use_case_function import (
 )
 from infra.names import Names
 from opx.domain.learning import CATEGORY, WARNINGS
+from opx.operations.tool_groups import LEARNING
 from opx.tables import (
     ALIASES,
     AUDIT,
@@ -38,7 +39,6 @@ from opx.tables import (
     PROJECTS,
     STAGING,
 )
-from opx.tools.learning_group import LEARNING_GROUP
 
 LEARNED_TABLES = (OUTCOMES, PATTERNS, STAGING)
 """What capturing and telling outcomes reads and writes."""
@@ -87,7 +87,7 @@ class Parts:
 
 def tools_are_wanted() -> bool:
     """Whether knowledge.yaml lets some agent tell or ask what work taught."""
-    return tool_grants().anyone_may_use(LEARNING_GROUP)
+    return tool_grants().anyone_may_use(LEARNING)
 
 
 def searching_roles(names: Names) -> tuple[str, ...]:

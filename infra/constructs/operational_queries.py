@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -14,12 +16,9 @@ from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, co
 from infra.names import Names
 from opx.tables import BASELINES, PROJECTS
 from opx.telemetry.rules import TelemetryRules, read_telemetry
-from opx.tools.operations_group import (
-    ANALYZE_TRACES,
-    CORRELATE_METRICS,
-    OPERATIONS_GROUP,
-    QUERY_LOGS,
-)
+from opx.operations.registry import REGISTRY, Run
+from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
+from opx.operations.tool_groups import OPERATIONS
 
 QUERY_OPERATIONS = FunctionSpec(
     use_case="query_operations",
@@ -40,7 +39,7 @@ _NO_RESOURCE = (
 
 def are_wanted() -> bool:
     """Whether knowledge.yaml lets some agent ask about running systems."""
-    return tool_grants().anyone_may_use(OPERATIONS_GROUP)
+    return tool_grants().anyone_may_use(OPERATIONS)
 
 
 class OperationalQueries(Construct):
@@ -81,18 +80,18 @@ class OperationalQueries(Construct):
 def telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:
     """Exactly what the tools that some agent may use need, as far as there is something to ask."""
     found = []
-    if rules.log_groups and _may(QUERY_LOGS.name):
+    if rules.log_groups and _may(query_logs):
         found += [rights.allow(["logs:StartQuery"], *_log_groups(rules)), rights.allow(FOLLOW_QUERIES, "*")]
-    if rules.metrics and _may(CORRELATE_METRICS.name):
+    if rules.metrics and _may(correlate_metrics):
         found.append(rights.allow(READ_METRICS, "*"))
-    if rules.services and _may(ANALYZE_TRACES.name):
+    if rules.services and _may(analyze_traces):
         found.append(rights.allow(READ_TRACES, "*"))
     return found
 
 
-def _may(tool: str) -> bool:
-    """Whether some agent may use the tool."""
-    return tool_grants().anyone_may_use(OPERATIONS_GROUP.only({tool}))
+def _may(tool: Run[Any, Any]) -> bool:
+    """Whether some agent may use the tool, given by its function."""
+    return tool_grants().anyone_may(REGISTRY.of(tool).name)
 
 
 def _log_groups(rules: TelemetryRules) -> list[str]:

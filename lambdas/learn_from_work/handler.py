@@ -8,14 +8,11 @@ from functools import cache
 from typing import Any
 
 from opx.bootstrap import bootstrap
-from opx.domain.record import replace
-from opx.domain.scopes import Identity
+from opx.edges.tools import respond
+from opx.operations.tool_groups import LEARNING
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.services import Services
-from opx.tools.learning_group import LEARNING_GROUP
-from opx.tools.learning_tools import LearningTools
-from opx.tools.runtimes import Serving, respond
 
 
 def start() -> Services:
@@ -29,12 +26,7 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
-        def tools(identity: Identity | None, agent: str) -> LearningTools:
-            services = started()
-            configured = Identity(services.settings.client_id, services.settings.project_id)
-            return LearningTools(services, replace(identity or configured, principal=agent), agent)
-
-        return respond(event, context, Serving(LEARNING_GROUP, tools, lambda: started().tool_grants), report)
+        return respond(event, context, LEARNING, started, report)
 
     return handler
 

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.api.calls import respond
-from opx.api.http_events import is_http
-from opx.api.routes import Function
-from opx.api.writing import WritingApi
 from opx.bootstrap import bootstrap
+from opx.edges.http import is_http, respond
 from opx.errors import InvalidInputError
+from opx.operations.registry import Function
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.services import Services
@@ -30,7 +28,7 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
         if not is_http(event, context):
             raise InvalidInputError("this function answers requests of the HTTP API alone")
-        return respond(event, Function.MANAGE, started, WritingApi, report)
+        return respond(event, Function.MANAGE, started, report)
 
     return handler
 

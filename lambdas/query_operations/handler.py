@@ -8,14 +8,11 @@ from functools import cache
 from typing import Any
 
 from opx.bootstrap import bootstrap
-from opx.domain.record import replace
-from opx.domain.scopes import Identity
+from opx.edges.tools import respond
+from opx.operations.tool_groups import OPERATIONS
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.services import Services
-from opx.tools.operations_group import OPERATIONS_GROUP
-from opx.tools.operations_tools import OperationsTools
-from opx.tools.runtimes import Serving, respond
 
 
 def start() -> Services:
@@ -29,12 +26,7 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
-        def tools(identity: Identity | None, agent: str) -> OperationsTools:
-            services = started()
-            configured = Identity(services.settings.client_id, services.settings.project_id)
-            return OperationsTools(services, replace(identity or configured, principal=agent))
-
-        return respond(event, context, Serving(OPERATIONS_GROUP, tools, lambda: started().tool_grants), report)
+        return respond(event, context, OPERATIONS, started, report)
 
     return handler
 

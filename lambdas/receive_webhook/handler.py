@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.api.http_events import is_http
+from opx.edges.http import is_http
 from opx.bootstrap import bootstrap
 from opx.errors import InvalidInputError
 from opx.runtime.functions import function_settings, observed

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opx.telemetry.baselines.store import BaselineStore
     from opx.telemetry.rules import TelemetryRules
     from opx.tenants.clients import ClientRegistry
-    from opx.tools.grants import ToolGrants
+    from opx.operations.grants import ToolGrants
 
 
 class CorpusServices(ModelServices):
@@ -136,6 +136,6 @@ class CorpusServices(ModelServices):
     @cached_property
     def tool_grants(self) -> ToolGrants:
         """Which agent may use which tools. Raises `KnowledgeConfigError`."""
-        from opx.tools.grants import read_grants
+        from opx.operations.grants import read_grants
 
         return read_grants(self.knowledge_path)

@@ -74,7 +74,7 @@ def respond(event: Mapping[str, Any], function: Function, start: Callable[[], Se
     def failed(failure: Failure, error: Json) -> Json:
         report(failure.api_metric)
         headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if failure.status == 503 else {}
-        return _reply(failure.status, {"error": error}, headers)
+        return reply(failure.status, {"error": error}, headers)
 
     return attempt(lambda: _answer(event, function, start, report), failed, str(event["routeKey"]))
 
@@ -91,7 +91,7 @@ def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Se
     if path.pop("kbId", DEFAULT_KNOWLEDGE_BASE) not in {DEFAULT_KNOWLEDGE_BASE, settings.environment} - {""}:
         raise UnknownKnowledgeBaseError("no knowledge base has this id")
     request, context = _request(operation, event, path, context)
-    return _reply(operation.route.status, perform(operation, context, request))
+    return reply(operation.route.status, perform(operation, context, request))
 
 
 def _started(start: Callable[[], Services]) -> Services:
@@ -245,7 +245,7 @@ def _claim(claims: Mapping[str, Any], names: tuple[str, ...]) -> str:
 # -- replies
 
 
-def _reply(status: int, payload: object, headers: Mapping[str, str] | None = None) -> Json:
+def reply(status: int, payload: object, headers: Mapping[str, str] | None = None) -> Json:
     """A reply in API Gateway's form. Raises `TooLargeError` if it can't be sent."""
     body = json_bytes(payload).decode("utf-8")
     if sent_bytes(body) > MAX_REPLY_BYTES:

@@ -25,6 +25,7 @@ from opx.operations.registry import Access, Operation, ToolGroup
 from opx.operations.requests import FieldFacts, fields_of
 from opx.operations.tool_groups import GROUPS
 
+Tools = Sequence[Operation[Any, Any]]
 HTTP_FILE = "http-api.json"
 TOOLS_VERSION = "1.1.0"
 
@@ -293,14 +294,8 @@ def _required(operation: Operation[Any, Any]) -> list[str]:
     return [one.name for one in fields_of(operation.request) if one.required]
 
 
-def tools_of(group: ToolGroup) -> list[Operation[Any, Any]]:
-    """The tools of a group, in order."""
-    return list(load().tools(group).values())
-
-
-def tools_openapi(group: ToolGroup) -> Json:
+def tools_openapi(group: ToolGroup, tools: Tools) -> Json:
     """OpenAPI 3.0.3, for an action group with an API schema: one POST an operation, named like the tool."""
-    tools = tools_of(group)
     schemas, named = components([tool.reply for tool in tools])
     return {
         "openapi": "3.0.3",
@@ -355,7 +350,7 @@ def _in_3_0(schema: Any) -> Any:
     return {key: _in_3_0(value) for key, value in schema.items()}
 
 
-def functions(group: ToolGroup) -> Json:
+def functions(tools: Tools) -> Json:
     """The `functionSchema` of an action group with function details, as CreateAgentActionGroup takes it."""
     return {
         "functions": [
@@ -371,12 +366,12 @@ def functions(group: ToolGroup) -> Json:
                     for field in fields_of(one.request)
                 },
             }
-            for one in tools_of(group)
+            for one in tools
         ]
     }
 
 
-def gateway(group: ToolGroup) -> list[Json]:
+def gateway(tools: Tools) -> list[Json]:
     """The tool schema of an AgentCore Gateway Lambda target. It has no keywords for limits and defaults: only type,
     description, properties, required and items."""
     return [
@@ -392,7 +387,7 @@ def gateway(group: ToolGroup) -> list[Json]:
                 "required": _required(one),
             },
         }
-        for one in tools_of(group)
+        for one in tools
     ]
 
 
@@ -403,7 +398,8 @@ def documents() -> dict[str, str]:
     """The text of each document by its file name."""
     found = {HTTP_FILE: _text(openapi())}
     for group in GROUPS:
-        contents = {"openapi": tools_openapi(group), "functions": functions(group), "gateway": gateway(group)}
+        tools = tuple(load().tools(group).values())
+        contents = {"openapi": tools_openapi(group, tools), "functions": functions(tools), "gateway": gateway(tools)}
         found |= {f"{group.name}.{kind}.json": _text(content) for kind, content in contents.items()}
     return found
 

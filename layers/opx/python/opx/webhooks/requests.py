@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from opx.api.http_events import reply
+from opx.edges.http import reply
 from opx.webhooks.answers import Answer, answer, failed, too_large
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
 from opx.webhooks.receiving import WebhookReceiver

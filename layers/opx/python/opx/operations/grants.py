@@ -8,31 +8,37 @@ from pathlib import Path
 
 from opx.knowledge_file import read_section
 from opx.marked_yaml import Marked
-from opx.tools.declarations import MAX_TOOLS, ToolGroup
-from opx.tools.groups import TOOLS
+from opx.operations import load
+from opx.operations.registry import MAX_TOOLS, ToolGroup
 
 SECTION = "agents"
 DEFAULT = "default"
 """The key of what agents may use that aren't listed."""
 
-FOR_ALL = frozenset(name for name, tool in TOOLS.items() if not tool.opt_in)
+
+def for_all() -> frozenset[str]:
+    """The tools that an agent may use unless the section says otherwise: all but those that need opting in."""
+    return frozenset(name for name, one in load().tools().items() if one.tool and not one.tool.opt_in)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolGrants:
     """Names of tools, by the agent that may use them; `default` for all other agents."""
 
-    default: frozenset[str] = FOR_ALL
+    default: frozenset[str] = field(default_factory=for_all)
     agents: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def allowed(self, agent: str) -> frozenset[str]:
         """What the agent may use; an empty name is an agent that isn't listed."""
         return self.agents.get(agent, self.default)
 
+    def anyone_may(self, *tools: str) -> bool:
+        """Whether some agent may use one of the tools."""
+        return not self.default.union(*self.agents.values()).isdisjoint(tools)
+
     def anyone_may_use(self, group: ToolGroup) -> bool:
         """Whether some agent may use some tool of the group."""
-        granted = self.default.union(*self.agents.values())
-        return not granted.isdisjoint(group.names)
+        return self.anyone_may(*load().tools(group))
 
 
 def read_grants(path: Path | None = None) -> ToolGrants:
@@ -44,7 +50,8 @@ def read_grants(path: Path | None = None) -> ToolGrants:
     if section is None:
         return ToolGrants()
     listed = {agent: _tools(entry) for agent, entry in section.entries().items()}
-    return ToolGrants(listed.pop(DEFAULT, FOR_ALL), listed)
+    default = listed.pop(DEFAULT) if DEFAULT in listed else for_all()
+    return ToolGrants(default, listed)
 
 
 def _tools(entry: Marked) -> frozenset[str]:
@@ -58,6 +65,7 @@ def _tools(entry: Marked) -> frozenset[str]:
 
 def _tool(item: Marked) -> str:
     name = item.text()
-    if name not in TOOLS:
-        raise item.error(f"unknown tool {name!r}; there are: {', '.join(TOOLS)}")
+    tools = load().tools()
+    if name not in tools:
+        raise item.error(f"unknown tool {name!r}; there are: {', '.join(tools)}")
     return name
