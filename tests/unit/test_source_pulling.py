@@ -201,7 +201,7 @@ class TestDocuments:
 
     def test_refused_documents_are_counted_and_named_in_the_state(self, system: System) -> None:
         system.pull(a_page("a", refused=(Refused("b", "no date"),)))
-        assert (system.state.refused, system.state.refusals) == (1, (Refused("b", "no date"),))
+        assert (system.state.refused, system.state.refusals) == (1, (("b", "no date"),))
 
 
 class TestWithdrawal:

@@ -85,17 +85,8 @@ class SourceControl:
         return source_id
 
     def _view(self, definition: SourceDefinition) -> SourceView:
-        return SourceView(
-            source_id=definition.source_id,
-            kind=definition.kind,
-            category=definition.category,
-            tier=definition.tier.value,
-            schedule=definition.schedule,
-            time_zone=definition.time_zone,
-            enabled=definition.enabled,
-            declared=self._sources.is_declared(definition.source_id),
-            state=self._shown(definition.source_id),
-        )
+        declared = self._sources.is_declared(definition.source_id)
+        return SourceView.of(definition, self._shown(definition.source_id), declared=declared)
 
     def _shown(self, source_id: str) -> PullState:
         """The state; a lease that has run out belongs to a process that is gone."""

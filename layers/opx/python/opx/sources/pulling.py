@@ -10,18 +10,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from opx.domain.ids import stable_hash
-from opx.domain.record import replace
+from opx.domain.record import Record, replace
 from opx.domain.sources import PullRequest, Refused, SourceDefinition
 from opx.domain.times import iso_time
 from opx.errors import OpxError, SourceBusyError, SourceShapeError
 from opx.ports.time import Clock
 from opx.runtime.metrics import Metric, Report, unreported
-from opx.sources.declared import definition_fields
 from opx.sources.repository import SourceItem, SourceRepository
 from opx.sources.states import MAX_REFUSED, PullState
 from opx.sources.storing import Connected, PageStore, Run, Stored
@@ -40,8 +38,7 @@ MAX_ERROR = 1_000
 """Characters of an error that a state keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class PullReport:
+class PullReport(Record, frozen=True):
     """What a pull did. `more`: it stopped because it was told to, and goes on with the next one. `error`: it stopped
     because of that, and goes on likewise. `flag`: documents are missing, and none was withdrawn for it."""
 
@@ -166,7 +163,7 @@ class SourcePuller:
                 put=state.put + stored.put,
                 unchanged=state.unchanged + stored.unchanged,
                 refused=state.refused + len(stored.refused),
-                refusals=(*state.refusals, *stored.refused)[:MAX_REFUSED],
+                refusals=(*state.refusals, *((one.key, one.reason) for one in stored.refused))[:MAX_REFUSED],
                 error="",
                 failures=0,
                 retry_at=0.0,
@@ -236,7 +233,7 @@ class SourcePuller:
             withdrawn=tuple(run.withdrawn),
             unchanged=state.unchanged,
             refused=state.refused,
-            refusals=state.refusals,
+            refusals=tuple(Refused(key, reason) for key, reason in state.refusals),
             flag=state.flag,
             error=state.error,
             more=more,
@@ -252,8 +249,7 @@ def _flag(definition: SourceDefinition, missing: int, total: int) -> str:
 
 def _digest(definition: SourceDefinition) -> str:
     """What a source's documents follow from: with another, all of them are to be read again."""
-    fields = {name: value for name, value in definition_fields(definition).items() if name in _DECISIVE}
-    return stable_hash("definition", fields)
+    return stable_hash("definition", {name: value for name, value in definition.fields().items() if name in _DECISIVE})
 
 
 _DECISIVE = ("kind", "category", "options", "tags")
