@@ -24,8 +24,8 @@ from opx.services import Services
 from opx.settings import Settings
 from opx.sources.connector import Connector, SourceTools
 from opx.sources.declared import definition_of
-from opx.sources.pulling import PullReport
 from opx.sources.repository import SourceItems
+from opx.sources.states import PullReport
 from opx.sources.storing import object_name
 from opx.tables import SOURCES
 from tests.fakes import WordsEmbedder

@@ -60,4 +60,4 @@ class SourceOperations:
         names = {"urls": "start", "sitemaps": "sitemaps", "depth": "depth", "maxPages": "max_pages"}
         names |= {"include": "include", "exclude": "exclude"}
         options = {option: body[name] for name, option in names.items() if name in body}
-        return {"sourceId": self._control.crawl(body["category"], options)}
+        return {"sourceId": self._control.crawl(body["category"], options)[0]}

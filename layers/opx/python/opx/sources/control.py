@@ -15,7 +15,7 @@ from opx.sources.states import PullState, SourceView
 
 if TYPE_CHECKING:
     from opx.services import Services
-    from opx.sources.pulling import PullReport
+    from opx.sources.states import PullReport
 
 
 class SourceControl:
@@ -75,14 +75,13 @@ class SourceControl:
         self._services.pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
         return None
 
-    def crawl(self, category: str, options: Mapping[str, Any]) -> str:
+    def crawl(self, category: str, options: Mapping[str, Any]) -> tuple[str, PullReport | None]:
         """Register a site as a source that is pulled by hand, under an id that follows from its address, and pull it
-        now. Returns the id. Raises `InvalidInputError`."""
+        now. The id, and what `pull` returns. Raises `InvalidInputError`."""
         starts = options.get("start") or options.get("sitemaps") or ()
         source_id = f"crawl-{stable_hash('crawl', sorted(starts))[:12]}"
         self.register(source_id, {"kind": "crawl", "category": category, "schedule": "", "options": options})
-        self.pull(source_id)
-        return source_id
+        return source_id, self.pull(source_id)
 
     def _view(self, definition: SourceDefinition) -> SourceView:
         declared = self._sources.is_declared(definition.source_id)

@@ -14,14 +14,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from opx.domain.ids import stable_hash
-from opx.domain.record import Record, replace
+from opx.domain.record import replace
 from opx.domain.sources import PullRequest, Refused, SourceDefinition
 from opx.domain.times import iso_time
 from opx.errors import OpxError, SourceBusyError, SourceShapeError
 from opx.ports.time import Clock
 from opx.runtime.metrics import Metric, Report, unreported
 from opx.sources.repository import SourceItem, SourceRepository
-from opx.sources.states import MAX_REFUSED, PullState
+from opx.sources.states import MAX_REFUSED, PullReport, PullState
 from opx.sources.storing import Connected, PageStore, Run, Stored
 
 log = logging.getLogger(__name__)
@@ -36,21 +36,6 @@ SEEN_OVERLAP = timedelta(minutes=5)
 WITHDRAW_AT_ONCE = 100
 MAX_ERROR = 1_000
 """Characters of an error that a state keeps."""
-
-
-class PullReport(Record, frozen=True):
-    """What a pull did. `more`: it stopped because it was told to, and goes on with the next one. `error`: it stopped
-    because of that, and goes on likewise. `flag`: documents are missing, and none was withdrawn for it."""
-
-    source_id: str
-    put: tuple[str, ...] = ()
-    withdrawn: tuple[str, ...] = ()
-    unchanged: int = 0
-    refused: int = 0
-    refusals: tuple[Refused, ...] = ()
-    flag: str = ""
-    error: str = ""
-    more: bool = False
 
 
 class SourcePuller:

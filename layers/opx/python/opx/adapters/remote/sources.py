@@ -9,7 +9,7 @@ from opx.adapters.remote.http import ApiClient
 from opx.sources.states import SourceView
 
 if TYPE_CHECKING:
-    from opx.sources.pulling import PullReport
+    from opx.sources.states import PullReport
 
 T = TypeVar("T")
 
@@ -24,10 +24,14 @@ class RemoteSources:
         def _read(self, read: Callable[[Any], T], data: Any) -> T: ...
 
     def sources(self) -> Sequence[SourceView]:
-        return self._read(lambda data: [SourceView.from_json(view) for view in data["sources"]], self._api.call("GET", "sources"))
+        return self._read(
+            lambda data: [SourceView.from_json(view) for view in data["sources"]], self._api.call("GET", "sources")
+        )
 
     def register_source(self, source_id: str, given: Mapping[str, Any]) -> SourceView:
-        return self._read(SourceView.from_json, self._api.call("PUT", "sources", source_id, body={"definition": dict(given)}))
+        return self._read(
+            SourceView.from_json, self._api.call("PUT", "sources", source_id, body={"definition": dict(given)})
+        )
 
     def remove_source(self, source_id: str) -> None:
         self._api.delete("sources", source_id)
