@@ -20,10 +20,11 @@ from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import Names
+from opx.domain.webhooks import WebhookDefinition
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.knowledge_file import load_knowledge
 from opx.tables import BASELINES, DELIVERIES
-from opx.webhooks.definitions import WebhookDefinition, load_webhooks
+from opx.webhooks.definitions import load_webhooks
 from opx.webhooks.receiving import FOLDER
 from opx.webhooks.requests import ROUTE
 

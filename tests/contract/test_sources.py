@@ -16,7 +16,7 @@ from opx.knowledge_base import KnowledgeBase, no_progress
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.services import Services
 from opx.settings import Settings
-from opx.sources.states import PullState
+from opx.sources.states import Standing
 from tests.doubles.api_gateway import DeployedSystem
 from tests.unit.cli_support import word_services
 
@@ -86,7 +86,7 @@ class SourcesContract:
         base.pull_source("notes", accept_missing=True)
         assert (self.state(base).withdrawn, self.state(base).flag) == (1, "")
 
-    def state(self, base: KnowledgeBase) -> PullState:
+    def state(self, base: KnowledgeBase) -> Standing:
         (view,) = [view for view in base.sources() if view.source_id == "notes"]
         return view.state
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from opx.bootstrap import bootstrap
+from opx.domain.evidence import MAX_TEXT, Evidence
+from opx.domain.record import replace
 from opx.errors import InvalidInputError, KnowledgeConfigError
-from opx.ingestion.evidence import evidence_document, put_evidence
-from opx.ingestion.evidence_fields import FIELDS, MAX_TEXT, Shape, checked
+from opx.ingestion.evidence import EvidenceDocument, evidence_document, put_evidence, read_evidence
 from opx.ingestion.evidence_rules import EvidenceRules, Rule, read_evidence_rules
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.knowledge_file import load_knowledge
@@ -56,7 +57,11 @@ def services(tmp_path: Path) -> Iterator[Services]:
 
 
 def put(services: Services, evidence: object) -> str:
-    return put_evidence(services.manager, services.store, services.evidence_rules, evidence)  # type: ignore[arg-type]
+    return put_evidence(services.manager, services.store, services.evidence_rules, read_evidence(evidence))
+
+
+def document(rules: EvidenceRules, evidence: object) -> EvidenceDocument:
+    return evidence_document(rules, read_evidence(evidence))
 
 
 def keys(services: Services) -> list[str]:
@@ -80,20 +85,21 @@ class TestCategory:
     def test_only_a_verified_resolution_is_a_remedy(
         self, rules: EvidenceRules, changes: dict[str, Any], category: str
     ) -> None:
-        assert evidence_document(rules, {**RUN, **changes}).category == category
+        assert document(rules, {**RUN, **changes}).category == category
 
     def test_the_first_rule_that_fits_counts(self) -> None:
         knowledge = load_knowledge()
         first = Rule("postmortems", agent_types=("Reviewer",), has=("conclusion",))
         rules = EvidenceRules(knowledge, AGENT_RUNS, (first, Rule(REMEDIATION)))
-        assert rules.category_of({"agent_type": "reviewer", "outcome": "x", "conclusion": ["c"]}).path == "postmortems"
-        assert rules.category_of({"agent_type": "reviewer", "outcome": "x"}).path == REMEDIATION
-        assert EvidenceRules(knowledge, AGENT_RUNS).category_of({"agent_type": "a", "outcome": "b"}).path == AGENT_RUNS
+        bare = Evidence(agent_type="reviewer", outcome="x")
+        assert rules.category_of(replace(bare, conclusion=("c",))).path == "postmortems"
+        assert rules.category_of(bare).path == REMEDIATION
+        assert EvidenceRules(knowledge, AGENT_RUNS).category_of(bare).path == AGENT_RUNS
 
 
 class TestDocument:
     def test_a_run_is_a_record_of_its_category(self, rules: EvidenceRules) -> None:
-        found = evidence_document(rules, RUN)
+        found = document(rules, RUN)
         assert isinstance(found.content, dict)
         assert found.content["title"] == "Why is the checkout slow?"
         assert found.content["conclusions"] == ["The pool of connections is too small."]
@@ -105,7 +111,7 @@ class TestDocument:
         }
 
     def test_where_it_comes_from_is_kept(self, rules: EvidenceRules) -> None:
-        content = evidence_document(rules, {**RUN, "run_id": "r1", "sources": ["doc-1"]}).content
+        content = document(rules, {**RUN, "run_id": "r1", "sources": ["doc-1"]}).content
         assert isinstance(content, dict)
         kept = {
             name: content[name] for name in ("evidence_id", "agent_type", "run_id", "sources", "incident", "details")
@@ -121,27 +127,27 @@ class TestDocument:
 
     def test_a_category_that_reads_no_such_records_gets_markdown(self) -> None:
         for category in ("postmortems", "operations/incidents"):
-            found = evidence_document(EvidenceRules(load_knowledge(), category), RUN)
+            found = document(EvidenceRules(load_knowledge(), category), RUN)
             assert isinstance(found.content, str)
             assert found.content.startswith("# Why is the checkout slow?\n")
             assert "## Observations\n\n- p95 rose to 4 s.\n- The pool was used up.\n" in found.content
             assert found.metadata["source"] == "evidence/run-17.md"
 
     def test_a_text_alone_counts_as_a_list_of_one(self, rules: EvidenceRules) -> None:
-        content = evidence_document(rules, {**RUN, "conclusion": "One."}).content
+        content = document(rules, {**RUN, "conclusion": "One."}).content
         assert isinstance(content, dict)
         assert content["conclusions"] == ["One."]
 
     @pytest.mark.parametrize("identity", ["../x", "a/b", "ä", "x" * 300, ".hidden", "a b", "run.metadata"])
     def test_an_odd_id_is_a_plain_name_and_the_same_each_time(self, rules: EvidenceRules, identity: str) -> None:
-        names = {evidence_document(rules, {**RUN, "evidence_id": identity}).metadata["source"] for _ in range(2)}
+        names = {document(rules, {**RUN, "evidence_id": identity}).metadata["source"] for _ in range(2)}
         (name,) = names
         assert name.removeprefix("evidence/").removesuffix(".json").isalnum()
 
     def test_without_an_id_equal_evidence_is_one_document(self, rules: EvidenceRules) -> None:
         nameless = {name: value for name, value in RUN.items() if name != "evidence_id"}
         same, other = dict(reversed(nameless.items())), {**nameless, "task": "Another"}
-        sources = [evidence_document(rules, each).metadata["source"] for each in (nameless, same, other)]
+        sources = [document(rules, each).metadata["source"] for each in (nameless, same, other)]
         assert sources[0] == sources[1] != sources[2]
 
 
@@ -180,20 +186,25 @@ class TestRefused:
         [
             ("text", "must be an object"),
             ([], "must be an object"),
-            ({}, "no agent_type"),
-            ({"agent_type": "a"}, "no outcome"),
-            ({**RUN, "agent_type": "  "}, "no agent_type"),
-            ({**RUN, "colour": "red"}, "unknown field 'colour'; there are: agent_type"),
-            ({**RUN, "verified": "yes"}, "verified must be true or false"),
-            ({**RUN, "task": 5}, "task must be a text, not int"),
-            ({**RUN, "conclusion": {}}, "conclusion must be a text or a list"),
-            ({**RUN, "conclusion": [5]}, "conclusion must be a text, not int"),
-            ({**RUN, "observations": ["x"] * 201}, "at most 200"),
-            ({**RUN, "task": "x" * (MAX_TEXT + 1)}, "task may have 20,000 characters"),
-            ({**RUN, "started_at": "yesterday"}, "started_at must be a time"),
-            ({**RUN, "details": []}, "details must be an object"),
-            ({**RUN, "details": {"x": "y" * MAX_TEXT}}, "details must be an object of at most"),
-            ({**RUN, "details": {"x": float("nan")}}, "can't be written as JSON"),
+            ({}, "agent_type is missing: What kind of agent it was"),
+            ({"agent_type": "a"}, "outcome is missing"),
+            ({**RUN, "agent_type": "  "}, "agent_type must have at least 1 characters that are not blank"),
+            ({**RUN, "colour": "red"}, "unknown field colour; there are: agent_type"),
+            ({**RUN, "verified": "yes"}, "verified must be true or false, not 'yes'"),
+            ({**RUN, "task": 5}, "task must be a text, not 5"),
+            ({**RUN, "conclusion": {}}, "conclusion must be a text or a list of at most 200 texts, not {}"),
+            ({**RUN, "conclusion": [5]}, "conclusion must be a text, not 5"),
+            ({**RUN, "conclusion": "x" * (MAX_TEXT + 1)}, "conclusion may have at most 20,000 characters, not 20,001"),
+            ({**RUN, "observations": ["x"] * 201}, "observations may have at most 200 entries, not 201"),
+            ({**RUN, "tags": ["x" * 65]}, "tags may have at most 64 characters, not 65"),
+            ({**RUN, "task": "x" * (MAX_TEXT + 1)}, "task may have at most 20,000 characters, not 20,001"),
+            (
+                {**RUN, "started_at": "yesterday"},
+                "started_at must be a time such as 2025-02-04T10:30:00Z, not 'yesterday'",
+            ),
+            ({**RUN, "details": []}, "details must be an object, not []"),
+            ({**RUN, "details": {"x": "y" * MAX_TEXT}}, "details may have at most 20,000 characters as JSON"),
+            ({**RUN, "details": {"x": float("nan")}}, "details can't be written as JSON"),
             ({**FIX, "solution": None}, "evidence/remediation needs solution"),
             ({**FIX, "solution": "", "problem": " "}, "needs problem and solution"),
             ({"agent_type": "a", "outcome": "b"}, "needs conclusions or observations"),
@@ -201,7 +212,7 @@ class TestRefused:
     )
     def test_wrong_evidence_is_refused_and_told_why(self, rules: EvidenceRules, evidence: object, problem: str) -> None:
         with pytest.raises(InvalidInputError, match=re.escape(problem)):
-            evidence_document(rules, evidence)  # type: ignore[arg-type]
+            document(rules, evidence)
 
     def test_text_that_is_not_unicode_is_refused(self, services: Services) -> None:
         with pytest.raises(InvalidInputError, match="not valid Unicode"):
@@ -210,7 +221,7 @@ class TestRefused:
 
     def test_what_it_is_given_is_not_changed(self, rules: EvidenceRules) -> None:
         given = json.loads(json.dumps(FIX))
-        evidence_document(rules, given)
+        document(rules, given)
         assert given == FIX
 
 
@@ -248,13 +259,22 @@ class TestRules:
         assert problem in str(caught.value)
 
 
+EVERYTHING = {
+    **FIX,
+    "title": "t",
+    "severity": "high",
+    "tags": ["a"],
+    "url": "https://runs.example.org/17",
+    "run_id": "r",
+    "sources": ["doc-1"],
+}
+
+
 def test_every_field_can_be_given() -> None:
-    values: dict[Shape, Any] = {
-        Shape.TEXT: "x",
-        Shape.TEXTS: ["x"],
-        Shape.TIME: "2026-01-02",
-        Shape.FLAG: False,
-        Shape.OBJECT: {"a": 1},
-    }
-    everything = {field.name: values[field.shape] for field in FIELDS}
-    assert checked(everything) == everything
+    assert set(EVERYTHING) == set(Evidence.__struct_fields__)
+    assert read_evidence(EVERYTHING).to_json() == EVERYTHING
+
+
+def test_texts_are_stripped_and_fields_without_a_value_left_out() -> None:
+    given = {"agent_type": " a ", "outcome": "b", "task": "  ", "tags": ["x ", " "], "services": [], "details": {}}
+    assert read_evidence({**given, "title": None}).to_json() == {"agent_type": "a", "outcome": "b", "tags": ["x"]}

@@ -11,7 +11,7 @@ from opx.bootstrap import bootstrap
 from opx.services import Services
 from opx.settings import Settings
 from opx.sources.declared import definition_of
-from opx.sources.pulling import PullReport
+from opx.sources.states import PullReport
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.fakes import WordsEmbedder
 from tests.unit.web_support import html, rss, rss_item

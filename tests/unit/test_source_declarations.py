@@ -17,7 +17,7 @@ from opx.services import Services
 from opx.settings import Settings
 from opx.sources.connector import read_options
 from opx.sources.control import SourceControl
-from opx.sources.declared import declared_sources, definition_fields, definition_of
+from opx.sources.declared import declared_sources, definition_of
 from opx.sources.presets import PRESETS
 from opx.sources.registry import CONNECTORS, checked_options, connector_type, described_kinds
 from tests.fakes import WordsEmbedder
@@ -87,7 +87,7 @@ class TestDeclared:
 
     def test_a_definition_survives_storage(self) -> None:
         definition = definition_of("blog", {**BLOG, "tags": ["a"], "time_zone": "Europe/Vienna"}, KNOWLEDGE)
-        assert definition_of("blog", definition_fields(definition), KNOWLEDGE) == definition
+        assert definition_of("blog", definition.fields(), KNOWLEDGE) == definition
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from opx.services import Services
 from opx.settings import Settings
 from opx.sources.connector import Connector, SourceTools
 from opx.sources.declared import definition_of
-from opx.sources.pulling import PullReport
 from opx.sources.repository import SourceItems
+from opx.sources.states import PullReport
 from opx.sources.storing import object_name
 from opx.tables import SOURCES
 from tests.fakes import WordsEmbedder
@@ -201,7 +201,7 @@ class TestDocuments:
 
     def test_refused_documents_are_counted_and_named_in_the_state(self, system: System) -> None:
         system.pull(a_page("a", refused=(Refused("b", "no date"),)))
-        assert (system.state.refused, system.state.refusals) == (1, (Refused("b", "no date"),))
+        assert (system.state.refused, system.state.refusals) == (1, (("b", "no date"),))
 
 
 class TestWithdrawal:

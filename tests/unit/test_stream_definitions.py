@@ -11,12 +11,11 @@ import pytest
 
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
-from opx.domain.knowledge import Tier
 from opx.domain.streams import StreamDefinition, StreamKind
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.knowledge_file import load_knowledge
 from opx.ports import Table
-from opx.streams.definitions import declared_streams, stream_fields, stream_of, subscription_id
+from opx.streams.definitions import declared_streams, stream_of, subscription_id
 from opx.streams.mappings import mapping_of
 from opx.streams.repository import StreamRepository
 from opx.tables import SOURCES
@@ -54,7 +53,6 @@ class TestDeclarations:
                 name="s",
                 source=BROKERS,
                 category="runbooks/procedures",
-                tier=Tier.INTERNAL,
                 topic="orders",
                 pattern={"a": [1]},
                 identity="$.id",
@@ -130,7 +128,7 @@ class TestDeclarations:
 
     def test_a_definition_survives_as_json(self) -> None:
         stream = a_stream(source=BROKERS, filter={"a": [1]}, tags=["x"], network=["subnet-0a"])
-        assert stream_of(stream.name, json.loads(json.dumps(stream_fields(stream))), load_knowledge()) == stream
+        assert stream_of(stream.name, json.loads(json.dumps(stream.fields())), load_knowledge()) == stream
 
     def test_the_same_stream_gets_the_same_name(self) -> None:
         names = {subscription_id(SQS, "", "a"), subscription_id(SQS, "", "a"), subscription_id(SQS, "", "b")}
@@ -186,7 +184,7 @@ class TestRepository:
     ) -> None:
         streams = self.repository(table)
         streams.put(a_stream("a"))
-        fields = {**stream_fields(a_stream("b", SQS)), "category": "no/more"}
+        fields = {**a_stream("b", SQS).fields(), "category": "no/more"}
         table.put({"sourceId": "#streams", "entry": "b", "definition": fields})
         with caplog.at_level(logging.ERROR):
             for _ in range(2):

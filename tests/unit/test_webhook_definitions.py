@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from opx.domain.knowledge import Tier
+from opx.domain.webhooks import WebhookDefinition
 from opx.errors import KnowledgeConfigError
 from opx.knowledge_file import load_knowledge
-from opx.webhooks.definitions import FORMATS, VERIFIED_BY_SECRET, WebhookDefinition, load_webhooks
+from opx.webhooks.definitions import FORMATS, VERIFIED_BY_SECRET, load_webhooks
 from opx.webhooks.endpoints import webhook_endpoint
 from opx.webhooks.formats import sample
 from opx.webhooks.signatures import VERIFIERS

@@ -107,12 +107,12 @@ class NodeNotFoundError(NotFoundError):
     kind = "node"
 
 
-class ForbiddenError(OpxError):
-    """The caller may not do this, or nobody said who the caller is."""
-
-
 class TooLargeError(OpxError):
     """A request or its reply is larger than what can be sent."""
+
+
+class ForbiddenError(OpxError):
+    """The caller may not do this, or nobody said who the caller is."""
 
 
 class AccessDeniedError(OpxError):

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.reviews import ReviewReport
     from opx.records.audit import AuditRecord
     from opx.records.gaps.listing import GapView
-    from opx.sources.pulling import PullReport
-    from opx.sources.states import SourceView
+    from opx.sources.states import PullReport, SourceView
 
 T = TypeVar("T")
 Progress = Callable[[str, int], None]

@@ -114,9 +114,9 @@ class LocalKnowledgeBase(
             return Outcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
     def put_evidence(self, evidence: Mapping[str, Any]) -> str:
-        from opx.ingestion.evidence import put_evidence
+        from opx.ingestion.evidence import put_evidence, read_evidence
 
-        return put_evidence(self.manager, self._services.store, self._services.evidence_rules, evidence)
+        return put_evidence(self.manager, self._services.store, self._services.evidence_rules, read_evidence(evidence))
 
     def stored_under(self, source: str) -> Iterator[str]:
         from opx.ingestion.events import SIDECAR_SUFFIX

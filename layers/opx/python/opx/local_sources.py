@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from opx.services import Services
     from opx.sources.control import SourceControl
-    from opx.sources.pulling import PullReport
-    from opx.sources.states import SourceView
+    from opx.sources.states import PullReport, SourceView
 
 
 class LocalSources:

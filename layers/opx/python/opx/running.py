@@ -13,7 +13,7 @@ from opx.sources.timing import due_at
 if TYPE_CHECKING:
     from opx.domain.sources import SourceDefinition
     from opx.services import Services
-    from opx.sources.pulling import PullReport
+    from opx.sources.states import PullReport
 
 log = logging.getLogger(__name__)
 

@@ -34,14 +34,10 @@ class SourceOperations:
         return SourceControl(self._services)
 
     def sources(self, call: Call) -> Json:  # noqa: ARG002 - as all operations
-        from opx.sources.views import view_to_json
-
-        return {"sources": [view_to_json(view) for view in self._control.views()]}
+        return {"sources": [view.to_json() for view in self._control.views()]}
 
     def register_source(self, call: Call) -> Json:
-        from opx.sources.views import view_to_json
-
-        return view_to_json(self._control.register(call.path["sourceId"], call.body["definition"]))
+        return self._control.register(call.path["sourceId"], call.body["definition"]).to_json()
 
     def remove_source(self, call: Call) -> Json:
         self._control.remove(call.path["sourceId"])
@@ -55,9 +51,7 @@ class SourceOperations:
         return {"sourceId": source_id}
 
     def source_health(self, call: Call) -> Json:
-        from opx.sources.views import view_to_json
-
-        return view_to_json(self._control.health(call.path["sourceId"]))
+        return self._control.health(call.path["sourceId"]).to_json()
 
     def crawl(self, call: Call) -> Json:
         body = call.body
@@ -66,4 +60,4 @@ class SourceOperations:
         names = {"urls": "start", "sitemaps": "sitemaps", "depth": "depth", "maxPages": "max_pages"}
         names |= {"include": "include", "exclude": "exclude"}
         options = {option: body[name] for name, option in names.items() if name in body}
-        return {"sourceId": self._control.crawl(body["category"], options)}
+        return {"sourceId": self._control.crawl(body["category"], options)[0]}

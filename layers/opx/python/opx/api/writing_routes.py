@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from opx.api.declarations import MAX_KEY_CHARACTERS, Function, Route, TokenScope, text_field
 from opx.api.fields import Field, Kind
-from opx.ingestion.evidence_fields import FIELDS, EvidenceField, Shape
+from opx.domain.evidence import Evidence
 from opx.knowledge_base import MAX_PAGE
+from opx.operations.requests import FieldFacts, fields_of
 
 MAX_BATCH = 100
 """Objects that one request changes: each takes S3 some tens of milliseconds, and a request has 30 seconds."""
@@ -45,15 +48,17 @@ _FORM = (
     text_field("language", "Its language, such as en."),
     text_field("source_uri", "Where it comes from, of a single file.", 2048),
 )
-_KINDS = {Shape.FLAG: Kind.FLAG, Shape.OBJECT: Kind.OBJECT}
+_KINDS = {"BoolType": Kind.FLAG, "DictType": Kind.OBJECT}
 
 
-def _evidence_field(field: EvidenceField) -> Field:
+def _evidence_field(field: FieldFacts) -> Field:
     """Texts are bounded here too, so that the OpenAPI document tells the limits."""
-    kind = _KINDS.get(field.shape, Kind.TEXT)
-    maximum = field.maximum if kind is Kind.TEXT else None
-    several = field.shape is Shape.TEXTS
-    most = field.most if several else None
+    taken: Any = field.kind
+    kind = _KINDS.get(type(taken).__name__, Kind.TEXT)
+    several = type(taken).__name__ == "UnionType"
+    most = taken.types[0].max_length if several else None
+    taken = taken.types[1] if several else taken
+    maximum = taken.max_length if kind is Kind.TEXT else None
     minimum = 1 if field.required else None
     return Field(field.name, kind, field.about, field.required, several, minimum=minimum, maximum=maximum, most=most)
 
@@ -81,7 +86,7 @@ WRITING = (
         path="/evidence",
         function=Function.MANAGE,
         about="Take in what an agent found out; rules say as what. It is worked on afterwards.",
-        body=tuple(_evidence_field(field) for field in FIELDS),
+        body=tuple(_evidence_field(field) for field in fields_of(Evidence)),
         scopes=_WRITE,
         status=202,
     ),

@@ -89,11 +89,9 @@ def add_source(
 @pass_session
 def list_sources(session: Session, *, as_json: bool) -> None:
     """List sources and how their last pulls went."""
-    from opx.sources.views import view_to_json
-
     views = session.base.sources()
     if as_json:
-        print_json([view_to_json(view) for view in views])
+        print_json([view.to_json() for view in views])
     elif not views:
         click.echo("no sources yet: `opx source add`, or `sources:` in knowledge.yaml")
     else:
@@ -199,7 +197,7 @@ def _standing(view: SourceView) -> str:
         return f"failed {state.failures} times: {state.error}"
     if state.flag:
         return state.flag
-    if state.run:
+    if state.unfinished:
         return "under way"
     if not state.last_success:
         return "-"

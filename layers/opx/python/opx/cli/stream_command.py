@@ -54,11 +54,9 @@ def add_stream(
 @pass_session
 def list_streams(session: Session, *, as_json: bool) -> None:
     """List streams."""
-    from opx.streams.definitions import stream_fields
-
     streams = session.services.streams.all()
     if as_json:
-        print_json([{"name": stream.name, **stream_fields(stream)} for stream in streams])
+        print_json([stream.to_json() for stream in streams])
     elif not streams:
         click.echo("no streams yet: `opx stream add`, or `streams:` in knowledge.yaml")
     else:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import field
+
 from opx.domain.knowledge import Tier
+from opx.domain.record import Json, Record
 
 Cursor = Mapping[str, Any]
 """Where a pull is: a small JSON object (4 KB at most) that only its source understands. Empty: at the beginning."""
@@ -14,8 +16,7 @@ Cursor = Mapping[str, Any]
 MAX_MISSING_SHARE = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class SourceDocument:
+class SourceDocument(Record, frozen=True):
     """A document as its source has it now.
 
     `key` names it within the source and stays when it changes (`CVE-2024-23113`, `docs/guide.md`): 1 to 500 characters,
@@ -29,16 +30,14 @@ class SourceDocument:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Record, frozen=True):
     """A document that the source lists and that can't be read; it is reported, and what was known of it stays."""
 
     key: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Record, frozen=True):
     """What one step of a pull gave. Once it is stored, a pull that is interrupted goes on at `cursor`.
 
     `unchanged` are keys that the source still has and that were not read again; `withdrawn` keys that it says are gone
@@ -56,8 +55,7 @@ class Page:
     complete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PullRequest:
+class PullRequest(Record, frozen=True):
     """What to pull: everything (`since` empty), or what changed since a time (ISO 8601); from `cursor` on if a pull was
     interrupted. The request of a pull that goes on has the `since` that it began with.
 
@@ -69,24 +67,21 @@ class PullRequest:
     left: Cursor = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Record, frozen=True):
     """Whether a source can be pulled, and if not, why and what to do."""
 
     ok: bool
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimit:
+class RateLimit(Record, frozen=True):
     """At most `calls` requests in any `seconds`."""
 
     calls: int
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class SourceDefinition:
+class SourceDefinition(Record, frozen=True, rename=None):
     """A source as it is declared or registered.
 
     `kind` names the connector, `options` are its own. `schedule` is a five-field cron expression in `time_zone`, empty
@@ -104,6 +99,10 @@ class SourceDefinition:
     options: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     max_missing_share: float = MAX_MISSING_SHARE
+
+    def fields(self) -> Json:
+        """What knowledge.yaml and rows have of it, all but the id."""
+        return {name: value for name, value in self.to_json().items() if name != "source_id"}
 
 
 class KnowledgeSource(Protocol):

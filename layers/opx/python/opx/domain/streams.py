@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from opx.domain.knowledge import Tier
+from msgspec import field
+
+from opx.domain.record import Json, Record
 
 QUEUE_OR_STREAM = re.compile(
     r"arn:[a-z0-9-]+:(kinesis:[a-z0-9-]+:\d{12}:stream/|sqs:[a-z0-9-]+:\d{12}:|kafka:[a-z0-9-]+:\d{12}:cluster/[^/\s]+/)"
@@ -27,8 +28,7 @@ class StreamKind(StrEnum):
     REDIS = "redis"
 
 
-@dataclass(frozen=True, slots=True)
-class StreamDefinition:
+class StreamDefinition(Record, frozen=True, rename=None):
     """`source` is an ARN (Kinesis stream, SQS queue, MSK cluster), `kafka://host:port,...` or a Redis address; `topic`
     is Kafka's, or the key of a Redis stream. `pattern` chooses records, empty: all. `identity` is the JSONPath of what
     names a record's document, so that later ones about the same are its versions; without it every record is a document.
@@ -43,15 +43,18 @@ class StreamDefinition:
     name: str
     source: str
     category: str
-    tier: Tier
     topic: str = ""
-    pattern: Mapping[str, Any] = field(default_factory=dict)
+    pattern: Mapping[str, Any] = field(default_factory=dict, name="filter")
     identity: str = ""
     tags: tuple[str, ...] = ()
     password_secret: str = ""
     credentials_arn: str = ""
     network: tuple[str, ...] = ()
     json: Mapping[str, str] = field(default_factory=dict)
+
+    def fields(self) -> Json:
+        """What knowledge.yaml and rows have of it, all but the name."""
+        return {name: value for name, value in self.to_json().items() if name != "name"}
 
     @property
     def kind(self) -> StreamKind:

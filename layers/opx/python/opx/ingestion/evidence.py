@@ -11,18 +11,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.evidence import EVIDENCE_FIELDS, Evidence
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ingestion.evidence_fields import BY_NAME, checked
 from opx.ingestion.evidence_rules import EvidenceRules, read_evidence_rules
+from opx.operations.requests import read_record
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.ports import ObjectStore
 
-__all__ = ["EvidenceDocument", "EvidenceRules", "evidence_document", "put_evidence", "read_evidence_rules"]
+__all__ = [
+    "EvidenceDocument",
+    "EvidenceRules",
+    "evidence_document",
+    "put_evidence",
+    "read_evidence",
+    "read_evidence_rules",
+]
 
 FOLDER = "evidence"
 _MAX_TAG = 64
@@ -38,11 +46,16 @@ class EvidenceDocument:
     metadata: Mapping[str, Any]
 
 
-def put_evidence(
-    manager: IngestionManager, store: ObjectStore, rules: EvidenceRules, evidence: Mapping[str, Any]
-) -> str:
+def read_evidence(given: object) -> Evidence:
+    """The evidence in an object that a caller wrote. Raises `InvalidInputError` that names the field."""
+    if not isinstance(given, Mapping):
+        raise InvalidInputError("evidence must be an object (a mapping of fields)")
+    return read_record(Evidence, given)
+
+
+def put_evidence(manager: IngestionManager, store: ObjectStore, rules: EvidenceRules, evidence: Evidence) -> str:
     """Put evidence into the corpus and return its object key. What the same evidence was in another category (before it
-    was verified, say) goes. Raises `InvalidInputError` that names the field."""
+    was verified, say) goes. Raises `InvalidInputError` that names the field which its category needs."""
     document = evidence_document(rules, evidence)
     source = document.metadata["source"]
     key = manager.put_document(document.category, document.content, document.metadata)
@@ -56,46 +69,45 @@ def put_evidence(
     return key
 
 
-def evidence_document(rules: EvidenceRules, evidence: Mapping[str, Any]) -> EvidenceDocument:
+def evidence_document(rules: EvidenceRules, evidence: Evidence) -> EvidenceDocument:
     """The document that evidence becomes: the same for the same evidence. Raises `InvalidInputError`."""
-    found = checked(evidence)
-    category = rules.category_of(found)
-    record = _record(found)
+    category = rules.category_of(evidence)
+    record = _record(evidence)
     _check_needs(category, record)
-    identity = found.get("evidence_id") or stable_hash("evidence", found)
+    identity = evidence.evidence_id or stable_hash("evidence", evidence.to_json())
     is_name = _NAME.match(identity) and not f"{identity}.json".endswith(SIDECAR_SUFFIX)
     name = identity if is_name else stable_hash("evidence id", identity)
-    tags = [found["agent_type"], found["outcome"], *([found["incident"]] if found.get("incident") else [])]
+    tags = [evidence.agent_type, evidence.outcome, *([evidence.incident] if evidence.incident else [])]
     as_record = _is_read_by(category, record)
     facts = {
-        "tags": list(dict.fromkeys(tag[:_MAX_TAG] for tag in (*found.get("tags", ()), *tags))),
-        "author": found["agent_type"],
+        "tags": list(dict.fromkeys(tag[:_MAX_TAG] for tag in (*evidence.tags, *tags))),
+        "author": evidence.agent_type,
         "source": f"{FOLDER}/{name}{'.json' if as_record else '.md'}",
     }
     content: str | Mapping[str, Any] = record if as_record else _markdown(record)
     return EvidenceDocument(category.path, content, facts)
 
 
-def _record(found: Mapping[str, Any]) -> dict[str, Any]:
-    """All that was given, under the names by which the categories of evidence find it."""
-    first = next((found[name] for name in ("title", "problem", "task") if found.get(name)), "")
-    title = first or next(iter(found.get("conclusion", ())), "") or f"{found['outcome']} by {found['agent_type']}"
+def _record(evidence: Evidence) -> dict[str, Any]:
+    """All fields that have a value, under the names by which the categories of evidence find them."""
+    given = evidence.to_json()
+    conclusions = given.pop("conclusion", None)
+    given.pop("tags", None)  # which the metadata have
+    title = evidence.title or evidence.problem or evidence.task or next(iter(conclusions or ()), "")
     record = {
-        **found,
-        "title": " ".join(title.split())[:300],
-        "conclusions": found.get("conclusion"),
-        "author": found["agent_type"],
-        "created_at": found.get("started_at"),
-        "verified_at": found.get("finished_at") if found.get("verified") else None,
+        **given,
+        "title": " ".join((title or f"{evidence.outcome} by {evidence.agent_type}").split())[:300],
+        "conclusions": conclusions,
+        "author": evidence.agent_type,
+        "created_at": evidence.started_at or None,
+        "verified_at": evidence.finished_at or None if evidence.verified else None,
     }
-    record.pop("conclusion", None)
-    record.pop("tags", None)  # which the metadata have
     return {name: value for name, value in record.items() if value is not None}
 
 
 def _check_needs(category: Category, record: Mapping[str, Any]) -> None:
     """Of the fields that the category searches, those that are one text are needed, and of lists at least one."""
-    searched = [name for name in category.embed if name in record or name in BY_NAME or name == "conclusions"]
+    searched = [name for name in category.embed if name in record or name in EVIDENCE_FIELDS or name == "conclusions"]
     texts = [name for name in searched if category.schema[name] == "string"]
     missing = [name for name in texts if not record.get(name)]
     if missing:

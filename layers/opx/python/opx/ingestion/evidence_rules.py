@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from opx.domain.evidence import EVIDENCE_FIELDS, Evidence
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.errors import InvalidInputError
-from opx.ingestion.evidence_fields import BY_NAME
 from opx.knowledge_file import read_section
 from opx.marked_yaml import Marked
 
@@ -27,12 +26,12 @@ class Rule:
     verified: bool | None = None
     has: tuple[str, ...] = ()
 
-    def fits(self, evidence: Mapping[str, Any]) -> bool:
+    def fits(self, evidence: Evidence) -> bool:
         return (
-            _is_among(evidence["agent_type"], self.agent_types)
-            and _is_among(evidence["outcome"], self.outcomes)
-            and self.verified in (None, evidence.get("verified", False))
-            and all(evidence.get(name) for name in self.has)
+            _is_among(evidence.agent_type, self.agent_types)
+            and _is_among(evidence.outcome, self.outcomes)
+            and self.verified in (None, bool(evidence.verified))
+            and all(getattr(evidence, name) for name in self.has)
         )
 
 
@@ -44,7 +43,7 @@ class EvidenceRules:
     default: str
     rules: tuple[Rule, ...] = ()
 
-    def category_of(self, evidence: Mapping[str, Any]) -> Category:
+    def category_of(self, evidence: Evidence) -> Category:
         return self.knowledge.category(
             next((rule.category for rule in self.rules if rule.fits(evidence)), self.default)
         )
@@ -73,8 +72,10 @@ def _rule(entry: Marked, knowledge: KnowledgeModel) -> Rule:
         raise given["verified"].error("verified must be true or false")
     has = _texts(given.get("has"))
     for name in has:
-        if name not in BY_NAME:
-            raise given["has"].error(f"has names {name!r}, which evidence has not; there are: {', '.join(BY_NAME)}")
+        if name not in EVIDENCE_FIELDS:
+            raise given["has"].error(
+                f"has names {name!r}, which evidence has not; there are: {', '.join(EVIDENCE_FIELDS)}"
+            )
     return Rule(
         category=_category(given["category"], knowledge),
         agent_types=_texts(given.get("agent_type")),

@@ -84,9 +84,9 @@ class IngestionManager(CorpusWriter):
     def put_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Put what an agent found out, and leave the rest to the pipeline. Returns the object's key; raises as
         `ingest_from_evidence`."""
-        from opx.ingestion.evidence import put_evidence
+        from opx.ingestion.evidence import put_evidence, read_evidence
 
-        return put_evidence(self, self._store, self._ways().evidence_rules, evidence)
+        return put_evidence(self, self._store, self._ways().evidence_rules, read_evidence(evidence))
 
     def ingest_from_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Take in what an agent found out, as a document of the category that knowledge.yaml's rules say. Returns its

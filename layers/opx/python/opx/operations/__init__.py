@@ -23,6 +23,9 @@ MODULES = (
     "lifecycle",
     "projects",
     "administration",
+    "sources",
+    "webhooks",
+    "evidence",
 )
 """The modules that declare operations."""
 

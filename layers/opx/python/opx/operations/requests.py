@@ -228,7 +228,7 @@ def _too_deep(name: str) -> RequestError:
 
 def _problem(kind: inspect.Type, value: object, required: bool) -> str:
     """What is wrong with a value, and what is taken."""
-    kind = _unwrapped(kind)
+    kind = _meant(_unwrapped(kind), value)
     if isinstance(kind, inspect.VarTupleType | inspect.ListType):
         return _list_problem(kind, value, required)
     choices = _choices(kind)
@@ -239,6 +239,15 @@ def _problem(kind: inspect.Type, value: object, required: bool) -> str:
     if isinstance(kind, inspect.IntType | inspect.FloatType):
         return f"must be {_number_name(kind)}, not {quoted(value)}"
     return f"must be {_name(kind)}, not {quoted(value)}"
+
+
+def _meant(kind: inspect.Type, value: object) -> inspect.Type:
+    """The one of several types that a value is of by its kind, or the union if it is of none."""
+    if not isinstance(kind, inspect.UnionType):
+        return kind
+    kinds: dict[type, Any] = {str: inspect.StrType, list: inspect.VarTupleType | inspect.ListType}
+    wanted = kinds.get(list if isinstance(value, tuple) else type(value), ())
+    return next((one for one in kind.types if isinstance(_unwrapped(one), wanted)), kind)
 
 
 def _list_problem(kind: Any, value: object, required: bool) -> str:
@@ -289,6 +298,13 @@ def _name(kind: inspect.Type) -> str:
     if isinstance(kind, inspect.StrType | inspect.EnumType):
         return "a text"
     if isinstance(kind, inspect.UnionType):
+        several = next((one for one in kind.types if isinstance(one, inspect.VarTupleType | inspect.ListType)), None)
+        if several is not None:
+            return (
+                f"a text or a list of at most {several.max_length:,} texts"
+                if several.max_length
+                else "a text or a list"
+            )
         return "a text or an object"
     return "an object"
 

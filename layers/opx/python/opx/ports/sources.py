@@ -115,6 +115,7 @@ class Secrets(Protocol):
         """The secret with this name. Raises `SecretNotFoundError` that says how to set it."""
 
 
+@runtime_checkable
 class WritableSecrets(Secrets, Protocol):
     """Where secrets can be set."""
 

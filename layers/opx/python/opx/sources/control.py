@@ -15,7 +15,7 @@ from opx.sources.states import PullState, SourceView
 
 if TYPE_CHECKING:
     from opx.services import Services
-    from opx.sources.pulling import PullReport
+    from opx.sources.states import PullReport
 
 
 class SourceControl:
@@ -75,27 +75,17 @@ class SourceControl:
         self._services.pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
         return None
 
-    def crawl(self, category: str, options: Mapping[str, Any]) -> str:
+    def crawl(self, category: str, options: Mapping[str, Any]) -> tuple[str, PullReport | None]:
         """Register a site as a source that is pulled by hand, under an id that follows from its address, and pull it
-        now. Returns the id. Raises `InvalidInputError`."""
+        now. The id, and what `pull` returns. Raises `InvalidInputError`."""
         starts = options.get("start") or options.get("sitemaps") or ()
         source_id = f"crawl-{stable_hash('crawl', sorted(starts))[:12]}"
         self.register(source_id, {"kind": "crawl", "category": category, "schedule": "", "options": options})
-        self.pull(source_id)
-        return source_id
+        return source_id, self.pull(source_id)
 
     def _view(self, definition: SourceDefinition) -> SourceView:
-        return SourceView(
-            source_id=definition.source_id,
-            kind=definition.kind,
-            category=definition.category,
-            tier=definition.tier.value,
-            schedule=definition.schedule,
-            time_zone=definition.time_zone,
-            enabled=definition.enabled,
-            declared=self._sources.is_declared(definition.source_id),
-            state=self._shown(definition.source_id),
-        )
+        declared = self._sources.is_declared(definition.source_id)
+        return SourceView.of(definition, self._shown(definition.source_id), declared=declared)
 
     def _shown(self, source_id: str) -> PullState:
         """The state; a lease that has run out belongs to a process that is gone."""

@@ -85,21 +85,6 @@ def definition_of(source_id: str, given: Mapping[str, Any], knowledge: Knowledge
     )
 
 
-def definition_fields(definition: SourceDefinition) -> dict[str, Any]:
-    """What `definition_of` reads, as JSON."""
-    return {
-        "kind": definition.kind,
-        "category": definition.category,
-        "tier": definition.tier.value,
-        "schedule": definition.schedule,
-        "time_zone": definition.time_zone,
-        "enabled": definition.enabled,
-        "options": {name: list(v) if isinstance(v, tuple) else v for name, v in definition.options.items()},
-        "tags": list(definition.tags),
-        "max_missing_share": definition.max_missing_share,
-    }
-
-
 def _mapping(value: Any, source_id: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"source {source_id}: options must be a mapping (name: value)")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,9 +20,8 @@ from opx.domain.times import iso_time
 from opx.errors import OpxError, SourceBusyError, SourceShapeError
 from opx.ports.time import Clock
 from opx.runtime.metrics import Metric, Report, unreported
-from opx.sources.declared import definition_fields
 from opx.sources.repository import SourceItem, SourceRepository
-from opx.sources.states import MAX_REFUSED, PullState
+from opx.sources.states import MAX_REFUSED, PullReport, PullState
 from opx.sources.storing import Connected, PageStore, Run, Stored
 
 log = logging.getLogger(__name__)
@@ -38,22 +36,6 @@ SEEN_OVERLAP = timedelta(minutes=5)
 WITHDRAW_AT_ONCE = 100
 MAX_ERROR = 1_000
 """Characters of an error that a state keeps."""
-
-
-@dataclass(frozen=True, slots=True)
-class PullReport:
-    """What a pull did. `more`: it stopped because it was told to, and goes on with the next one. `error`: it stopped
-    because of that, and goes on likewise. `flag`: documents are missing, and none was withdrawn for it."""
-
-    source_id: str
-    put: tuple[str, ...] = ()
-    withdrawn: tuple[str, ...] = ()
-    unchanged: int = 0
-    refused: int = 0
-    refusals: tuple[Refused, ...] = ()
-    flag: str = ""
-    error: str = ""
-    more: bool = False
 
 
 class SourcePuller:
@@ -166,7 +148,7 @@ class SourcePuller:
                 put=state.put + stored.put,
                 unchanged=state.unchanged + stored.unchanged,
                 refused=state.refused + len(stored.refused),
-                refusals=(*state.refusals, *stored.refused)[:MAX_REFUSED],
+                refusals=(*state.refusals, *((one.key, one.reason) for one in stored.refused))[:MAX_REFUSED],
                 error="",
                 failures=0,
                 retry_at=0.0,
@@ -236,7 +218,7 @@ class SourcePuller:
             withdrawn=tuple(run.withdrawn),
             unchanged=state.unchanged,
             refused=state.refused,
-            refusals=state.refusals,
+            refusals=tuple(Refused(key, reason) for key, reason in state.refusals),
             flag=state.flag,
             error=state.error,
             more=more,
@@ -252,8 +234,7 @@ def _flag(definition: SourceDefinition, missing: int, total: int) -> str:
 
 def _digest(definition: SourceDefinition) -> str:
     """What a source's documents follow from: with another, all of them are to be read again."""
-    fields = {name: value for name, value in definition_fields(definition).items() if name in _DECISIVE}
-    return stable_hash("definition", fields)
+    return stable_hash("definition", {name: value for name, value in definition.fields().items() if name in _DECISIVE})
 
 
 _DECISIVE = ("kind", "category", "options", "tags")

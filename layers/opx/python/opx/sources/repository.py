@@ -14,7 +14,7 @@ from opx.domain.sources import SourceDefinition
 from opx.errors import ConditionFailedError, InvalidInputError, SourceBusyError
 from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, KeyRange, LessThan, Table
 from opx.ports.time import Clock
-from opx.sources.declared import definition_fields, definition_of
+from opx.sources.declared import definition_of
 from opx.sources.states import PullState
 
 log = logging.getLogger(__name__)
@@ -67,9 +67,7 @@ class SourceRepository:
         """Keep a source, replacing what was registered under its id. Raises `InvalidInputError` for a declared id."""
         if definition.source_id in self._declared:
             raise InvalidInputError(f"source {definition.source_id} is declared in knowledge.yaml; change it there")
-        self._table.put(
-            {"sourceId": REGISTERED, "entry": definition.source_id, "definition": definition_fields(definition)}
-        )
+        self._table.put({"sourceId": REGISTERED, "entry": definition.source_id, "definition": definition.fields()})
 
     def remove(self, source_id: str) -> None:
         """Forget a registered source and its state. Its documents stay in the corpus, and what is known of them stays with
@@ -95,7 +93,7 @@ class SourceRepository:
     def _read(self, source_id: str) -> tuple[PullState, int]:
         """The state, and how often it was written; 0 if it never was."""
         item = self._table.get({"sourceId": source_id, "entry": _STATE})
-        return (PullState.from_item(item["state"]), int(item["revision"])) if item else (PullState(source_id), 0)
+        return (PullState.from_json(item["state"]), int(item["revision"])) if item else (PullState(source_id), 0)
 
     def claim(self, source_id: str, *, seconds: float) -> PullState:
         """The state, held for so long by the caller alone. Raises `SourceBusyError` if another holds it."""
@@ -120,7 +118,7 @@ class SourceRepository:
     def _put(self, state: PullState, revision: int, condition: Condition) -> None:
         key = {"sourceId": state.source_id, "entry": _STATE}
         held = {"owner": state.owner, "leaseUntil": state.lease_until, "revision": revision + 1}
-        self._table.put({**key, **held, "state": state.to_item()}, condition=condition)
+        self._table.put({**key, **held, "state": state.to_json()}, condition=condition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,25 @@
-"""Where the pulls of a source are: kept after every page, so that one which is interrupted goes on."""
+"""How far the pulls of a source are: kept after every page, so that one which is interrupted goes on, and shown to people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated
 
-from opx.domain.sources import Cursor, Health, Refused
+from msgspec import Meta, field
+
+from opx.domain.record import Record
+from opx.domain.sources import Cursor, Health, Refused, SourceDefinition
 
 MAX_REFUSED = 50
 """Documents that a state names as unreadable; it counts all."""
 
 
-@dataclass(frozen=True, slots=True)
-class PullState:
+class PullState(Record, frozen=True, rename=None):
     """`since` is from when the next pull asks, or the one under way does (`run` is its mark, "" for none).
 
     `flag` says why nothing was withdrawn although documents are missing, until a listing is whole again or a person
     agrees. `left` is the last cursor of the last finished pull. `definition` is a hash of what the source
-    was when its documents were read, `everything`: all are put again. Counts are of the last pull. Times are ISO 8601, the
-    lease is in seconds since the epoch.
+    was when its documents were read, `everything`: all are put again. Counts are of the last pull; `refusals` are pairs of
+    key and reason. Times are ISO 8601, the lease is in seconds since the epoch.
     """
 
     source_id: str
@@ -35,7 +35,7 @@ class PullState:
     unchanged: int = 0
     withdrawn: int = 0
     refused: int = 0
-    refusals: tuple[Refused, ...] = ()
+    refusals: tuple[tuple[str, str], ...] = ()
     last_attempt: str = ""
     last_success: str = ""
     error: str = ""
@@ -45,29 +45,78 @@ class PullState:
     definition: str = ""
     everything: bool = False
 
-    def to_item(self) -> dict[str, Any]:
-        item = {each.name: getattr(self, each.name) for each in fields(self)}
-        item["refusals"] = [[one.key, one.reason] for one in self.refusals]
-        return item
+
+class Standing(Record, frozen=True, kw_only=True):
+    """How the pulls of a source stand, without cursors and leases."""
+
+    pulling: bool
+    unfinished: Annotated[bool, Meta(description="True if its last pull goes on with the next one.")]
+    since: Annotated[str, Meta(description="From when the next pull asks, empty for everything.")]
+    last_attempt: str
+    last_success: str
+    put: int
+    unchanged: int
+    withdrawn: int
+    refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` names some.")]
+    refusals: tuple[Refused, ...]
+    error: Annotated[str, Meta(description="Why the last pull stopped, empty if it didn't.")]
+    failures: int
+    flag: Annotated[str, Meta(description="Why nothing was withdrawn although documents are missing.")]
 
     @classmethod
-    def from_item(cls, item: Mapping[str, Any]) -> PullState:
-        known = {each.name: item[each.name] for each in fields(cls) if each.name in item}
-        known["refusals"] = tuple(Refused(key, reason) for key, reason in item.get("refusals", ()))
-        return cls(**known)
+    def of(cls, state: PullState) -> Standing:
+        same = ("since", "last_attempt", "last_success", "put", "unchanged", "withdrawn", "refused", "error")
+        return cls(
+            pulling=bool(state.owner),
+            unfinished=bool(state.run),
+            refusals=tuple(Refused(key, reason) for key, reason in state.refusals),
+            failures=state.failures,
+            flag=state.flag,
+            **{name: getattr(state, name) for name in same},
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class SourceView:
-    """A source and how it stands, for people. `health` only where it was asked for."""
+class SourceView(Record, frozen=True, omit_defaults=True):
+    """A source and how its pulls stand, for people. `health` only where it was checked."""
 
     source_id: str
     kind: str
     category: str
     tier: str
-    schedule: str
+    schedule: Annotated[str, Meta(description="Five cron fields, empty for one that is pulled by hand alone.")]
     time_zone: str
     enabled: bool
-    declared: bool
-    state: PullState
+    declared: Annotated[bool, Meta(description="True for one of knowledge.yaml, which is changed there.")]
+    state: Standing
     health: Health | None = None
+
+    @classmethod
+    def of(cls, definition: SourceDefinition, state: PullState, *, declared: bool) -> SourceView:
+        return cls(
+            source_id=definition.source_id,
+            kind=definition.kind,
+            category=definition.category,
+            tier=definition.tier.value,
+            schedule=definition.schedule,
+            time_zone=definition.time_zone,
+            enabled=definition.enabled,
+            declared=declared,
+            state=Standing.of(state),
+        )
+
+
+class PullReport(Record, frozen=True):
+    """What a pull did. `more`: it stopped because it was told to, and goes on with the next one. `error`: it stopped
+    because of that, and goes on likewise. `flag`: documents are missing, and none was withdrawn for it."""
+
+    source_id: str
+    put: Annotated[
+        tuple[str, ...], Meta(description="Keys of the objects that were put, and wait to be ingested.")
+    ] = ()
+    withdrawn: Annotated[tuple[str, ...], Meta(description="Keys of the objects that wait to be removed.")] = ()
+    unchanged: int = 0
+    refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` names some.")] = 0
+    refusals: tuple[Refused, ...] = ()
+    flag: Annotated[str, Meta(description="Why nothing was withdrawn although documents are missing.")] = ""
+    error: Annotated[str, Meta(description="Why the pull stopped, empty if it didn't.")] = ""
+    more: Annotated[bool, Meta(description="True if it goes on with the next pull.")] = False

@@ -77,7 +77,6 @@ def stream_of(name: str, given: Mapping[str, Any], knowledge: KnowledgeModel) ->
         name=name,
         source=_source(given.get("source", ""), name),
         category=category.path,
-        tier=category.tier,
         pattern=checked_pattern(given["filter"]) if given.get("filter") else {},
         **fields,
     )
@@ -151,22 +150,6 @@ def _check_address(source: str, name: str) -> None:
         raise InvalidInputError(
             f"stream {name}: leave the password out of the address: `opx secret set` stores it, password_secret names it"
         )
-
-
-def stream_fields(definition: StreamDefinition) -> dict[str, Any]:
-    """What `stream_of` reads, as JSON."""
-    return {
-        "source": definition.source,
-        "category": definition.category,
-        "topic": definition.topic,
-        "filter": dict(definition.pattern),
-        "identity": definition.identity,
-        "tags": list(definition.tags),
-        "password_secret": definition.password_secret,
-        "credentials_arn": definition.credentials_arn,
-        "network": list(definition.network),
-        "json": dict(definition.json),
-    }
 
 
 def subscription_id(source: str, topic: str, category: str) -> str:

@@ -9,7 +9,7 @@ from opx.domain.knowledge import KnowledgeModel
 from opx.domain.streams import StreamDefinition
 from opx.errors import InvalidInputError
 from opx.ports.tables import Table
-from opx.streams.definitions import refuse_shared, stream_fields, stream_of
+from opx.streams.definitions import refuse_shared, stream_of
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class StreamRepository:
         if definition.name in self._declared:
             raise InvalidInputError(f"stream {definition.name} is declared in knowledge.yaml; change it there")
         refuse_shared(definition, self.all())
-        self._table.put({"sourceId": REGISTERED, "entry": definition.name, "definition": stream_fields(definition)})
+        self._table.put({"sourceId": REGISTERED, "entry": definition.name, "definition": definition.fields()})
 
     def subscribed(self, name: str) -> StreamDefinition:
         """A subscription. Raises `InvalidInputError` for a declared stream, and for one that isn't there."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
-from opx.domain.knowledge import JSON_MAPPING_FIELDS, KnowledgeModel, Tier
+from opx.domain.knowledge import JSON_MAPPING_FIELDS, KnowledgeModel
+from opx.domain.webhooks import WebhookDefinition
 from opx.errors import InvalidInputError
 from opx.knowledge_file import read_section
 from opx.marked_yaml import Marked
@@ -28,30 +27,6 @@ WINDOW_RANGE = (30.0, 86_400.0)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}\Z")
 _TOPIC = re.compile(r"arn:aws(-cn|-us-gov)?:sns:[a-z]{2}(-[a-z]+)+-\d:\d{12}:[A-Za-z0-9_.-]{1,256}\Z")
 _OPTIONAL = ("secret", "topic", "window", "events", "tags", "json")
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookDefinition:
-    """A webhook. `secrets` are names, any of which may have signed: two while one is being replaced.
-
-    `window` is how many seconds a delivery may be old, or ahead of the own clock, where its time is signed. `events`
-    are patterns (`incident.*`); empty for all that the format reads. `mapping` says where a generic delivery has its
-    parts (JSONPath); without one that of the category counts.
-    """
-
-    name: str
-    tier: Tier
-    category: str
-    format: str
-    secrets: tuple[str, ...] = ()
-    topic: str = ""
-    window: float = 0.0
-    events: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    mapping: Mapping[str, str] = field(default_factory=dict)
-
-    def wants(self, event: str) -> bool:
-        return not self.events or any(fnmatchcase(event, pattern) for pattern in self.events)
 
 
 def load_webhooks(knowledge: KnowledgeModel, path: Path | None = None) -> dict[str, WebhookDefinition]:

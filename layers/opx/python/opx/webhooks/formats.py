@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.knowledge import Category
-from opx.webhooks.definitions import TOPIC_FORMAT, WebhookDefinition
+from opx.domain.webhooks import WebhookDefinition
+from opx.webhooks.definitions import TOPIC_FORMAT
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.payloads import alertmanager, cloudwatch, generic, github, jira, pagerduty, statuspage
 from opx.webhooks.payloads.shape import Change

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
+from opx.domain.webhooks import WebhookDefinition
 from opx.errors import InvalidInputError, SecretNotFoundError, SourceUnavailableError
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ports import Clock
 from opx.ports.sources import Secrets, WebClient
 from opx.tables import DELIVERIES
 from opx.webhooks.answers import Answer
-from opx.webhooks.definitions import TOPIC_FORMAT, WebhookDefinition, load_webhooks
+from opx.webhooks.definitions import TOPIC_FORMAT, load_webhooks
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.errors import UnknownWebhookError, WebhookSetupError
 from opx.webhooks.formats import Read, read

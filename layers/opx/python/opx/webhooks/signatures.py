@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opx.domain.ids import stable_hash
-from opx.webhooks.definitions import WebhookDefinition
+from opx.domain.webhooks import WebhookDefinition
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.errors import ExpiredError, UnverifiedError
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from opx.domain.ids import stable_hash
+from opx.domain.webhooks import WebhookDefinition
 from opx.errors import ForbiddenAddressError, SourceRefusedError, StoreUnavailableError
 from opx.ports.sources import WebClient
-from opx.webhooks.definitions import WebhookDefinition
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.errors import PayloadError, UnverifiedError
 from opx.webhooks.payloads.shape import epoch_of

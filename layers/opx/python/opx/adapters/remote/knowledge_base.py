@@ -141,9 +141,9 @@ class RemoteKnowledgeBase(
         yield from Uploads(self._api, self._connections, pause=self._pause).put_files(files, metadata)
 
     def put_evidence(self, evidence: Mapping[str, Any]) -> str:
-        from opx.ingestion.evidence_fields import checked
+        from opx.ingestion.evidence import read_evidence
 
-        body = checked(evidence)
+        body = read_evidence(evidence).to_json()
         self._note_failures()
         return self._read(lambda data: str(data["objectKey"]), self._api.call("POST", "evidence", body=body))
 

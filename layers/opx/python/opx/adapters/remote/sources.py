@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from opx.adapters.remote.http import ApiClient
 from opx.sources.states import SourceView
-from opx.sources.views import view_from_json
 
 if TYPE_CHECKING:
-    from opx.sources.pulling import PullReport
+    from opx.sources.states import PullReport
 
 T = TypeVar("T")
 
@@ -25,10 +24,14 @@ class RemoteSources:
         def _read(self, read: Callable[[Any], T], data: Any) -> T: ...
 
     def sources(self) -> Sequence[SourceView]:
-        return self._read(lambda data: list(map(view_from_json, data["sources"])), self._api.call("GET", "sources"))
+        return self._read(
+            lambda data: [SourceView.from_json(view) for view in data["sources"]], self._api.call("GET", "sources")
+        )
 
     def register_source(self, source_id: str, given: Mapping[str, Any]) -> SourceView:
-        return self._read(view_from_json, self._api.call("PUT", "sources", source_id, body={"definition": dict(given)}))
+        return self._read(
+            SourceView.from_json, self._api.call("PUT", "sources", source_id, body={"definition": dict(given)})
+        )
 
     def remove_source(self, source_id: str) -> None:
         self._api.delete("sources", source_id)
@@ -42,4 +45,4 @@ class RemoteSources:
         return None
 
     def source_health(self, source_id: str) -> SourceView:
-        return self._read(view_from_json, self._api.call("GET", "sources", source_id, "health"))
+        return self._read(SourceView.from_json, self._api.call("GET", "sources", source_id, "health"))

@@ -9,9 +9,9 @@ from typing import Any
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.domain.record import replace
+from opx.domain.webhooks import WebhookDefinition
 from opx.errors import KnowledgeConfigError, UnparsableDocumentError
 from opx.sources.community.threads import nested
-from opx.webhooks.definitions import WebhookDefinition
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.errors import PayloadError, WebhookSetupError
 from opx.webhooks.payloads.shape import Change, metadata, moment, one_line, part

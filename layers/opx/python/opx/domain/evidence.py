@@ -1,0 +1,97 @@
+"""Evidence: the account that an agent gives of a piece of work."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from opx.domain.record import Record, derive
+from opx.errors import InvalidInputError
+
+MAX_TEXT = 20_000
+_SHORT, _LINE, _ADDRESS = 100, 500, 2000
+_MANY = 200
+
+Name = Annotated[str, Meta(min_length=1, max_length=_SHORT, pattern=r"\S")]
+Short = Annotated[str, Meta(max_length=_SHORT)]
+Line = Annotated[str, Meta(max_length=_LINE)]
+Address = Annotated[str, Meta(max_length=_ADDRESS)]
+Tag = Annotated[str, Meta(max_length=64)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Texts = Annotated[tuple[Text, ...], Meta(max_length=_MANY)] | Text
+"""Several strings, or one alone. Records have tuples."""
+
+
+class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fields=True, omit_defaults=True):
+    """An agent's account of its work. Strings are stripped, and fields without a value are left out of its JSON.
+
+    Raises `InvalidInputError` for times that are none, and for details that are no JSON or too large.
+    """
+
+    agent_type: Annotated[Name, Meta(description="What kind of agent it was, such as investigator.")]
+    outcome: Annotated[Name, Meta(description="How it ended, such as resolved, investigated or failed.")]
+    evidence_id: Annotated[Line, Meta(description="Names it for good: sent again, it replaces what it was.")] = ""
+    title: Annotated[Line, Meta(description="What it is about, in a line.")] = ""
+    task: Annotated[Text, Meta(description="What the agent was asked to do.")] = ""
+    conclusion: Annotated[Texts, Meta(description="What it concluded.")] = ()
+    observations: Annotated[Texts, Meta(description="What it saw on the way.")] = ()
+    problem: Annotated[Text, Meta(description="What was wrong.")] = ""
+    solution: Annotated[Text, Meta(description="What put it right.")] = ""
+    verified: Annotated[bool | None, Meta(description="Whether somebody, or a check, saw that the solution works.")] = (
+        None
+    )
+    incident: Annotated[Short, Meta(description="The incident's id.")] = ""
+    severity: Annotated[Short, Meta(description="The incident's severity.")] = ""
+    services: Annotated[
+        Annotated[tuple[Short, ...], Meta(max_length=50)] | Short, Meta(description="Services that it is about.")
+    ] = ()
+    tags: Annotated[
+        Annotated[tuple[Tag, ...], Meta(max_length=10)] | Tag, Meta(description="Tags of the document.")
+    ] = ()
+    url: Annotated[Address, Meta(description="Where the run or the incident can be looked at.")] = ""
+    run_id: Annotated[Line, Meta(description="The agent's run.")] = ""
+    started_at: Annotated[Short, Meta(description="When the work began (ISO 8601).")] = ""
+    finished_at: Annotated[Short, Meta(description="When it ended (ISO 8601).")] = ""
+    sources: Annotated[
+        Annotated[tuple[Address, ...], Meta(max_length=_MANY)] | Address,
+        Meta(description="Documents and addresses that it rests on."),
+    ] = ()
+    details: Annotated[dict[str, Any] | None, Meta(description="Anything else; kept, and not searched.")] = None
+
+    def __post_init__(self) -> None:
+        for name in EVIDENCE_FIELDS:
+            value = getattr(self, name)
+            if name in _LISTS:
+                value = (value,) if isinstance(value, str) else value
+                derive(self, **{name: tuple(stripped for one in value if (stripped := one.strip()))})
+            elif isinstance(value, str):
+                derive(self, **{name: value.strip()})
+        for name in ("started_at", "finished_at"):
+            _check_time(name, getattr(self, name))
+        derive(self, details=_checked_details(self.details))
+
+
+EVIDENCE_FIELDS = Evidence.__struct_fields__
+_LISTS = ("conclusion", "observations", "services", "tags", "sources")
+
+
+def _check_time(name: str, text: str) -> None:
+    try:
+        if text:
+            datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInputError(f"{name} must be a time such as 2025-02-04T10:30:00Z, not {text!r}") from None
+
+
+def _checked_details(details: dict[str, Any] | None) -> dict[str, Any] | None:
+    """As they were given, if a record can carry them."""
+    try:
+        size = len(json.dumps(details, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInputError(f"details can't be written as JSON: {exc}") from exc
+    if size > MAX_TEXT:
+        raise InvalidInputError(f"details may have at most {MAX_TEXT:,} characters as JSON, not {size:,}")
+    return details or None

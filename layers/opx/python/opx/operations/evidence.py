@@ -1,0 +1,34 @@
+"""The operation by which agents leave evidence of their work."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.evidence import Evidence
+from opx.domain.record import Record
+from opx.operations.context import Context
+from opx.operations.registry import Access, Function, operation
+from opx.operations.requests import Request
+
+
+class PutEvidence(Evidence, Request, frozen=True, rename=None):
+    """Evidence as it is sent: the fields are those of the record."""
+
+
+class StoredEvidence(Record, frozen=True):
+    object_key: Annotated[str, Meta(description="The object that waits to be ingested.")]
+
+
+@operation(http="POST /evidence", function=Function.MANAGE, status=202, access=Access.WRITER)
+def put_evidence(context: Context, request: PutEvidence) -> StoredEvidence:
+    """Take in what an agent found out; rules say as what. It is worked on afterwards.
+
+    Raises `InvalidInputError` that names the field which the category of the evidence needs.
+    """
+    from opx.ingestion import evidence
+
+    system = context.system
+    manager = system.manager_of(context.scope)
+    return StoredEvidence(evidence.put_evidence(manager, system.store, system.evidence_rules, request))

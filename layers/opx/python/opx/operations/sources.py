@@ -1,0 +1,252 @@
+"""Operations on what documents are pulled from: sources, sites that are crawled, and streams.
+
+What they bring is for everyone that the installation is for, so that only its operators have to do with them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, field
+
+from opx.domain.record import Record
+from opx.domain.streams import StreamDefinition
+from opx.errors import ForbiddenError
+from opx.operations.context import Context
+from opx.operations.registry import Access, Function, operation
+from opx.operations.requests import Request, RequestError
+from opx.sources.states import PullReport, SourceView
+
+if TYPE_CHECKING:
+    from opx.sources.control import SourceControl
+    from opx.streams.control import StreamControl
+
+MAX_URLS = 100
+_DEFINITION = "As in knowledge.yaml: kind, category, schedule, time_zone, enabled, options, tags, max_missing_share."
+
+SourceId = Annotated[str, Meta(max_length=48, description="The id of a source.")]
+Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"\S")]
+UrlPath = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"\S")]
+
+
+class ListSources(Request, frozen=True):
+    pass
+
+
+class Sources(Record, frozen=True):
+    sources: tuple[SourceView, ...]
+
+
+@operation(http="GET /sources", function=Function.MANAGE, access=Access.OPERATOR)
+def list_sources(context: Context, request: ListSources) -> Sources:  # noqa: ARG001 - as all operations
+    """All sources, and how their pulls stand."""
+    return Sources(tuple(_sources(context).views()))
+
+
+class RegisterSource(Request, frozen=True):
+    source_id: SourceId
+    definition: Annotated[dict[str, Any], Meta(description=_DEFINITION)]
+
+
+@operation(http="PUT /sources/{sourceId}", function=Function.MANAGE, access=Access.OPERATOR)
+def register_source(context: Context, request: RegisterSource) -> SourceView:
+    """Keep a source, and have it pulled at its times.
+
+    It replaces one that was registered under its id. Raises `InvalidInputError` that names what is wrong, before
+    anything is kept, and for the id of a source of knowledge.yaml.
+    """
+    return _sources(context).register(request.source_id, request.definition)
+
+
+class RemoveSource(Request, frozen=True):
+    source_id: SourceId
+
+
+class RemovedSource(Record, frozen=True):
+    removed: Annotated[str, Meta(description="The id of the source.")]
+
+
+@operation(http="DELETE /sources/{sourceId}", function=Function.MANAGE, access=Access.OPERATOR)
+def remove_source(context: Context, request: RemoveSource) -> RemovedSource:
+    """Forget a registered source; its documents stay.
+
+    Raises `InvalidInputError` for one that knowledge.yaml has, or that isn't there.
+    """
+    _sources(context).remove(request.source_id)
+    return RemovedSource(request.source_id)
+
+
+class PullSource(Request, frozen=True):
+    source_id: SourceId
+    everything: Annotated[bool, Meta(description="Ask for all of it again, not for what changed.")] = False
+    accept_missing: Annotated[
+        bool, Meta(description="Withdraw what a complete listing misses, however much it is.")
+    ] = False
+
+
+class PullStarted(Record, frozen=True, omit_defaults=True):
+    source_id: str
+    report: Annotated[
+        PullReport | None,
+        Meta(description="Where this process pulls and no function: what the pull did."),
+    ] = None
+
+
+@operation(http="POST /sources/{sourceId}/pull", function=Function.MANAGE, status=202, access=Access.OPERATOR)
+def pull_source(context: Context, request: PullSource) -> PullStarted:
+    """Have a source pulled now.
+
+    Where functions pull, the source's state shows how it goes. Raises `InvalidInputError` for a source that isn't there or
+    has wrong options, and `SourceBusyError`.
+    """
+    report = _sources(context).pull(
+        request.source_id, everything=request.everything, accept_missing=request.accept_missing
+    )
+    return PullStarted(request.source_id, report)
+
+
+class CheckSource(Request, frozen=True):
+    source_id: SourceId
+
+
+@operation(http="GET /sources/{sourceId}/health", function=Function.MANAGE, access=Access.OPERATOR)
+def check_source(context: Context, request: CheckSource) -> SourceView:
+    """Whether a source can be pulled now: it is asked."""
+    return _sources(context).health(request.source_id)
+
+
+class CrawlSite(Request, frozen=True, kw_only=True):
+    urls: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Where to begin.")] = ()
+    sitemaps: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Sitemaps to follow.")] = ()
+    category: Annotated[str, Meta(max_length=100, description="The category of its pages.")]
+    depth: Annotated[int, Meta(ge=0, le=20, description="How many links to follow from where it begins.")] | None = None
+    max_pages: Annotated[int, Meta(ge=1, le=100_000, description="How many pages to take at most.")] | None = None
+    include: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to stay within.")] = ()
+    exclude: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to leave out.")] = ()
+
+
+@operation(http="POST /crawl", function=Function.MANAGE, status=202, access=Access.OPERATOR)
+def crawl_site(context: Context, request: CrawlSite) -> PullStarted:
+    """Take a web site in: within its robots.txt, on the same site, politely.
+
+    It becomes a source that is pulled by hand, whose id follows from where the crawl begins.
+    """
+    if not (request.urls or request.sitemaps):
+        raise RequestError("a crawl needs an address to begin at: give urls or sitemaps")
+    given = {
+        "start": list(request.urls),
+        "sitemaps": list(request.sitemaps),
+        "depth": request.depth,
+        "max_pages": request.max_pages,
+        "include": list(request.include),
+        "exclude": list(request.exclude),
+    }
+    options = {name: value for name, value in given.items() if value not in ([], None)}
+    source_id, report = _sources(context).crawl(request.category, options)
+    return PullStarted(source_id, report)
+
+
+def _sources(context: Context) -> SourceControl:
+    from opx.sources.control import SourceControl
+
+    _check_scope(context, "sources")
+    return SourceControl(context.system)
+
+
+def _check_scope(context: Context, what: str) -> None:
+    """Raise `ForbiddenError` for a caller of another scope than the installation's, where their documents go."""
+    own = context.system.scope
+    if context.scope != own:
+        raise ForbiddenError(f"{what} are those of {own.key}, and you are in {context.scope.key}")
+
+
+# -- streams
+
+StreamName = Annotated[str, Meta(max_length=48, description="The name of a stream.")]
+Tag = Annotated[str, Meta(max_length=100)]
+
+
+class ListStreams(Request, frozen=True):
+    pass
+
+
+class Streams(Record, frozen=True):
+    streams: tuple[StreamDefinition, ...]
+
+
+@operation(access=Access.OPERATOR)
+def list_streams(context: Context, request: ListStreams) -> Streams:  # noqa: ARG001 - as all operations
+    """List the streams whose records become documents, by name."""
+    _check_scope(context, "streams")
+    return Streams(tuple(context.system.streams.all()))
+
+
+class SubscribeStream(Request, frozen=True):
+    source: Annotated[
+        str,
+        Meta(
+            max_length=2048,
+            description="The ARN of a Kinesis stream, SQS queue or MSK cluster, kafka://host:port, or redis://host:port/0.",
+        ),
+    ]
+    category: Annotated[str, Meta(max_length=100, description="The category of its documents.")]
+    topic: Annotated[str, Meta(max_length=512, description="The key of a Redis stream, or Kafka's topic.")] = ""
+    name: Annotated[str, Meta(max_length=48, description="What to call it; left out, a hash of its address.")] = ""
+    pattern: Annotated[
+        dict[str, Any] | None, Meta(description="Which records are wanted, as Lambda's event filters say it.")
+    ] = field(default=None, name="filter")
+    identity: Annotated[
+        str, Meta(max_length=1000, description="What names a document (JSONPath), so that records are its versions.")
+    ] = ""
+    password_secret: Annotated[str, Meta(max_length=512, description="The secret with Redis' password.")] = ""
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=50, description="For all of its documents.")] = ()
+
+
+class Subscribed(Record, frozen=True):
+    name: str
+    deployed: Annotated[bool, Meta(description="True if a function of the deployed system reads it, and no `opx run`.")]
+
+
+@operation(access=Access.OPERATOR)
+def subscribe_stream(context: Context, request: SubscribeStream) -> Subscribed:
+    """Have the records of a stream become documents from now on.
+
+    Raises `InvalidInputError` that names what is wrong, for a stream that is read under another name, and for one that
+    nothing here reads.
+    """
+    name = _streams(context).subscribe(
+        request.source,
+        request.category,
+        request.pattern,
+        name=request.name,
+        topic=request.topic,
+        identity=request.identity,
+        password_secret=request.password_secret,
+        tags=list(request.tags),
+    )
+    return Subscribed(name, deployed=context.system.stream_subscriptions is not None)
+
+
+class EndStream(Request, frozen=True):
+    name: StreamName
+
+
+class EndedStream(Record, frozen=True):
+    removed: StreamName
+
+
+@operation(access=Access.OPERATOR)
+def end_stream(context: Context, request: EndStream) -> EndedStream:
+    """End a subscription; its documents stay.
+
+    Raises `InvalidInputError` for a stream of knowledge.yaml, and for one that isn't there.
+    """
+    _streams(context).end(request.name)
+    return EndedStream(request.name)
+
+
+def _streams(context: Context) -> StreamControl:
+    from opx.streams.control import StreamControl
+
+    _check_scope(context, "streams")
+    return StreamControl(context.system)

@@ -1,0 +1,149 @@
+"""Operations of whoever looks after webhooks and secrets, on the machine of the system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from opx.domain.record import Record
+from opx.domain.webhooks import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
+from opx.errors import InvalidInputError
+from opx.operations.context import Context
+from opx.operations.registry import Access, operation
+from opx.operations.requests import NOT_BLANK, Request
+
+if TYPE_CHECKING:
+    from opx.ports.sources import WritableSecrets
+    from opx.webhooks.setup import WebhookSetup
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+
+WebhookName = Annotated[str, Meta(max_length=48, description="The name of a webhook of knowledge.yaml.")]
+SecretName = Annotated[str, Meta(min_length=1, max_length=512, pattern=NOT_BLANK, description="The name of a secret.")]
+
+
+class ListWebhooks(Request, frozen=True):
+    pass
+
+
+class Webhooks(Record, frozen=True):
+    webhooks: tuple[WebhookView, ...]
+
+
+@operation(access=Access.OPERATOR)
+def list_webhooks(context: Context, request: ListWebhooks) -> Webhooks:  # noqa: ARG001 - as all operations
+    """List the webhooks that knowledge.yaml declares, with their addresses and whether their secrets are set."""
+    return Webhooks(_setup(context).views())
+
+
+class MakeWebhookSecret(Request, frozen=True):
+    name: WebhookName
+    secret: Annotated[
+        str, Meta(max_length=512, description="The name of one of its secrets; left out, the first that isn't set.")
+    ] = ""
+    replace: Annotated[
+        bool, Meta(description="Replace one that is set: deliveries that are signed with it are refused from then on.")
+    ] = False
+
+
+@operation(access=Access.OPERATOR)
+def make_webhook_secret(context: Context, request: MakeWebhookSecret) -> MadeSecret:
+    """Make up a secret of a webhook, and keep it.
+
+    Raises `InvalidInputError` for one that is set, unless it is to be replaced, and for a webhook that has none.
+    """
+    return _setup(context).make_secret(request.name, request.secret, replace=request.replace)
+
+
+class SignDelivery(Request, frozen=True):
+    name: WebhookName
+    body: Annotated[bytes, Meta(max_length=MAX_BODY_BYTES, description="The body of the delivery.")]
+
+
+@operation(access=Access.OPERATOR)
+def sign_delivery(context: Context, request: SignDelivery) -> DeliveryProof:
+    """Headers and parameters with which a body is a genuine delivery to a webhook.
+
+    Raises `InvalidInputError` if none of its secrets is set.
+    """
+    return _setup(context).signed(request.name, request.body, context.system.clock())
+
+
+class SendTestDelivery(Request, frozen=True):
+    name: WebhookName
+    body: Annotated[
+        bytes | None, Meta(max_length=MAX_BODY_BYTES, description="The body; left out, a small sample of the format.")
+    ] = None
+
+
+@operation(access=Access.OPERATOR)
+def send_test_delivery(context: Context, request: SendTestDelivery) -> DeliveryAnswer:
+    """Send a signed delivery to a webhook, and give its answer. A sample becomes a document called "Test delivery".
+
+    Raises `InvalidInputError` if none of its secrets is set, or nothing answers.
+    """
+    return _setup(context).send(request.name, request.body, context.system.clock())
+
+
+def _setup(context: Context) -> WebhookSetup:
+    from opx.webhooks.setup import webhook_setup
+
+    system = context.system
+    return webhook_setup(system.settings, lambda: system.secrets, on_aws=system.settings.backend == "aws")
+
+
+# -- secrets
+
+
+class ListSecrets(Request, frozen=True):
+    pass
+
+
+class SecretNames(Record, frozen=True):
+    names: tuple[str, ...]
+
+
+@operation(access=Access.OPERATOR)
+def list_secrets(context: Context, request: ListSecrets) -> SecretNames:  # noqa: ARG001 - as all operations
+    """List the names of the secrets that are kept on this machine."""
+    return SecretNames(tuple(_secrets(context).names()))
+
+
+class SetSecret(Request, frozen=True):
+    name: SecretName
+    value: Annotated[str, Meta(max_length=65_536, description="The secret.")]
+
+
+class SecretChanged(Record, frozen=True):
+    name: str
+
+
+@operation(access=Access.OPERATOR)
+def set_secret(context: Context, request: SetSecret) -> SecretChanged:
+    """Set a secret, replacing it."""
+    value = request.value.strip()
+    if not value:
+        raise InvalidInputError("an empty value is no secret; nothing was set")
+    _secrets(context).put(request.name, value)
+    return SecretChanged(request.name)
+
+
+class RemoveSecret(Request, frozen=True):
+    name: SecretName
+
+
+@operation(access=Access.OPERATOR)
+def remove_secret(context: Context, request: RemoveSecret) -> SecretChanged:
+    """Remove a secret. Raises `InvalidInputError` if it isn't there."""
+    secrets = _secrets(context)
+    if request.name not in secrets.names():
+        raise InvalidInputError(f"there is no secret {request.name!r}; `opx secret list` shows those there are")
+    secrets.delete(request.name)
+    return SecretChanged(request.name)
+
+
+def _secrets(context: Context) -> WritableSecrets:
+    from opx.webhooks.setup import writable
+
+    return writable(context.system.secrets)
