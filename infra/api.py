@@ -32,6 +32,50 @@ has for everything else."""
 
 _ON_DOCUMENTS = ["s3:DeleteObject", "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"]
 
+_DEPLOYED_AS = {
+    "list_documents": "documents",
+    "get_document": "document",
+    "read_chunks": "chunks",
+    "list_categories": "categories",
+    "get_status": "status",
+    "list_failures": "failures",
+    "list_audit_records": "audit",
+    "list_gaps": "gaps",
+    "list_objects": "objects",
+    "prepare_upload": "upload",
+    "get_object_states": "object_states",
+    "get_project": "project",
+    "get_baseline_stats": "baseline",
+    "list_baseline_series": "baseline_series",
+    "get_node": "graph_node",
+    "list_neighbours": "graph_neighbours",
+    "find_path": "graph_path",
+    "find_nodes": "graph_find",
+    "list_changes": "graph_changes",
+    "list_affected": "graph_affected",
+    "get_graph_coverage": "graph_coverage",
+    "list_aliases": "aliases",
+    "list_merges": "merges",
+    "merge_nodes": "merge_things",
+    "diff_document": "document_diff",
+    "list_reviews": "reviews",
+    "list_prunings": "prunings",
+    "list_holds": "holds",
+    "list_entries": "learning_entries",
+    "list_patterns": "patterns",
+    "get_pattern": "pattern",
+    "find_patterns_for_task": "patterns_for_task",
+    "find_patterns_for_failure": "patterns_for_failure",
+    "get_task_context": "task_context",
+    "get_document_outcomes": "document_outcomes",
+    "process_checkpoint": "checkpoint",
+    "list_sources": "sources",
+    "check_source": "source_health",
+    "crawl_site": "crawl",
+}
+"""Names that logical ids of routes were made of before: with another id, CloudFormation would make a route a second time
+before it removes the first, and API Gateway takes a route key once."""
+
 MANAGE_KNOWLEDGE = FunctionSpec(
     use_case=Function.MANAGE.value,
     dependencies="ingest",  # whether a file is taken in as it would be now is a question to the pipeline

@@ -14,11 +14,11 @@ from infra.constructs.agent_tools import tool_grants
 from infra.constructs.code import LayerSource
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
 from infra.names import Names
-from opx.tables import BASELINES, PROJECTS
-from opx.telemetry.rules import TelemetryRules, read_telemetry
 from opx.operations.registry import REGISTRY, Run
 from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
 from opx.operations.tool_groups import OPERATIONS
+from opx.tables import BASELINES, PROJECTS
+from opx.telemetry.rules import TelemetryRules, read_telemetry
 
 QUERY_OPERATIONS = FunctionSpec(
     use_case="query_operations",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.edges.http import is_http
 from opx.bootstrap import bootstrap
+from opx.edges.http import is_http
 from opx.errors import InvalidInputError
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report

@@ -154,48 +154,50 @@ def search(cloud: Cloud, caller: dict[str, Any]) -> list[str]:
 
 class TestUpload:
     def test_a_file_is_found_by_its_owner_alone(self, cloud: Cloud, manage: Handler) -> None:
-        found = call(manage, "upload", body=a_file(metadata={"tags": ["security"]}), caller=ACME)[1]
+        found = call(manage, "prepare_upload", body=a_file(metadata={"tags": ["security"]}), caller=ACME)[1]
         assert (found["state"], found["objectKey"]) == ("upload", KEY)
         assert put(found["put"], TEXT) == 200
         deliver(cloud, KEY)
         assert search(cloud, ACME) == [TITLE]
         assert search(cloud, OTHER) == search(cloud, a_token()) == []
-        (document,) = call(cloud.retrieve, "documents", caller=ACME)[1]["documents"]
+        (document,) = call(cloud.retrieve, "list_documents", caller=ACME)[1]["documents"]
         assert (document["tags"], document["source"]) == (["security"], SOURCE)
 
     def test_a_file_that_is_taken_in_is_not_sent_again_until_it_changes(self, cloud: Cloud, manage: Handler) -> None:
-        put(call(manage, "upload", body=a_file(), caller=ACME)[1]["put"], TEXT)
-        assert call(manage, "upload", body=a_file(), caller=ACME)[1]["state"] == "upload"
+        put(call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]["put"], TEXT)
+        assert call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]["state"] == "upload"
         deliver(cloud, KEY)
-        again = call(manage, "upload", body=a_file(), caller=ACME)[1]
+        again = call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]
         assert (again["state"], again["objectKey"]) == ("unchanged", KEY)
-        assert call(cloud.retrieve, "document", caller=ACME, documentId=again["documentId"])[0] == 200
-        assert call(manage, "upload", body=a_file(TEXT + "!"), caller=ACME)[1]["state"] == "upload"
-        assert call(manage, "upload", body=a_file(metadata={"tags": ["x"]}), caller=ACME)[1]["state"] == "upload"
+        assert call(cloud.retrieve, "get_document", caller=ACME, documentId=again["documentId"])[0] == 200
+        assert call(manage, "prepare_upload", body=a_file(TEXT + "!"), caller=ACME)[1]["state"] == "upload"
+        assert (
+            call(manage, "prepare_upload", body=a_file(metadata={"tags": ["x"]}), caller=ACME)[1]["state"] == "upload"
+        )
 
     def test_a_sidecar_goes_with_its_file_and_is_removed_after_it(self, cloud: Cloud, manage: Handler) -> None:
         sidecar = '{"metadataAttributes": {"severity": "high"}}'
         facts = {name: value for name, value in a_file(sidecar).items() if name != "source"}
         body = a_file(sidecar=facts)
-        found = call(manage, "upload", body=body, caller=ACME)[1]
+        found = call(manage, "prepare_upload", body=body, caller=ACME)[1]
         assert [put(found["sidecarPut"], sidecar), put(found["put"], TEXT)] == [200, 200]
         deliver(cloud, KEY)
-        (document,) = call(cloud.retrieve, "documents", caller=ACME)[1]["documents"]
+        (document,) = call(cloud.retrieve, "list_documents", caller=ACME)[1]["documents"]
         assert document["severity"] == "high"
-        assert call(manage, "upload", body=body, caller=ACME)[1]["state"] == "unchanged"
-        without = call(manage, "upload", body=a_file(), caller=ACME)[1]
+        assert call(manage, "prepare_upload", body=body, caller=ACME)[1]["state"] == "unchanged"
+        without = call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]
         assert (without["state"], without["removeSidecar"]) == ("upload", True)
         assert put(without["put"], TEXT) == 200
         call(manage, "delete_objects", body={"objectKeys": [KEY + ".metadata.json"]}, caller=ACME)
         cloud.send(cloud.event(KEY + ".metadata.json", "Object Deleted"))
         assert cloud.deliver() == []
-        (document,) = call(cloud.retrieve, "documents", caller=ACME)[1]["documents"]
+        (document,) = call(cloud.retrieve, "list_documents", caller=ACME)[1]["documents"]
         assert document["severity"] == ""
-        assert call(manage, "upload", body=a_file(), caller=ACME)[1]["state"] == "unchanged"
+        assert call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]["state"] == "unchanged"
 
     @pytest.mark.parametrize("source", ["../../other/documents/x.md", "a/../../../x.md", "a//b.md", "..", "a\\b.md"])
     def test_no_name_leads_out_of_the_callers_folder(self, cloud: Cloud, manage: Handler, source: str) -> None:
-        answer = call(manage, "upload", body={**a_file(), "source": source}, caller=ACME)
+        answer = call(manage, "prepare_upload", body={**a_file(), "source": source}, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
 
@@ -213,13 +215,13 @@ class TestDocuments:
 
     def test_a_document_is_found_and_its_state_is_told(self, cloud: Cloud, manage: Handler, key: str) -> None:
         assert search(cloud, ACME) == [TITLE]
-        (state,) = call(manage, "object_states", body={"objectKeys": [key]}, caller=ACME)[1]["states"]
+        (state,) = call(manage, "get_object_states", body={"objectKeys": [key]}, caller=ACME)[1]["states"]
         assert (state["state"], state["title"]) == ("ingested", TITLE)
-        chunks = call(cloud.retrieve, "chunks", caller=ACME, documentId=state["documentId"])[1]["chunks"]
+        chunks = call(cloud.retrieve, "read_chunks", caller=ACME, documentId=state["documentId"])[1]["chunks"]
         assert "".join(chunk["content"] for chunk in chunks) == TEXT
 
     def test_nobody_else_removes_it(self, cloud: Cloud, manage: Handler, key: str) -> None:
-        (document,) = call(cloud.retrieve, "documents", caller=ACME)[1]["documents"]
+        (document,) = call(cloud.retrieve, "list_documents", caller=ACME)[1]["documents"]
         path = {"documentId": document["documentId"]}
         assert refusal(call(manage, "delete_document", caller=OTHER, **path)) == (404, "not_found")
         answer = call(manage, "delete_objects", body={"objectKeys": [key]}, caller=OTHER)
@@ -227,23 +229,23 @@ class TestDocuments:
         assert cloud.services.store.head(key)
 
     def test_its_owner_does(self, cloud: Cloud, manage: Handler, key: str) -> None:
-        (document,) = call(cloud.retrieve, "documents", caller=ACME)[1]["documents"]
+        (document,) = call(cloud.retrieve, "list_documents", caller=ACME)[1]["documents"]
         status, found = call(manage, "delete_document", caller=ACME, documentId=document["documentId"])
         assert (status, len(found["deleted"])) == (200, 1)
         assert cloud.services.store.head(key) is None
 
     def test_objects_are_listed_for_their_owner(self, cloud: Cloud, key: str) -> None:
         query = {"under": "runbooks"}
-        assert call(cloud.retrieve, "objects", query=query, caller=ACME)[1] == {"objectKeys": [key]}
-        assert call(cloud.retrieve, "objects", query=query, caller=OTHER)[1] == {"objectKeys": []}
+        assert call(cloud.retrieve, "list_objects", query=query, caller=ACME)[1] == {"objectKeys": [key]}
+        assert call(cloud.retrieve, "list_objects", query=query, caller=OTHER)[1] == {"objectKeys": []}
 
 
 def test_a_failure_is_told_to_its_owner_and_tried_again_for_its_owner(cloud: Cloud, manage: Handler) -> None:
     key = "clients/acme/documents/empty.md"
     cloud.put(key, "")
     cloud.deliver()
-    (failure,) = call(cloud.retrieve, "failures", caller=ACME)[1]["failures"]
-    assert call(cloud.retrieve, "failures", caller=OTHER)[1] == {"failures": []}
+    (failure,) = call(cloud.retrieve, "list_failures", caller=ACME)[1]["failures"]
+    assert call(cloud.retrieve, "list_failures", caller=OTHER)[1] == {"failures": []}
     body = {"failureIds": [failure["failureId"]]}
     assert call(manage, "retry_failures", body=body, caller=OTHER)[1]["sent"] == 0
     assert cloud.receive() == []
@@ -267,12 +269,12 @@ def test_function_starts_from_its_environment(cloud: Cloud, monkeypatch: pytest.
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     manage = make_handler()
-    found = call(manage, "upload", body=a_file(), caller=ACME)[1]
+    found = call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]
     assert urlsplit(found["put"]["url"]).hostname == f"{BUCKET}.s3.eu-central-1.amazonaws.com"
     put(found["put"], TEXT)
     deliver(cloud, KEY)
-    assert call(manage, "upload", body=a_file(), caller=ACME)[1]["state"] == "unchanged"
-    (state,) = call(manage, "object_states", body={"objectKeys": [KEY]}, caller=ACME)[1]["states"]
+    assert call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]["state"] == "unchanged"
+    (state,) = call(manage, "get_object_states", body={"objectKeys": [KEY]}, caller=ACME)[1]["states"]
     assert state["state"] == "ingested"
     assert json.dumps(call(manage, "delete_objects", body={"objectKeys": [KEY]}, caller=ACME)[1]) == '{"deleted": 1}'
 
@@ -284,16 +286,16 @@ def test_the_function_calls_nothing_beyond_its_rights(cloud: Cloud, manage: Hand
     def note(model: Any, **_: Any) -> None:
         called.add(f"{model.service_model.service_name}:{model.name}")
 
-    put(call(manage, "upload", body=a_file(), caller=ACME)[1]["put"], TEXT)
+    put(call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]["put"], TEXT)
     deliver(cloud, KEY)
     cloud.put("clients/acme/documents/empty.md", "")
     cloud.deliver()
     for each in (cloud.s3, cloud.sqs, cloud.dynamodb):
         each.meta.events.register("before-call", note)
     path = {"tier": "internal", "category": "runbooks/procedures"}
-    document_id = call(manage, "upload", body=a_file(), caller=ACME)[1]["documentId"]
+    document_id = call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]["documentId"]
     call(manage, "ingest", body={"documents": [TEXT, "# Two\n\nTwo."]}, caller=ACME, **path)
-    call(manage, "object_states", body={"objectKeys": [KEY, KEY + "x"]}, caller=ACME)
+    call(manage, "get_object_states", body={"objectKeys": [KEY, KEY + "x"]}, caller=ACME)
     call(manage, "retry_failures", body={"all": True}, caller=ACME)
     call(manage, "delete_document", caller=ACME, documentId=document_id)
     call(manage, "delete_objects", body={"objectKeys": [KEY]}, caller=ACME)

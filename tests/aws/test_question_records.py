@@ -119,17 +119,17 @@ class TestApi:
 
     def test_gaps_are_those_of_the_own_scope(self, cloud: Cloud) -> None:
         asked(cloud.services, "brew espresso")
-        status, found = self.ask(cloud, "gaps", a_token("acme"))
+        status, found = self.ask(cloud, "list_gaps", a_token("acme"))
         assert (status, [gap["question"] for gap in found["gaps"]]) == (200, ["brew espresso"])
         for other in (a_token("other"), a_token(), a_token("acme", "shop")):
-            assert self.ask(cloud, "gaps", other)[1]["gaps"] == []
+            assert self.ask(cloud, "list_gaps", other)[1]["gaps"] == []
 
     def test_audit_log_is_for_administrators_and_of_the_own_scope(self, cloud: Cloud) -> None:
         asked(cloud.services, "brew espresso")
         admin = {"scopes": "opx/admin"}
-        assert self.ask(cloud, "audit", a_token("acme"))[0] == 403
-        status, found = self.ask(cloud, "audit", a_token("acme", **admin))
+        assert self.ask(cloud, "list_audit_records", a_token("acme"))[0] == 403
+        status, found = self.ask(cloud, "list_audit_records", a_token("acme", **admin))
         assert (status, [record["principal"] for record in found["records"]]) == (200, ["bob"])
-        assert self.ask(cloud, "audit", a_token("other", **admin))[1]["records"] == []
-        assert len(self.ask(cloud, "audit", a_token(**admin))[1]["records"]) == 1
+        assert self.ask(cloud, "list_audit_records", a_token("other", **admin))[1]["records"] == []
+        assert len(self.ask(cloud, "list_audit_records", a_token(**admin))[1]["records"]) == 1
         assert "espresso" not in json.dumps(found)

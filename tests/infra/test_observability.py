@@ -212,11 +212,11 @@ def _answer(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as outage:
             outage.setattr(cloud.services.catalog, "find", failing)
             ask(cloud.retrieve, "get_document_details", document_id="0" * 32)
-            call(cloud.retrieve, "document", documentId="0" * 32)
+            call(cloud.retrieve, "get_document", documentId="0" * 32)
     for mode in SearchMode:  # which the tools don't let an agent choose
         status, _ = call(cloud.retrieve, "search", query={"q": "Disk full", "thoroughness": mode}, kbId="default")
         assert status == 200
-    call(cloud.retrieve, "document", documentId="nonsense")
+    call(cloud.retrieve, "get_document", documentId="nonsense")
 
 
 @pytest.fixture

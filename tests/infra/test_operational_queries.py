@@ -19,7 +19,7 @@ from infra.constructs.operational_queries import OperationalQueries, are_wanted,
 from infra.names import Names
 from opx.settings import Settings, env_name
 from opx.telemetry.rules import MetricFamily, TelemetryRules
-from opx.tools.grants import FOR_ALL, ToolGrants
+from opx.operations.grants import FOR_ALL, ToolGrants
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.operations_group import OPERATIONS_GROUP
 from tests.infra.templates import Assembly, Resource, synthesised

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from opx.operations.grants import ToolGrants
 
 from lambdas.manage_knowledge.handler import make_handler as make_manage_handler
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve_handler
@@ -26,7 +27,6 @@ from opx.errors import (
 )
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
-from opx.tools.grants import ToolGrants
 from tests.agent_calls import a_function_event
 from tests.api_requests import ROUTE, a_request, answered, refusal
 from tests.fakes import FakeContext, Measured, function_logs
@@ -53,7 +53,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 def status_of(error: Exception, report: Any = None) -> dict[str, Any]:
-    return respond(a_request("status"), Function.RETRIEVE, started, raising(error), report or Measured())
+    return respond(a_request("get_status"), Function.RETRIEVE, started, raising(error), report or Measured())
 
 
 class TestErrors:
@@ -103,7 +103,7 @@ class TestErrors:
     def test_what_is_done_is_counted_as_a_request_alone(self) -> None:
         report = Measured()
         operations: Any = lambda *_: SimpleNamespace(status=lambda _: {})  # noqa: E731
-        respond(a_request("status"), Function.RETRIEVE, started, operations, report)
+        respond(a_request("get_status"), Function.RETRIEVE, started, operations, report)
         assert report.counts == {Metric.API_REQUESTS: 1}
 
     def test_a_refusal_is_logged_without_what_was_sent(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -123,7 +123,7 @@ class TestErrors:
             raise error
 
         report = Measured()
-        reply = respond(a_request("status"), Function.RETRIEVE, broken, raising(RuntimeError()), report)
+        reply = respond(a_request("get_status"), Function.RETRIEVE, broken, raising(RuntimeError()), report)
         assert refusal(answered(reply)) == (500, "internal")
         assert report.counts == {Metric.API_REQUESTS: 1, Metric.API_ERRORS: 1}
         assert SECRET in caplog.text
@@ -151,7 +151,7 @@ class TestRoutes:
 
     @pytest.mark.parametrize("key", ["GET /", "$default", "ANY /{proxy+}", "GET /status/", "POST /status", ""])
     def test_another_route_is_not_there(self, key: str) -> None:
-        event = a_request("status") | {"routeKey": key}
+        event = a_request("get_status") | {"routeKey": key}
         reply = respond(event, Function.RETRIEVE, never_started, raising(RuntimeError()), Measured())
         assert refusal(answered(reply)) == (404, "no_such_route")
 
@@ -179,7 +179,7 @@ class TestAgentsAndRequests:
 
     def test_a_request_written_by_a_model_into_a_gateways_call_is_read_as_arguments(self) -> None:
         with function_logs():
-            event = a_request("documents")
+            event = a_request("list_documents")
             reply = make_retrieve_handler(started)(event, FakeContext.of_gateway("search_runbooks"))
         assert reply["error"]["code"] == "invalid_argument"
         assert "statusCode" not in reply

@@ -71,9 +71,9 @@ def test_replies_are_as_declared(handler: Handler, name: str) -> None:
 
 def test_a_caller_sees_own_relations_and_those_of_everybody_and_no_others(handler: Handler) -> None:
     query = {"ref": "service:checkout", "direction": "in", "type": "depends_on"}
-    assert keys(call(handler, "graph_neighbours", query=query)) == set()
-    assert keys(call(handler, "graph_neighbours", query=query, caller=ACME)) == {"service:vault"}
-    assert keys(call(handler, "graph_neighbours", query=query, caller=OTHER)) == {"service:ledger"}
+    assert keys(call(handler, "list_neighbours", query=query)) == set()
+    assert keys(call(handler, "list_neighbours", query=query, caller=ACME)) == {"service:vault"}
+    assert keys(call(handler, "list_neighbours", query=query, caller=OTHER)) == {"service:ledger"}
 
 
 @pytest.mark.parametrize("name", OF_ONE)
@@ -89,21 +89,21 @@ def test_a_reference_of_another_client_is_answered_like_one_that_nobody_has(hand
 
 def test_either_end_of_a_path_may_be_unknown_alike(handler: Handler) -> None:
     for pair in (("service:ledger", "service:checkout"), ("service:checkout", "service:ledger")):
-        answer = call(handler, "graph_path", query=dict(zip(("from", "to"), pair, strict=True)), caller=ACME)
+        answer = call(handler, "find_path", query=dict(zip(("from", "to"), pair, strict=True)), caller=ACME)
         assert refusal(answer) == (404, "not_found")
         assert answer[1]["error"]["message"] == "no service:ledger"
 
 
 def test_near_names_are_those_that_the_caller_may_see(handler: Handler) -> None:
     asked = {"ref": "service:vaultt"}
-    assert call(handler, "graph_node", query=asked)[1]["error"]["message"] == "no service:vaultt"
-    told = call(handler, "graph_node", query=asked, caller=ACME)[1]["error"]["message"]
+    assert call(handler, "get_node", query=asked)[1]["error"]["message"] == "no service:vaultt"
+    told = call(handler, "get_node", query=asked, caller=ACME)[1]["error"]["message"]
     assert told == "no service:vaultt; did you mean service:vault?"
 
 
 @pytest.mark.parametrize("reference", ["service:*", "service:%", "service:?", "*:checkout_", "service:checkout#"])
 def test_there_are_no_wild_characters(handler: Handler, reference: str) -> None:
-    status, code = refusal(call(handler, "graph_node", query={"ref": reference}))
+    status, code = refusal(call(handler, "get_node", query={"ref": reference}))
     assert (status, code) in {(404, "not_found"), (400, "invalid_argument")}
 
 
@@ -149,24 +149,24 @@ class TestAliases:
         body = {"alias": "service:tresor", "canonical": "service:vault"}
         status, added = call(managing, "add_alias", body=body, caller=ACME)
         assert (status, added["area"]) == (200, "client:acme")
-        assert call(handler, "graph_node", query={"ref": "service:tresor"}, caller=ACME)[0] == 200
-        assert [one["alias"] for one in call(handler, "aliases", caller=ACME)[1]["aliases"]] == ["service:tresor"]
+        assert call(handler, "get_node", query={"ref": "service:tresor"}, caller=ACME)[0] == 200
+        assert [one["alias"] for one in call(handler, "list_aliases", caller=ACME)[1]["aliases"]] == ["service:tresor"]
         for stranger in (OTHER, ADMIN):
-            assert call(handler, "graph_node", query={"ref": "service:tresor"}, caller=stranger)[0] == 404
-            assert call(handler, "aliases", caller=stranger)[1] == {"aliases": []}
+            assert call(handler, "get_node", query={"ref": "service:tresor"}, caller=stranger)[0] == 404
+            assert call(handler, "list_aliases", caller=stranger)[1] == {"aliases": []}
             removed = call(managing, "remove_alias", query={"alias": "service:tresor"}, caller=stranger)
             assert removed == (200, {"removed": False})
         assert call(managing, "remove_alias", query={"alias": "service:tresor"}, caller=ACME)[1] == {"removed": True}
-        assert call(handler, "graph_node", query={"ref": "service:tresor"}, caller=ACME)[0] == 404
+        assert call(handler, "get_node", query={"ref": "service:tresor"}, caller=ACME)[0] == 404
 
     def test_a_merge_is_undone_by_those_whose_it_is(self, handler: Handler, managing: Handler) -> None:
         body = {"from": "service:checkout", "into": "service:vault"}
-        status, merge = call(managing, "merge_things", body=body, caller=ACME)
+        status, merge = call(managing, "merge_nodes", body=body, caller=ACME)
         assert (status, merge["state"]) == (200, "merged")
         assert refusal(call(managing, "undo_merge", mergeId=merge["mergeId"], caller=OTHER)) == (404, "not_found")
-        assert call(handler, "merges", caller=OTHER)[1] == {"merges": []}
+        assert call(handler, "list_merges", caller=OTHER)[1] == {"merges": []}
         assert call(managing, "undo_merge", mergeId=merge["mergeId"], caller=ACME)[1]["state"] == "undone"
-        assert call(handler, "merges", caller=ACME)[1]["merges"][0]["mergeId"] == merge["mergeId"]
+        assert call(handler, "list_merges", caller=ACME)[1]["merges"][0]["mergeId"] == merge["mergeId"]
 
     @pytest.mark.parametrize("pair", [("service:x", "service:x"), ("nonsense", "service:x"), ("service:x", "")])
     def test_what_can_not_be_another_name_is_refused(self, managing: Handler, pair: tuple[str, str]) -> None:
@@ -178,8 +178,8 @@ class TestAliases:
     ) -> None:
         body = {"alias": "service:pay", "canonical": "service:payments"}
         assert call(managing, "add_alias", body=body, caller=ADMIN)[0] == 200
-        assert [one["setBy"] for one in call(handler, "aliases", caller=ADMIN)[1]["aliases"]] == ["alice"]
-        assert [one["setBy"] for one in call(handler, "aliases", caller=ACME)[1]["aliases"]] == [""]
+        assert [one["setBy"] for one in call(handler, "list_aliases", caller=ADMIN)[1]["aliases"]] == ["alice"]
+        assert [one["setBy"] for one in call(handler, "list_aliases", caller=ACME)[1]["aliases"]] == [""]
         call(managing, "remove_alias", query={"alias": "service:pay"}, caller=ADMIN)
 
 

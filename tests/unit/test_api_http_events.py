@@ -31,16 +31,16 @@ CONFIGURED = Identity("configured", "shop")
 
 class TestWhatIsARequest:
     def test_a_request_is_one(self) -> None:
-        assert is_http(a_request("status"), FakeContext())
+        assert is_http(a_request("get_status"), FakeContext())
 
     def test_a_gateways_call_is_none_whatever_a_model_wrote_into_it(self) -> None:
-        assert not is_http(a_request("status"), FakeContext.of_gateway("search_runbooks"))
-        assert not is_http(a_request("status"), FakeContext(SimpleNamespace(custom=None)))
+        assert not is_http(a_request("get_status"), FakeContext.of_gateway("search_runbooks"))
+        assert not is_http(a_request("get_status"), FakeContext(SimpleNamespace(custom=None)))
 
     @pytest.mark.parametrize("event", [a_function_event("search_runbooks"), an_api_event("/search_runbooks")])
     def test_an_action_groups_call_is_none(self, event: dict[str, Any]) -> None:
         assert not is_http(event, FakeContext())
-        assert not is_http(a_request("status") | event, FakeContext())
+        assert not is_http(a_request("get_status") | event, FakeContext())
 
     @pytest.mark.parametrize(
         "change",
@@ -54,7 +54,7 @@ class TestWhatIsARequest:
         ],
     )
     def test_an_event_that_lacks_a_part_is_none(self, change: dict[str, Any]) -> None:
-        assert not is_http(a_request("status") | change, FakeContext())
+        assert not is_http(a_request("get_status") | change, FakeContext())
 
     @pytest.mark.parametrize("event", [None, [], "GET /status", 5, {}])
     def test_anything_else_is_none(self, event: object) -> None:
@@ -84,7 +84,7 @@ class TestRequest:
 
     def test_malformed_path_is_refused(self) -> None:
         with pytest.raises(RequestError, match="percent-encoded UTF-8"):
-            request_of(a_request("document", documentId="%ff"))
+            request_of(a_request("get_document", documentId="%ff"))
 
     def test_a_body_in_base64_is_the_same(self) -> None:
         text = json.dumps({"query": "größe"})
@@ -146,23 +146,23 @@ class TestRequest:
 
 class TestCaller:
     def test_a_role_is_whom_the_installation_is_configured_for(self) -> None:
-        assert caller_of(a_request("status", caller=ROLE), CONFIGURED) == Caller(CONFIGURED)
+        assert caller_of(a_request("get_status", caller=ROLE), CONFIGURED) == Caller(CONFIGURED)
 
     def test_a_token_is_whom_its_claims_name(self) -> None:
-        event = a_request("status", caller=a_token("acme", "shop", "openid opx/write"))
+        event = a_request("get_status", caller=a_token("acme", "shop", "openid opx/write"))
         assert caller_of(event, CONFIGURED) == Caller(Identity("acme", "shop"), frozenset({"openid", "opx/write"}))
 
     def test_claims_of_a_user_pool_count_as_well(self) -> None:
         token = a_token(**{"custom:opxClientId": "acme", "custom:opxProjectId": "shop"})
-        assert caller_of(a_request("status", caller=token), CONFIGURED).identity == Identity("acme", "shop")
+        assert caller_of(a_request("get_status", caller=token), CONFIGURED).identity == Identity("acme", "shop")
 
     def test_a_token_that_names_nobody_is_not_the_configured_client(self) -> None:
-        assert caller_of(a_request("status", caller=a_token()), CONFIGURED).identity == Identity()
+        assert caller_of(a_request("get_status", caller=a_token()), CONFIGURED).identity == Identity()
 
     @pytest.mark.parametrize("scopes", ["opx/write opx/admin", "[opx/write opx/admin]", "[opx/write, opx/admin]"])
     def test_scopes_are_read_from_a_text_and_from_what_api_gateway_makes_of_a_list(self, scopes: str) -> None:
         for token in (a_token(scopes=scopes), a_token(scopes="", scp=scopes)):
-            caller = caller_of(a_request("status", caller=token), CONFIGURED)
+            caller = caller_of(a_request("get_status", caller=token), CONFIGURED)
             assert caller.token_scopes == frozenset({"opx/write", "opx/admin"})
 
     @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ class TestCaller:
     )
     def test_a_request_that_no_authorizer_vouches_for_is_refused(self, authorizer: dict[str, Any] | None) -> None:
         with pytest.raises(ForbiddenError):
-            caller_of(a_request("status", caller=authorizer), CONFIGURED)
+            caller_of(a_request("get_status", caller=authorizer), CONFIGURED)
 
     @pytest.mark.parametrize(
         "claims",
@@ -196,7 +196,7 @@ class TestCaller:
     )
     def test_malformed_claims_are_refused(self, claims: dict[str, Any]) -> None:
         with pytest.raises(ForbiddenError):
-            caller_of(a_request("status", caller=a_token(**claims)), CONFIGURED)
+            caller_of(a_request("get_status", caller=a_token(**claims)), CONFIGURED)
 
 
 class TestReply:

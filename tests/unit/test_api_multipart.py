@@ -237,7 +237,7 @@ class TestRefused:
         assert refusal(push(handler, a_form(a_file("x.md", bytes(MAX_BODY_BYTES))))) == (413, "too_large")
 
     def test_routes_without_forms_take_none(self, handler: Handler) -> None:
-        event = a_request("upload", caller=a_token("acme"), headers={"content-type": TYPE})
+        event = a_request("prepare_upload", caller=a_token("acme"), headers={"content-type": TYPE})
         event["body"], event["isBase64Encoded"] = base64.b64encode(a_form(a_file("x.md"))).decode(), True
         assert refusal(answered(handler(event, FakeContext()))) == (400, "invalid_argument")
 

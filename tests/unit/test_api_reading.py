@@ -177,7 +177,7 @@ class TestWhoSeesWhat:
     def test_documents_of_others_are_in_no_list(
         self, handler: Handler, services: Services, caller: dict[str, Any], seen: set[str]
     ) -> None:
-        listed = call(handler, "documents", caller=caller)[1]["documents"]
+        listed = call(handler, "list_documents", caller=caller)[1]["documents"]
         assert {id_of(services, key) for key in (VAULT, CART)} & {found["documentId"] for found in listed} == {
             id_of(services, key) for key in seen
         }
@@ -197,8 +197,8 @@ class TestWhoSeesWhat:
 
     def test_the_beginning_of_an_id_finds_own_documents_alone(self, handler: Handler, services: Services) -> None:
         start = id_of(services, VAULT)[:12]
-        assert call(handler, "document", caller=ACME, documentId=start)[0] == 200
-        assert refusal(call(handler, "document", caller=OTHER, documentId=start)) == (404, "not_found")
+        assert call(handler, "get_document", caller=ACME, documentId=start)[0] == 200
+        assert refusal(call(handler, "get_document", caller=OTHER, documentId=start)) == (404, "not_found")
 
     @pytest.mark.parametrize("caller", [NOBODY, OTHER])
     def test_questions_are_answered_from_what_the_caller_may_see(
@@ -211,12 +211,12 @@ class TestWhoSeesWhat:
         assert "acme vault" in json.dumps(own[1]["results"])
 
     def test_failures_are_told_to_whom_they_belong(self, handler: Handler) -> None:
-        assert [f["objectKey"] for f in call(handler, "failures", caller=ACME)[1]["failures"]] == [BROKEN]
+        assert [f["objectKey"] for f in call(handler, "list_failures", caller=ACME)[1]["failures"]] == [BROKEN]
         for caller in (NOBODY, OTHER, SHOP, ROLE):
-            assert call(handler, "failures", caller=caller) == (200, {"failures": []})
+            assert call(handler, "list_failures", caller=caller) == (200, {"failures": []})
 
     def test_counts_are_of_what_the_caller_may_see(self, handler: Handler) -> None:
-        own, theirs = (call(handler, "status", caller=caller)[1] for caller in (ACME, OTHER))
+        own, theirs = (call(handler, "get_status", caller=caller)[1] for caller in (ACME, OTHER))
         assert own["documents"] == theirs["documents"] + 1
         assert own["chunks"] == theirs["chunks"] + 1
         assert (own["failed"], theirs["failed"]) == (1, 0)
@@ -224,14 +224,14 @@ class TestWhoSeesWhat:
 
     def test_objects_are_listed_within_the_callers_scope(self, handler: Handler) -> None:
         query = {"under": "runbooks"}
-        assert VAULT in call(handler, "objects", query=query, caller=ACME)[1]["objectKeys"]
-        assert call(handler, "objects", query=query, caller=SHOP)[1]["objectKeys"] == [CART]
-        assert call(handler, "objects", query=query, caller=OTHER)[1]["objectKeys"] == []
-        assert DISK in call(handler, "objects", query=query, caller=NOBODY)[1]["objectKeys"]
+        assert VAULT in call(handler, "list_objects", query=query, caller=ACME)[1]["objectKeys"]
+        assert call(handler, "list_objects", query=query, caller=SHOP)[1]["objectKeys"] == [CART]
+        assert call(handler, "list_objects", query=query, caller=OTHER)[1]["objectKeys"] == []
+        assert DISK in call(handler, "list_objects", query=query, caller=NOBODY)[1]["objectKeys"]
 
     @pytest.mark.parametrize("under", ["../../clients/acme/documents", "clients/acme/documents/runbooks", "/", "."])
     def test_no_name_leads_out_of_the_callers_scope(self, handler: Handler, under: str) -> None:
-        status, found = call(handler, "objects", query={"under": under}, caller=OTHER)
+        status, found = call(handler, "list_objects", query={"under": under}, caller=OTHER)
         assert (status, found) == (200, {"objectKeys": []})
 
     def test_an_identity_in_headers_and_parameters_is_not_read(self, handler: Handler) -> None:
@@ -241,7 +241,7 @@ class TestWhoSeesWhat:
             "x-amzn-oidc-data": "acme",
             "authorization": "acme",
         }
-        event = a_request("documents", caller=OTHER, headers=forged)
+        event = a_request("list_documents", caller=OTHER, headers=forged)
         event |= {
             "queryStringParameters": {"opxClientId": "acme"},
             "stageVariables": {"opxClientId": "acme"},
@@ -258,11 +258,11 @@ class TestWhoSeesWhat:
 
 class TestDocuments:
     def test_pages_together_have_every_document_once(self, handler: Handler) -> None:
-        whole = titles(call(handler, "documents", caller=SHOP))
+        whole = titles(call(handler, "list_documents", caller=SHOP))
         found: list[str] = []
         after: dict[str, str] = {}
         for _ in range(20):
-            answer = call(handler, "documents", query={"limit": "2", **after}, caller=SHOP)
+            answer = call(handler, "list_documents", query={"limit": "2", **after}, caller=SHOP)
             found += titles(answer)
             if "next" not in answer[1]:
                 break
@@ -271,35 +271,35 @@ class TestDocuments:
         assert len(whole) == 6
 
     def test_documents_are_read_back_as_they_are(self, handler: Handler, services: Services) -> None:
-        (found,) = (d for d in call(handler, "documents")[1]["documents"] if d["title"] == DISK_TITLE)
+        (found,) = (d for d in call(handler, "list_documents")[1]["documents"] if d["title"] == DISK_TITLE)
         (stored,) = services.catalog.find(id_of(services, DISK))
         assert wire.document_from_json(found) == stored
 
     def test_a_page_that_is_too_large_to_be_sent_is_shorter(
         self, handler: Handler, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        whole = titles(call(handler, "documents"))
-        size = len(json.dumps(json.dumps(call(handler, "documents", query="limit=1")[1]["documents"][0])))
+        whole = titles(call(handler, "list_documents"))
+        size = len(json.dumps(json.dumps(call(handler, "list_documents", query="limit=1")[1]["documents"][0])))
         monkeypatch.setattr(pages, "PAGE_BYTES", 3 * size)
-        status, page = call(handler, "documents", query="limit=4")
+        status, page = call(handler, "list_documents", query="limit=4")
         assert (status, [d["title"] for d in page["documents"]]) == (200, whole[:2])
-        assert titles(call(handler, "documents", query={"after": page["next"]})) == whole[2:4]
+        assert titles(call(handler, "list_documents", query={"after": page["next"]})) == whole[2:4]
 
     @pytest.mark.parametrize(
         "query", ["limit=0", "limit=501", "allVersions=maybe", "after=nonsense", "after=W10", DEEP]
     )
     def test_wrong_parameters_are_refused(self, handler: Handler, query: str) -> None:
-        assert refusal(call(handler, "documents", query=query)) == (400, "invalid_argument")
+        assert refusal(call(handler, "list_documents", query=query)) == (400, "invalid_argument")
 
     def test_a_category_that_is_not_there_is_refused(self, handler: Handler) -> None:
-        assert refusal(call(handler, "documents", query="category=cooking")) == (400, "unknown_category")
+        assert refusal(call(handler, "list_documents", query="category=cooking")) == (400, "unknown_category")
 
     @pytest.mark.parametrize("wanted", ["../secrets", "x" * 32, "a" * 101, "", "%2e%2e", "é"])
     def test_what_can_be_no_id_is_refused(self, handler: Handler, wanted: str) -> None:
-        assert refusal(call(handler, "document", documentId=wanted)) == (400, "invalid_argument")
+        assert refusal(call(handler, "get_document", documentId=wanted)) == (400, "invalid_argument")
 
     def test_a_document_has_its_versions(self, handler: Handler, services: Services) -> None:
-        found = call(handler, "document", documentId=id_of(services, DISK))[1]
+        found = call(handler, "get_document", documentId=id_of(services, DISK))[1]
         assert found["document"]["title"] == DISK_TITLE
         assert [version["version"] for version in found["versions"]] == [1]
 
@@ -310,14 +310,14 @@ class TestDocuments:
                 list(services.manager.work())
             handler = make_handler(lambda: services)
             path = {"documentId": id_of(services, DISK)}
-            whole = call(handler, "document", **path)[1]
+            whole = call(handler, "get_document", **path)[1]
             assert [version["version"] for version in whole["versions"]] == [6, 5, 4, 3, 2, 1]
             assert "next" not in whole
             monkeypatch.setattr(pages, "PAGE_BYTES", 3 * len(json.dumps(json.dumps(whole["versions"][0]))))
             found: list[Any] = []
             page: dict[str, Any] = {"next": 0}
             while "next" in page:
-                page = call(handler, "document", query={"after": page["next"]}, **path)[1]
+                page = call(handler, "get_document", query={"after": page["next"]}, **path)[1]
                 assert 1 <= len(page["versions"]) <= 4
                 assert page["document"] == whole["document"]
                 jsonschema.validate(page, {**REPLIES["document"], "components": {"schemas": SCHEMAS}})
@@ -328,7 +328,7 @@ class TestDocuments:
 class TestChunks:
     def test_chunks_are_read_back_as_they_are(self, handler: Handler, services: Services) -> None:
         document_id = id_of(services, DISK)
-        status, found = call(handler, "chunks", documentId=document_id)
+        status, found = call(handler, "read_chunks", documentId=document_id)
         stored = list(LocalKnowledgeBase(services, Identity()).chunks(document_id))
         assert (status, [wire.chunk_from_json(chunk) for chunk in found["chunks"]]) == (200, stored)
         assert "next" not in found
@@ -338,12 +338,12 @@ class TestChunks:
         with a_system(tmp_path, {"documents/runbooks/long.md": text}) as services:
             handler = make_handler(lambda: services)
             document_id = id_of(services, "documents/runbooks/long.md")
-            whole = call(handler, "chunks", documentId=document_id)[1]["chunks"]
+            whole = call(handler, "read_chunks", documentId=document_id)[1]["chunks"]
             monkeypatch.setattr(pages, "PAGE_BYTES", 3 * len(json.dumps(json.dumps(whole[0]))))
             found: list[Any] = []
             page: dict[str, Any] = {"next": 0}
             while "next" in page:
-                page = call(handler, "chunks", query={"after": page["next"]}, documentId=document_id)[1]
+                page = call(handler, "read_chunks", query={"after": page["next"]}, documentId=document_id)[1]
                 assert 1 <= len(page["chunks"]) <= 4
                 found += page["chunks"]
             assert found == whole
@@ -351,14 +351,14 @@ class TestChunks:
 
     @pytest.mark.parametrize("after", ["-1", "x", "1.5", str(10**15)])
     def test_wrong_place_to_go_on_is_refused(self, handler: Handler, services: Services, after: str) -> None:
-        answer = call(handler, "chunks", query={"after": after}, documentId=id_of(services, DISK))
+        answer = call(handler, "read_chunks", query={"after": after}, documentId=id_of(services, DISK))
         assert refusal(answer) == (400, "invalid_argument")
 
 
 def test_objects_come_in_pages(handler: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.api.reading.KEYS_A_PAGE", 2)
-    first = call(handler, "objects", query={"under": "runbooks"})[1]
-    second = call(handler, "objects", query={"under": "runbooks", "after": first["next"]})[1]
+    first = call(handler, "list_objects", query={"under": "runbooks"})[1]
+    second = call(handler, "list_objects", query={"under": "runbooks", "after": first["next"]})[1]
     assert first["objectKeys"] + second["objectKeys"] == [
         "documents/runbooks/cpu.md",
         "documents/runbooks/disk.md",
@@ -368,7 +368,7 @@ def test_objects_come_in_pages(handler: Handler, monkeypatch: pytest.MonkeyPatch
 
 
 def test_categories_are_read_back_as_they_are(handler: Handler, services: Services) -> None:
-    assert wire.categories_from_json(call(handler, "categories")[1]) == services.knowledge
+    assert wire.categories_from_json(call(handler, "list_categories")[1]) == services.knowledge
 
 
 @pytest.mark.parametrize("name", ["search", "query", "documents", "document", "chunks", "categories", "status"])

@@ -64,7 +64,7 @@ def register(handler: Handler, definition: dict[str, Any], caller: dict[str, Any
 def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pulls: Pulls) -> None:
     status, view = register(handler, FEED)
     assert (status, view["sourceId"], view["kind"], view["state"]["lastSuccess"]) == (200, "blog", "feed", "")
-    listed = call(handler, "sources", caller=ADMIN)[1]["sources"]
+    listed = call(handler, "list_sources", caller=ADMIN)[1]["sources"]
     assert "blog" in [one["sourceId"] for one in listed]
     assert call(handler, "pull_source", caller=ADMIN, sourceId="blog", body={"everything": True})[0] == 202
     assert pulls.sent == ['{"source": "blog", "everything": true}']
@@ -131,7 +131,7 @@ def test_a_deployed_system_reads_no_files_of_its_functions(
 
 def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: Services, pulls: Pulls) -> None:
     body = {"category": "vendor/cloud", "urls": ["https://docs.example.org/"], "depth": 2, "maxPages": 50}
-    status, found = call(handler, "crawl", caller=ADMIN, body=body)
+    status, found = call(handler, "crawl_site", caller=ADMIN, body=body)
     definition = services.sources.get(found["sourceId"])
     assert (status, definition.kind, definition.schedule) == (202, "crawl", "")
     assert (definition.options["depth"], definition.options["max_pages"]) == (2, 50)
@@ -140,12 +140,15 @@ def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: 
 
 def test_the_same_site_again_is_the_same_source(handler: Handler) -> None:
     body = {"category": "vendor/cloud", "urls": ["https://docs.example.org/"]}
-    assert call(handler, "crawl", caller=ADMIN, body=body)[1] == call(handler, "crawl", caller=ADMIN, body=body)[1]
+    assert (
+        call(handler, "crawl_site", caller=ADMIN, body=body)[1]
+        == call(handler, "crawl_site", caller=ADMIN, body=body)[1]
+    )
 
 
 def test_the_health_of_a_source_is_what_it_answers(handler: Handler, services: Services, tmp_path: Path) -> None:
     given = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(tmp_path / "gone")}}
     register(handler, given)
-    assert call(handler, "source_health", caller=ADMIN, sourceId="blog")[1]["health"]["ok"] is False
+    assert call(handler, "check_source", caller=ADMIN, sourceId="blog")[1]["health"]["ok"] is False
     (tmp_path / "gone").mkdir()
-    assert call(handler, "source_health", caller=ADMIN, sourceId="blog")[1]["health"] == {"ok": True, "reason": ""}
+    assert call(handler, "check_source", caller=ADMIN, sourceId="blog")[1]["health"] == {"ok": True, "reason": ""}

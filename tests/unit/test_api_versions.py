@@ -64,7 +64,7 @@ def as_described(route: str, reply: Any) -> None:
 
 
 def test_versions_differ_as_they_do(handler: Handler, old: dict[str, str]) -> None:
-    status, found = call(handler, "document_diff", caller=ACME, query={"to": "2"}, documentId=old[OF_ACME])
+    status, found = call(handler, "diff_document", caller=ACME, query={"to": "2"}, documentId=old[OF_ACME])
     assert status == 200
     as_described("document_diff", found)
     assert found["diff"].endswith("-Rotate the logs.\n+Call the storage team.\n")
@@ -73,12 +73,12 @@ def test_versions_differ_as_they_do(handler: Handler, old: dict[str, str]) -> No
 
 def test_either_version_may_be_named(handler: Handler, old: dict[str, str]) -> None:
     query = {"from": "2", "to": "1"}
-    _, found = call(handler, "document_diff", caller=ACME, query=query, documentId=old[SHARED])
+    _, found = call(handler, "diff_document", caller=ACME, query=query, documentId=old[SHARED])
     assert (found["before"]["version"], found["after"]["version"]) == (2, 1)
 
 
 def test_of_another_client_no_version_is_shown(handler: Handler, old: dict[str, str]) -> None:
-    answer = call(handler, "document_diff", caller=OTHER, query={"to": "2"}, documentId=old[OF_ACME])
+    answer = call(handler, "diff_document", caller=OTHER, query={"to": "2"}, documentId=old[OF_ACME])
     assert refusal(answer) == (404, "not_found")
 
 

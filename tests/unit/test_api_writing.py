@@ -214,7 +214,7 @@ class TestUpload:
 
     def test_where_to_put_a_new_file(self, handler: Handler, signer: NotedSigner) -> None:
         body = {**self.FILE, "metadata": {"tags": ["security"]}}
-        status, found = call(handler, "upload", body=body, caller=ACME)
+        status, found = call(handler, "prepare_upload", body=body, caller=ACME)
         key = "clients/acme/documents/docs/keys.md"
         put = {"url": f"https://corpus.example/{key}", "headers": {"content-length": str(len(TEXT))}}
         assert (status, found) == (200, {"state": "upload", "objectKey": key, "put": put})
@@ -228,7 +228,7 @@ class TestUpload:
 
     def test_a_sidecar_has_an_address_of_its_own(self, handler: Handler, signer: NotedSigner) -> None:
         sidecar = {"sha256": "0" * 64, "size": 12}
-        found = call(handler, "upload", body={**self.FILE, "sidecar": sidecar}, caller=ACME)[1]
+        found = call(handler, "prepare_upload", body={**self.FILE, "sidecar": sidecar}, caller=ACME)[1]
         key = "clients/acme/documents/docs/keys.md.metadata.json"
         assert found["sidecarPut"]["url"].endswith(key)
         assert signer.signed[key] == {"size": 12, "sha256": "0" * 64, "metadata": {}, "seconds": 900}
@@ -237,7 +237,7 @@ class TestUpload:
         self, handler: Handler, services: Services, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
-        status, found = call(handler, "upload", body=self.FILE, caller=ACME)
+        status, found = call(handler, "prepare_upload", body=self.FILE, caller=ACME)
         assert (status, found) == (
             200,
             {"state": "unchanged", "objectKey": key, "documentId": id_of(services, key)},
@@ -256,20 +256,20 @@ class TestUpload:
         self, handler: Handler, services: Services, signer: NotedSigner, change: dict[str, Any]
     ) -> None:
         self.put_as_signed(handler, services, signer)
-        assert call(handler, "upload", body={**self.FILE, **change}, caller=ACME)[1]["state"] == "upload"
+        assert call(handler, "prepare_upload", body={**self.FILE, **change}, caller=ACME)[1]["state"] == "upload"
 
     def test_a_file_that_waits_to_be_taken_in_is_sent_again(
         self, handler: Handler, services: Services, signer: NotedSigner
     ) -> None:
         self.put_as_signed(handler, services, signer, work=False)
-        assert call(handler, "upload", body=self.FILE, caller=ACME)[1]["state"] == "upload"
+        assert call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["state"] == "upload"
 
     def test_a_sidecar_that_the_file_no_longer_has_stays_until_the_file_is_there(
         self, handler: Handler, services: Services, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
         services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
-        found = call(handler, "upload", body=self.FILE, caller=ACME)[1]
+        found = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]
         assert (found["state"], found["removeSidecar"]) == ("upload", True)
         assert services.store.head(key + ".metadata.json")
         jsonschema.validate(found, {**REPLIES["upload"], "components": {"schemas": SCHEMAS}})
@@ -280,7 +280,7 @@ class TestUpload:
         key = self.put_as_signed(handler, services, signer)
         services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
         body = {**self.FILE, "sidecar": {"sha256": "0" * 64, "size": 1}}
-        assert "removeSidecar" not in call(handler, "upload", body=body, caller=ACME)[1]
+        assert "removeSidecar" not in call(handler, "prepare_upload", body=body, caller=ACME)[1]
 
     @pytest.mark.parametrize(
         "change",
@@ -297,14 +297,14 @@ class TestUpload:
         ],
     )
     def test_wrong_bodies_are_refused(self, refusing: Handler, change: dict[str, Any]) -> None:
-        answer = call(refusing, "upload", body={**self.FILE, **change}, caller=ACME)
+        answer = call(refusing, "prepare_upload", body={**self.FILE, **change}, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
     def test_a_file_that_would_not_be_taken_in_is_not_worth_sending(
         self, handler: Handler, services: Services, signer: NotedSigner
     ) -> None:
         size = services.settings.max_document_bytes + 1
-        answer = call(handler, "upload", body={**self.FILE, "size": size}, caller=ACME)
+        answer = call(handler, "prepare_upload", body={**self.FILE, "size": size}, caller=ACME)
         assert refusal(answer) == (413, "too_large")
         assert signer.signed == {}
 
@@ -315,7 +315,7 @@ class TestUpload:
 
     def put_as_signed(self, handler: Handler, services: Services, signer: NotedSigner, *, work: bool = True) -> str:
         """Ask, put what was asked about, and have it taken in."""
-        key: str = call(handler, "upload", body=self.FILE, caller=ACME)[1]["objectKey"]
+        key: str = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["objectKey"]
         services.store.put(key, TEXT.encode(), metadata=signer.signed[key]["metadata"])
         signer.stored[key] = self.HASH
         if work:
@@ -415,13 +415,13 @@ class TestFailures:
 class TestObjectStates:
     def test_what_became_of_own_objects_is_told(self, handler: Handler) -> None:
         missing = "clients/acme/documents/no.md"
-        status, found = call(handler, "object_states", body={"objectKeys": [VAULT, BROKEN, missing]}, caller=ACME)
+        status, found = call(handler, "get_object_states", body={"objectKeys": [VAULT, BROKEN, missing]}, caller=ACME)
         assert status == 200
         assert [state["state"] for state in found["states"]] == ["ingested", "failed", "deleted"]
         assert found["states"][0]["title"] == "Unseal the acme vault"
 
     def test_objects_of_others_are_refused(self, handler: Handler) -> None:
-        answer = call(handler, "object_states", body={"objectKeys": [VAULT]}, caller=OTHER)
+        answer = call(handler, "get_object_states", body={"objectKeys": [VAULT]}, caller=OTHER)
         assert refusal(answer) == (400, "invalid_argument")
 
 
@@ -431,7 +431,7 @@ class TestProjects:
         status, found = call(handler, "assign_project", body={"groupId": "sales"}, caller=ADMIN, **path)
         assert (status, found["groupId"]) == (200, "sales")
         assert "client:acme/group:sales" in found["visible"]
-        assert call(handler, "project", caller=ADMIN, **path) == (200, found)
+        assert call(handler, "get_project", caller=ADMIN, **path) == (200, found)
         assert call(handler, "assign_project", body={"groupId": ""}, caller=ADMIN, **path)[1]["groupId"] == ""
 
     @pytest.mark.parametrize(("client", "group"), [("a/*", "sales"), ("acme", "sales/*"), ("acme", "*")])
@@ -577,4 +577,4 @@ def test_what_is_no_request_of_the_api_is_not_answered(handler: Handler) -> None
     with pytest.raises(FunctionFailedError):
         handler({"routeKey": "POST /uploads"}, FakeContext())
     with pytest.raises(FunctionFailedError):
-        handler(a_request("upload", body=TestUpload.FILE), FakeContext.of_gateway("search_runbooks"))
+        handler(a_request("prepare_upload", body=TestUpload.FILE), FakeContext.of_gateway("search_runbooks"))

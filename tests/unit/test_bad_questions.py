@@ -238,8 +238,8 @@ class TestOthersDocuments:
     def test_the_audit_log_does_not_tell_who_read_it(self, handler: Handler, services: Services) -> None:
         asked = {"query": {"documentId": id_of(services, VAULT)}}
         queried(handler, VAULT_TITLE, ACME, minConfidence=0)
-        assert call(handler, "audit", caller=a_token("acme", scopes="opx/admin"), **asked)[1]["records"]
-        assert call(handler, "audit", caller=OTHER, **asked) == (200, {"records": []})
+        assert call(handler, "list_audit_records", caller=a_token("acme", scopes="opx/admin"), **asked)[1]["records"]
+        assert call(handler, "list_audit_records", caller=OTHER, **asked) == (200, {"records": []})
 
     def test_research_does_not_find_it(self, handler: Handler, services: Services) -> None:
         body = {"topic": VAULT_TITLE, "config": {"documentId": id_of(services, VAULT), "minConfidence": 0}}

@@ -127,11 +127,11 @@ class TestApi:
         again = call(manage, "add_values", body={"values": values, "batchId": "b-1"}, caller=self.SHOP)[1]
         assert (again["added"], again["repeated"]) == (0, 40)
         asked = {"node": "web-01", "metric": "cpu", "timeWindow": "24h", "value": "-1e3"}
-        found = call(retrieve, "baseline", query=asked, caller=self.SHOP)[1]
+        found = call(retrieve, "get_baseline_stats", query=asked, caller=self.SHOP)[1]
         assert (found["baseline"]["count"], found["verdict"]["anomalous"]) == (40, True)
         for other in (a_token("acme"), a_token("other"), a_token("acme", "blog")):
-            assert call(retrieve, "baseline", query=asked, caller=other)[1]["baseline"]["count"] == 0
-            assert call(retrieve, "baseline_series", caller=other)[1] == {"series": []}
+            assert call(retrieve, "get_baseline_stats", query=asked, caller=other)[1]["baseline"]["count"] == 0
+            assert call(retrieve, "list_baseline_series", caller=other)[1] == {"series": []}
 
     def test_series_come_in_pages(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("opx.api.baselines.SERIES_A_PAGE", 2)
@@ -139,7 +139,7 @@ class TestApi:
         retrieve = make_retrieve(lambda: services)
         seen, after = [], ""
         while True:
-            page = call(retrieve, "baseline_series", query={"after": after} if after else "")[1]
+            page = call(retrieve, "list_baseline_series", query={"after": after} if after else "")[1]
             seen += [one["node"] for one in page["series"]]
             after = page.get("next", "")
             if not after:

@@ -20,7 +20,7 @@ from opx.mcp_server.serving import toolboxes
 from opx.services import Services
 from opx.settings import Settings
 from opx.tools.declarations import ArgumentError, Tool
-from opx.tools.grants import ToolGrants
+from opx.operations.grants import ToolGrants
 from opx.tools.groups import TOOLS
 from opx.tools.learning_group import LEARNING_GROUP
 from opx.tools.learning_replies import NO_PATTERN, PatternsReply

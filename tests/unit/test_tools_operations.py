@@ -24,7 +24,7 @@ from opx.telemetry.rules import MetricFamily, TelemetryRules
 from opx.telemetry.trace_parts import parts_of
 from opx.telemetry.traces import TraceAnswer
 from opx.tools.declarations import Tool
-from opx.tools.grants import ToolGrants
+from opx.operations.grants import ToolGrants
 from opx.tools.operation_replies import (
     NOTHING_FITS,
     WRITTEN_BY_PROGRAMS,

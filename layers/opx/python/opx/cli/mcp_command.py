@@ -31,13 +31,16 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
         raise InvalidInputError("opx mcp serves this machine's knowledge; a deployed system has a gateway for agents")
     import anyio
 
-    from opx.mcp_server.serving import http_app, make_server, serve_stdio, toolboxes
+    from opx.edges.mcp import http_app, make_server, serve_stdio, tools_for
+    from opx.operations.context import Caller, Context
 
     services = session.services
-    tools = toolboxes(services, Identity(session.settings.client_id, session.settings.project_id, agent), agent)
+    identity = Identity(session.settings.client_id, session.settings.project_id, agent)
+    context = Context(services, Caller(identity, agent=agent))
+    tools = tools_for(context)
     if not tools:
         raise InvalidInputError(f"agent {agent!r} may use no tool: see section agents of knowledge.yaml")
-    server = make_server(tools)
+    server = make_server(tools, context)
     if listen is None:
         anyio.run(serve_stdio, server)
         return

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from opx.ingestion.embedding_cache import CachedEmbedder
     from opx.ingestion.evidence import EvidenceRules
     from opx.ingestion.failures import FailureLog
+    from opx.operations.grants import ToolGrants
     from opx.telemetry.baselines.store import BaselineStore
     from opx.telemetry.rules import TelemetryRules
     from opx.tenants.clients import ClientRegistry
-    from opx.operations.grants import ToolGrants
 
 
 class CorpusServices(ModelServices):

@@ -7,76 +7,81 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from opx.domain.record import Json
 from opx.domain.scopes import Identity
-from opx.tools.answer_schemas import Json
-from opx.tools.declarations import Parameter, Tool
-from opx.tools.failures import Failure, attempt
-from opx.tools.knowledge_group import RESEARCH_TOPIC, SEARCH_DOCS
-from opx.tools.knowledge_tools import Knowledge, KnowledgeTools
-from opx.tools.replies import Reply
-from opx.tools.runtimes import Toolbox
-from opx.tools.schemas import input_schema
+from opx.edges.calling import plain, text_of
+from opx.edges.failures import attempt
+from opx.edges.schemas import input_schema, json_type
+from opx.edges.tools import call_tool
+from opx.operations.context import Caller, Context
+from opx.operations.registry import REGISTRY, Operation
+from opx.operations.requests import FieldFacts, fields_of
+from opx.operations.search import research_topic, search_docs
+
+if TYPE_CHECKING:
+    from opx.services import Services
 
 
 @dataclass(frozen=True, slots=True)
 class CallableTool:
     """One tool of one identity."""
 
-    tool: Tool
-    toolbox: Toolbox
+    operation: Operation[Any, Any]
+    context: Context
 
     @property
     def name(self) -> str:
-        return self.tool.name
+        return self.operation.name
 
     @property
     def __name__(self) -> str:
         """What frameworks call a function by."""
-        return self.tool.name
+        return self.operation.name
 
     @property
     def __signature__(self) -> inspect.Signature:
         """For frameworks that look at a function's parameters in place of a schema."""
-        return inspect.Signature([_parameter(each) for each in self.tool.parameters], return_annotation=str)
+        fields = fields_of(self.operation.request)
+        return inspect.Signature([_parameter(each) for each in fields], return_annotation=str)
 
     @property
     def description(self) -> str:
-        return self.tool.description
+        return self.operation.tool.description if self.operation.tool else self.operation.doc
 
     @property
     def input_schema(self) -> Json:
         """The JSON Schema of the arguments."""
-        return input_schema(self.tool)
+        return input_schema(self.operation)
 
     def __call__(self, **arguments: Any) -> str:
-        """The answer as text. Never raises: an agent that did something wrong is told so."""
-        return attempt(lambda: self._reply(arguments).text(), lambda _, message: f"Error: {message}")
+        """The answer as text. Never raises: the message of an error is the answer then."""
+        return attempt(
+            lambda: text_of(self._reply(arguments)), lambda _, error: f"Error: {error['message']}", self.operation.name
+        )
 
     def result(self, **arguments: Any) -> Json:
         """The answer as JSON, or `{"error": {"code", "message"}}`. Never raises."""
+        return attempt(
+            lambda: dict(plain(self._reply(arguments))), lambda _, error: {"error": error}, self.operation.name
+        )
 
-        def failed(failure: Failure, message: str) -> Json:
-            return {"error": {"code": failure.code, "message": message}}
-
-        return attempt(lambda: self._reply(arguments).to_json(), failed)
-
-    def _reply(self, arguments: dict[str, Any]) -> Reply:
-        return self.toolbox.call(self.tool, list(arguments.items()))
+    def _reply(self, arguments: dict[str, Any]) -> Any:
+        return call_tool(self.operation, self.context, arguments.items())
 
 
-def _parameter(declared: Parameter) -> inspect.Parameter:
+def _parameter(declared: FieldFacts) -> inspect.Parameter:
     default = inspect.Parameter.empty if declared.required else declared.default
-    kind = {"integer": int, "number": float}.get(declared.type, str)
+    kind = {"integer": int, "number": float}.get(json_type(declared), str)
     return inspect.Parameter(declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def create_search_docs_tool(services: Knowledge, identity: Identity | None = None) -> CallableTool:
+def create_search_docs_tool(services: Services, identity: Identity | None = None) -> CallableTool:
     """Searches what the identity may see; without one, what is global."""
-    return CallableTool(SEARCH_DOCS, KnowledgeTools(services, identity or Identity()))
+    return CallableTool(REGISTRY.of(search_docs), Context(services, Caller(identity or Identity())))
 
 
-def create_research_topic_tool(services: Knowledge, identity: Identity | None = None) -> CallableTool:
+def create_research_topic_tool(services: Services, identity: Identity | None = None) -> CallableTool:
     """Researches within what the identity may see; without one, within what is global."""
-    return CallableTool(RESEARCH_TOPIC, KnowledgeTools(services, identity or Identity()))
+    return CallableTool(REGISTRY.of(research_topic), Context(services, Caller(identity or Identity())))
