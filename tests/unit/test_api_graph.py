@@ -110,19 +110,19 @@ def test_there_are_no_wild_characters(handler: Handler, reference: str) -> None:
 @pytest.mark.parametrize(
     ("name", "query", "told"),
     [
-        ("graph_neighbours", {"ref": "service:checkout", "hops": 9}, "hops must be from 1 to 3"),
-        ("graph_neighbours", {"ref": "service:checkout", "hops": 0}, "hops must be from 1 to 3"),
-        ("graph_neighbours", {"ref": "service:checkout", "direction": "up"}, "direction must be one of out, in, both"),
-        ("graph_neighbours", {"ref": "service:checkout", "since": "soon"}, "'soon' is no time"),
-        ("graph_neighbours", {"ref": "service:checkout", "type": "!!"}, "is no type of a relation"),
-        ("graph_neighbours", {"ref": "service:checkout", "limit": 501}, "limit must be from 1 to 500"),
-        ("graph_neighbours", {"ref": "service:checkout", "scope": "acme"}, "unknown field scope"),
-        ("graph_node", {"ref": ":checkout"}, "namespace"),
-        ("graph_node", {"ref": "x" * 4001}, "at most 4,000 characters"),
-        ("graph_node", {}, "ref is missing"),
-        ("graph_changes", {"ref": "service:checkout", "side": "both"}, "side must be one of upstream, downstream"),
-        ("graph_find", {"q": " "}, "at least 1 characters"),
-        ("graph_coverage", {"limit": 1001}, "limit must be from 1 to 1000"),
+        ("list_neighbours", {"ref": "service:checkout", "hops": 9}, "hops must be from 1 to 3"),
+        ("list_neighbours", {"ref": "service:checkout", "hops": 0}, "hops must be from 1 to 3"),
+        ("list_neighbours", {"ref": "service:checkout", "direction": "up"}, "direction must be one of out, in, both"),
+        ("list_neighbours", {"ref": "service:checkout", "since": "soon"}, "'soon' is no time"),
+        ("list_neighbours", {"ref": "service:checkout", "type": "!!"}, "is no type of a relation"),
+        ("list_neighbours", {"ref": "service:checkout", "limit": 501}, "limit must be from 1 to 500"),
+        ("list_neighbours", {"ref": "service:checkout", "scope": "acme"}, "unknown field scope"),
+        ("get_node", {"ref": ":checkout"}, "namespace"),
+        ("get_node", {"ref": "x" * 4001}, "at most 4,000 characters"),
+        ("get_node", {}, "ref is missing"),
+        ("list_changes", {"ref": "service:checkout", "side": "both"}, "side must be one of upstream, downstream"),
+        ("find_nodes", {"q": " "}, "at least 1 characters"),
+        ("get_graph_coverage", {"limit": 1001}, "limit must be from 1 to 1000"),
     ],
 )
 def test_what_can_not_be_is_refused(handler: Handler, name: str, query: dict[str, Any], told: str) -> None:
@@ -131,7 +131,7 @@ def test_what_can_not_be_is_refused(handler: Handler, name: str, query: dict[str
     assert told in answer[1]["error"]["message"]
 
 
-@pytest.mark.parametrize("name", ["add_alias", "remove_alias", "merge_things", "undo_merge"])
+@pytest.mark.parametrize("name", ["add_alias", "remove_alias", "merge_nodes", "undo_merge"])
 def test_names_are_changed_with_a_token_that_may_write_alone(managing: Handler, name: str) -> None:
     requests: dict[str, dict[str, Any]] = {
         "add_alias": {"body": {"alias": "service:a", "canonical": "service:b"}},

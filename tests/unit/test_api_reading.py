@@ -183,7 +183,7 @@ class TestWhoSeesWhat:
         }
         assert DISK_TITLE in {found["title"] for found in listed}
 
-    @pytest.mark.parametrize("route", ["document", "chunks"])
+    @pytest.mark.parametrize("route", ["get_document", "read_chunks"])
     def test_a_document_of_someone_else_is_missing_like_one_that_never_was(
         self, handler: Handler, services: Services, route: str
     ) -> None:
@@ -371,7 +371,7 @@ def test_categories_are_read_back_as_they_are(handler: Handler, services: Servic
     assert wire.categories_from_json(call(handler, "list_categories")[1]) == services.knowledge
 
 
-@pytest.mark.parametrize("name", ["search", "query", "documents", "document", "chunks", "categories", "status"])
+@pytest.mark.parametrize("name", ["search", "query", "list_documents", "get_document", "read_chunks", "list_categories", "get_status"])
 def test_replies_are_as_they_are_described(handler: Handler, services: Services, name: str) -> None:
     requests: dict[str, dict[str, Any]] = {
         "search": {"query": {"q": DISK_TITLE}, "kbId": "default"},

@@ -76,12 +76,12 @@ def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pull
 @pytest.mark.parametrize(
     ("name", "request_"),
     [
-        ("sources", {}),
+        ("list_sources", {}),
         ("register_source", {"sourceId": "blog", "body": {"definition": FEED}}),
         ("remove_source", {"sourceId": "nvd"}),
         ("pull_source", {"sourceId": "nvd", "body": {}}),
-        ("source_health", {"sourceId": "nvd"}),
-        ("crawl", {"body": {"category": "vendor/cloud", "urls": ["https://example.org/"]}}),
+        ("check_source", {"sourceId": "nvd"}),
+        ("crawl_site", {"body": {"category": "vendor/cloud", "urls": ["https://example.org/"]}}),
     ],
 )
 def test_nobody_else_than_the_installations_administrator_has_to_do_with_sources(

@@ -440,7 +440,7 @@ class TestProjects:
         answer = call(handler, "assign_project", body={"groupId": group}, caller=ADMIN, **path)
         assert refusal(answer) == (400, "invalid_argument")
 
-    @pytest.mark.parametrize(("name", "request_"), [("project", {}), ("assign_project", {"body": {"groupId": "x"}})])
+    @pytest.mark.parametrize(("name", "request_"), [("get_project", {}), ("assign_project", {"body": {"groupId": "x"}})])
     def test_an_administrator_of_one_client_has_nothing_to_do_with_projects_of_another(
         self, handler: Handler, services: Services, name: str, request_: dict[str, Any]
     ) -> None:
@@ -476,15 +476,15 @@ class TestWhoMayWrite:
     WRITES: tuple[tuple[str, dict[str, Any]], ...] = (
         ("ingest", {"body": {"document": TEXT}, **PROCEDURES}),
         ("put_evidence", {"body": {"agent_type": "a", "outcome": "b", "conclusion": ["c"]}}),
-        ("upload", {"body": TestUpload.FILE}),
+        ("prepare_upload", {"body": TestUpload.FILE}),
         ("delete_objects", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
         ("delete_document", {"documentId": "f" * 32}),
         ("retry_failures", {"body": {"all": True}}),
-        ("object_states", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
+        ("get_object_states", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
         ("add_values", {"body": {"values": [{"node": "web-1", "metric": "cpu", "value": 0.5}]}}),
         ("add_alias", {"body": {"alias": "service:co", "canonical": "service:checkout"}}),
         ("remove_alias", {"alias": "service:co"}),
-        ("merge_things", {"body": {"from": "service:co", "into": "service:checkout"}}),
+        ("merge_nodes", {"body": {"from": "service:co", "into": "service:checkout"}}),
         ("undo_merge", {"mergeId": "f" * 32}),
         ("restore_document", {"documentId": "f" * 32, "body": {"version": 1}}),
         (
@@ -499,16 +499,16 @@ class TestWhoMayWrite:
             },
         ),
         ("verify_entry", {"entryId": "f" * 32, "body": {"worked": True}}),
-        ("checkpoint", {"body": {"projectId": "shop"}}),
+        ("process_checkpoint", {"body": {"projectId": "shop"}}),
         ("record_outcome", {"body": {"receiptId": "f" * 32, "documentId": "f" * 32, "result": "resolved"}}),
     )
     HOLDS: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("holds", {}),
+        ("list_holds", {}),
         ("add_hold", {"body": {"reason": "matter 12", "category": "runbooks"}}),
         ("lift_hold", {"holdId": "f" * 32}),
     )
     PROJECTS: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("project", {"clientId": "acme", "projectId": "shop"}),
+        ("get_project", {"clientId": "acme", "projectId": "shop"}),
         ("assign_project", {"body": {"groupId": "x"}, "clientId": "acme", "projectId": "shop"}),
     )
 
@@ -560,8 +560,8 @@ class TestWhoMayWrite:
     ("name", "request_"),
     [
         ("ingest", {"body": {"documents": [TEXT, "\ud800"]}, **PROCEDURES}),
-        ("upload", {"body": {**TestUpload.FILE, "sidecar": {"sha256": "0" * 64, "size": 1}}}),
-        ("object_states", {"body": {"objectKeys": [VAULT, BROKEN]}}),
+        ("prepare_upload", {"body": {**TestUpload.FILE, "sidecar": {"sha256": "0" * 64, "size": 1}}}),
+        ("get_object_states", {"body": {"objectKeys": [VAULT, BROKEN]}}),
         ("delete_objects", {"body": {"objectKeys": [VAULT]}}),
         ("retry_failures", {"body": {"all": True}}),
         ("assign_project", {"body": {"groupId": "x"}, "clientId": "acme", "projectId": "shop"}),

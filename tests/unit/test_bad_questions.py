@@ -227,7 +227,7 @@ class TestOthersDocuments:
         assert (status, answer["results"], "nearest" in answer) == (200, [], False)
         assert "key holders" not in json.dumps(answer)
 
-    @pytest.mark.parametrize("name", ["document", "chunks"])
+    @pytest.mark.parametrize("name", ["get_document", "read_chunks"])
     def test_its_id_opens_nothing(self, handler: Handler, services: Services, name: str) -> None:
         wanted = id_of(services, VAULT)
         assert call(handler, name, documentId=wanted, caller=ACME)[0] == 200
