@@ -24,8 +24,8 @@ from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.learning.asked import TaskQuestion
 from opx.local_knowledge_base import LocalKnowledgeBase
-from opx.services import Services
 from opx.operations.grants import ToolGrants
+from opx.services import Services
 from opx.tools.learning_group import LEARNING_GROUP
 from tests.agent_calls import a_function_event, text_of
 from tests.aws.cloud import BUCKET, Cloud, a_cloud

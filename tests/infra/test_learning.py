@@ -24,8 +24,8 @@ from opx.domain.scopes import Identity
 from opx.learning.events import SOURCE, Kind, read_event
 from opx.learning.handling import LAST_WAIT, checkpoint, learn
 from opx.local_knowledge_base import LocalKnowledgeBase
-from opx.settings import Settings, env_name
 from opx.operations.grants import ToolGrants
+from opx.settings import Settings, env_name
 from opx.tools.groups import TOOLS
 from opx.tools.learning_group import LEARNING_GROUP
 from opx.tools.learning_tools import LearningTools

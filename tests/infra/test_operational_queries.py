@@ -17,9 +17,9 @@ from infra.constructs.agent_tools import offers
 from infra.constructs.code import LayerSource, Platform
 from infra.constructs.operational_queries import OperationalQueries, are_wanted, telemetry_rights
 from infra.names import Names
+from opx.operations.grants import FOR_ALL, ToolGrants
 from opx.settings import Settings, env_name
 from opx.telemetry.rules import MetricFamily, TelemetryRules
-from opx.operations.grants import FOR_ALL, ToolGrants
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.operations_group import OPERATIONS_GROUP
 from tests.infra.templates import Assembly, Resource, synthesised

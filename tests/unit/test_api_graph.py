@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler as make_managing
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.api.replies import REPLIES, SCHEMAS
 from opx.services import Services
 from tests.agent_calls import a_system
-from tests.api_requests import Handler, a_request, a_token, call, refusal
+from tests.api_requests import Handler, a_request, a_token, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs
 from tests.unit.graph_support import tell
 
@@ -66,7 +64,7 @@ def keys(answer: tuple[int, Any]) -> set[str]:
 def test_replies_are_as_declared(handler: Handler, name: str) -> None:
     status, found = call(handler, name, query=READING[name])
     assert status == 200, found
-    jsonschema.validate(found, {**REPLIES[name], "components": {"schemas": SCHEMAS}})
+    check_described(name, found)
 
 
 def test_a_caller_sees_own_relations_and_those_of_everybody_and_no_others(handler: Handler) -> None:

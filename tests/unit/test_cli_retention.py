@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from opx.api.replies import REPLIES, SCHEMAS
+from tests.api_requests import check_described
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at
 
@@ -42,7 +41,7 @@ def printed(opx: Opx, *arguments: str) -> Any:
 
 
 def described(route: str, reply: Any) -> None:
-    jsonschema.validate(reply, {**REPLIES[route], "components": {"schemas": SCHEMAS}})
+    check_described(route, reply)
 
 
 def test_what_is_to_be_reviewed_is_listed_with_its_owner(opx: Opx) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from opx.domain.scopes import Identity
+from opx.edges.factories import create_research_topic_tool, create_search_docs_tool
 from opx.errors import StoreUnavailableError
 from opx.services import Services
-from opx.edges.factories import create_research_topic_tool, create_search_docs_tool
 from tests.agent_calls import DISK_TITLE, a_system
 
 VAULT = "Unseal the acme vault"

@@ -9,8 +9,8 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.errors import KnowledgeConfigError
-from opx.tools.declarations import MAX_TOOLS, Tool
 from opx.operations.grants import FOR_ALL, ToolGrants, read_grants
+from opx.tools.declarations import MAX_TOOLS, Tool
 from opx.tools.groups import TOOLS
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.operations_group import OPERATIONS_GROUP

@@ -17,10 +17,10 @@ from opx.domain.scopes import Identity
 from opx.errors import EntryNotFoundError, NotOrchestratorError, ReceiptNotFoundError
 from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.mcp_server.serving import toolboxes
+from opx.operations.grants import ToolGrants
 from opx.services import Services
 from opx.settings import Settings
 from opx.tools.declarations import ArgumentError, Tool
-from opx.operations.grants import ToolGrants
 from opx.tools.groups import TOOLS
 from opx.tools.learning_group import LEARNING_GROUP
 from opx.tools.learning_replies import NO_PATTERN, PatternsReply

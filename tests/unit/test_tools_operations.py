@@ -15,6 +15,7 @@ from opx.domain.baselines import BaselineStats
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
+from opx.operations.grants import ToolGrants
 from opx.ports.telemetry import FoundTraces, LogProgress, LogQuery, MetricId, TelemetryStores, Trace, TraceSummary
 from opx.settings import Settings
 from opx.telemetry.correlation import Fit
@@ -24,7 +25,6 @@ from opx.telemetry.rules import MetricFamily, TelemetryRules
 from opx.telemetry.trace_parts import parts_of
 from opx.telemetry.traces import TraceAnswer
 from opx.tools.declarations import Tool
-from opx.operations.grants import ToolGrants
 from opx.tools.operation_replies import (
     NOTHING_FITS,
     WRITTEN_BY_PROGRAMS,
