@@ -12,7 +12,6 @@ import pytest
 
 from lambdas.manage_knowledge.handler import make_handler as make_manage_handler
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve_handler
-from opx.domain.knowledge import Knowledge
 from opx.edges.http import respond
 from opx.errors import (
     ConditionFailedError,
@@ -104,7 +103,9 @@ class TestErrors:
 
     def test_what_is_done_is_counted_as_a_request_alone(self) -> None:
         report = Measured()
-        system: Any = SimpleNamespace(settings=SETTINGS, knowledge=Knowledge(()))
+        system: Any = SimpleNamespace(
+            settings=SETTINGS, knowledge=SimpleNamespace(categories={}, default_category="docs")
+        )
         reply = respond(a_request("list_categories"), Function.RETRIEVE, lambda: system, report)
         assert answered(reply)[0] == 200
         assert report.counts == {Metric.API_REQUESTS: 1}

@@ -64,7 +64,7 @@ def as_described(route: str, reply: Any) -> None:
 def test_versions_differ_as_they_do(handler: Handler, old: dict[str, str]) -> None:
     status, found = call(handler, "diff_document", caller=ACME, query={"to": "2"}, documentId=old[OF_ACME])
     assert status == 200
-    as_described("document_diff", found)
+    as_described("diff_document", found)
     assert found["diff"].endswith("-Rotate the logs.\n+Call the storage team.\n")
     assert (found["before"]["documentId"], found["source"]) == (old[OF_ACME], "documents/runbooks/vault.md")
 

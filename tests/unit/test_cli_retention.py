@@ -47,7 +47,7 @@ def described(route: str, reply: Any) -> None:
 def test_what_is_to_be_reviewed_is_listed_with_its_owner(opx: Opx) -> None:
     taken_in(opx, disk=REVIEWED)
     found = printed(opx, "review")
-    described("reviews", found)
+    described("list_reviews", found)
     assert [(item["title"], item["owner"]) for item in found["items"]] == [("Disk full", "storage")]
     assert "days overdue" in opx("review").stdout
     assert opx("review", "--owners").stdout.splitlines()[1].split() == ["storage", "1", "1"]
@@ -105,7 +105,7 @@ def test_what_expired_is_removed_and_reported(folder: Opx) -> None:
     taken_in(folder, old=EXPIRED, disk=REVIEWED)
     assert "would go: 1 of runbooks/procedures" in folder("prune", "--dry-run").stdout
     assert "removed: 1 of runbooks/procedures" in folder("prune").stdout
-    described("prunings", {"prunings": printed(folder, "prune", "--reports")})
+    described("list_prunings", {"list_prunings": printed(folder, "prune", "--reports")})
     assert "is past its retention" in folder("prune").stdout
     assert [one["title"] for one in printed(folder, "list", "--all-versions")] == ["Disk full"]
 

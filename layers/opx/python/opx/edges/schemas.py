@@ -99,8 +99,17 @@ def _described(schema: Any) -> Any:
 
 
 def _plain(schema: Any) -> Any:
-    """JSON alone: defaults may be tuples."""
-    return json.loads(msgspec.json.encode(schema))
+    """JSON alone, as defaults may be tuples, and without defaults of lists that may not be empty if they are given."""
+    return _without_empty_defaults(json.loads(msgspec.json.encode(schema)))
+
+
+def _without_empty_defaults(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_empty_defaults(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    leave_out = {"default"} if schema.get("default") == [] else set()
+    return {name: _without_empty_defaults(one) for name, one in schema.items() if name not in leave_out}
 
 
 # -- the HTTP API
