@@ -22,7 +22,7 @@ from opx.operations import load
 from opx.operations.corpus import API_VERSION
 from opx.operations.forms import FILE_FIELD, MEDIA_TYPE
 from opx.operations.registry import Access, Operation, ToolGroup
-from opx.operations.requests import FieldFacts, fields_of
+from opx.operations.requests import NOT_BLANK, FieldFacts, fields_of
 from opx.operations.tool_groups import GROUPS
 
 Tools = Sequence[Operation[Any, Any]]
@@ -99,17 +99,22 @@ def _described(schema: Any) -> Any:
 
 
 def _plain(schema: Any) -> Any:
-    """JSON alone, as defaults may be tuples, and without defaults of lists that may not be empty if they are given."""
-    return _without_empty_defaults(json.loads(msgspec.json.encode(schema)))
+    """JSON alone, as defaults may be tuples, in the form that readers of schemas expect."""
+    return _usual(json.loads(msgspec.json.encode(schema)))
 
 
-def _without_empty_defaults(schema: Any) -> Any:
+def _usual(schema: Any) -> Any:
+    """Enums with their type and nothing else; no defaults of lists, which may have to be filled where they are given, and
+    `minLength` alone where a blank text is refused."""
     if isinstance(schema, list):
-        return [_without_empty_defaults(one) for one in schema]
+        return [_usual(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    leave_out = {"default"} if schema.get("default") == [] else set()
-    return {name: _without_empty_defaults(one) for name, one in schema.items() if name not in leave_out}
+    leave_out = {name for name, value in (("default", []), ("pattern", NOT_BLANK)) if schema.get(name) == value}
+    if isinstance(schema.get("enum"), list):
+        leave_out |= {"pattern", "title"}
+        schema = {"type": "string", **schema}
+    return {name: _usual(one) for name, one in schema.items() if name not in leave_out}
 
 
 # -- the HTTP API
