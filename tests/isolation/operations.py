@@ -9,6 +9,17 @@ from typing import Any
 from opx.domain.graph import Direction, Walk
 from opx.domain.queries import QueryConfig
 from opx.learning.asked import TaskQuestion
+from opx.operations import graph
+from opx.operations.graph import (
+    FindNodes,
+    FindPath,
+    GetGraphCoverage,
+    GetNode,
+    ListAliases,
+    ListChanges,
+    ListMerges,
+    ListNeighbours,
+)
 from tests.isolation.observing import ALL_RECORDS, Known, Operation, Seat, plain
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 
@@ -149,36 +160,41 @@ def _thing(world: World, chance: random.Random) -> str:
 
 def _node(world: World, known: Known, chance: random.Random) -> Operation:
     thing = _thing(world, chance)
-    return Operation("graph_node", thing, lambda seat: seat.base.graph_node(thing))
+    return Operation("get_node", thing, lambda seat: seat.call(graph.get_node, GetNode(reference=thing)))
 
 
 def _walked(world: World, known: Known, chance: random.Random) -> Operation:
     thing, hops = _thing(world, chance), chance.randint(1, 3)
     direction = chance.choice(list(Direction))
-    walk = Walk(hops, direction, fan_out=chance.choice((1, 50)), most_nodes=chance.choice((3, 500)))
-    return Operation("graph_neighbours", f"{thing} {walk}", lambda seat: seat.base.graph_neighbours(thing, walk))
+    if chance.random() < 0.5:
+        walk = Walk(hops, direction, fan_out=chance.choice((1, 50)), most_nodes=chance.choice((3, 500)))
+        return Operation("walk", f"{thing} {walk}", lambda seat: seat.graph.neighbours(thing, walk))
+    request = ListNeighbours(reference=thing, hops=hops, direction=direction, limit=chance.choice((2, 499)))
+    return Operation("list_neighbours", str(request), lambda seat: seat.call(graph.list_neighbours, request))
 
 
 def _path(world: World, known: Known, chance: random.Random) -> Operation:
-    one, other = _thing(world, chance), _thing(world, chance)
-    return Operation("graph_path", f"{one} {other}", lambda seat: seat.base.graph_path(one, other, Walk()))
+    request = FindPath(source=_thing(world, chance), target=_thing(world, chance))
+    return Operation("find_path", str(request), lambda seat: seat.call(graph.find_path, request))
 
 
 def _named_things(world: World, known: Known, chance: random.Random) -> Operation:
     text = _thing(world, chance)[: chance.choice((99, 10, 8))]
-    return Operation("graph_find", text, lambda seat: seat.base.graph_find(text))
+    return Operation("find_nodes", text, lambda seat: seat.call(graph.find_nodes, FindNodes(text=text)))
 
 
 def _whole_graph(world: World, known: Known, chance: random.Random) -> Operation:
-    name = chance.choice(("graph_coverage", "aliases", "merges"))
-    if name == "merges":
-        return Operation(name, "", lambda seat: _in_any_order(seat.base.merges()))
-    return Operation(name, "", lambda seat: getattr(seat.base, name)())
+    choices: tuple[Operation, ...] = (
+        Operation("get_graph_coverage", "", lambda seat: seat.call(graph.get_graph_coverage, GetGraphCoverage())),
+        Operation("list_aliases", "", lambda seat: seat.call(graph.list_aliases, ListAliases())),
+        Operation("list_merges", "", lambda seat: _in_any_order(seat.call(graph.list_merges, ListMerges()).merges)),
+    )
+    return chance.choice(choices)
 
 
 def _changed_around(world: World, known: Known, chance: random.Random) -> Operation:
     thing = _thing(world, chance)
-    return Operation("graph_changes", thing, lambda seat: seat.base.graph_changes(thing))
+    return Operation("list_changes", thing, lambda seat: seat.call(graph.list_changes, ListChanges(reference=thing)))
 
 
 def _passages(world: World, known: Known, chance: random.Random) -> Operation:

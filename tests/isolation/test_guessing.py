@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from opx.domain.graph import Walk
 from opx.domain.ids import stable_hash
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError, OpxError
 from opx.knowledge_base import KnowledgeBase
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations import graph
+from opx.operations.graph import ExplainRelation, FindNodes, FindPath, FindRelated, GetNode, ListChanges, ListNeighbours
 from tests.isolation.making import any_world
-from tests.isolation.observing import Known, base_of, known_of, plain
+from tests.isolation.observing import Known, base_of, client_of, known_of, plain
 from tests.isolation.systems import Observed, holding
 from tests.isolation.worlds import World
 
@@ -24,7 +24,7 @@ STRANGER = Identity("stranger", "shop")
 EVERYTHING = QueryConfig(min_confidence=0.0)
 INVENTED = stable_hash("nobody has it")
 
-Asked = Callable[[LocalKnowledgeBase, str], Any]
+Asked = Callable[[Any, str], Any]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def known(held: Observed, world: World) -> Known:
     return known_of(held, world)
 
 
-def reply(ask: Asked, base: LocalKnowledgeBase, name: str) -> str:
+def reply(ask: Asked, base: Any, name: str) -> str:
     """What comes back, with the name left out, which the asker knows."""
     try:
         found = str(plain(ask(base, name)))
@@ -81,20 +81,24 @@ def test_an_id_of_others_gives_what_an_id_of_nobody_gives(held: Observed, known:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda base, name: base.graph_node(name),
-        lambda base, name: base.graph_neighbours(name, Walk(3)),
-        lambda base, name: base.graph_path(name, "service:nobody", Walk()),
-        lambda base, name: base.graph_find(name),
-        lambda base, name: base.graph_changes(name),
+        lambda client, name: client.call(graph.get_node, GetNode(reference=name)),
+        lambda client, name: client.call(graph.list_neighbours, ListNeighbours(reference=name, hops=3)),
+        lambda client, name: client.call(graph.find_path, FindPath(source=name, target="service:nobody")),
+        lambda client, name: client.call(graph.find_nodes, FindNodes(text=name)),
+        lambda client, name: client.call(graph.list_changes, ListChanges(reference=name)),
+        lambda client, name: client.call(graph.find_related, FindRelated(reference=name, hops=3)).record(),
+        lambda client, name: client.call(
+            graph.explain_relation, ExplainRelation(from_reference=name, to_reference="service:nobody")
+        ).record(),
     ],
 )
 def test_a_thing_of_others_is_as_unknown_as_one_of_nobody(held: Observed, world: World, ask: Asked) -> None:
-    base = base_of(held, STRANGER)
+    client = client_of(held, STRANGER)
     own = {name for piece in world.pieces if not piece.scope.client_id for name in piece.metadata.get("services", ())}
     services = {name for piece in world.pieces for name in piece.metadata.get("services", ())} - own
     aliases = {name.alias for name in world.names if name.scope.client_id}
-    expected = reply(ask, base, "service:inventedx")
-    assert {reply(ask, base, f"service:{name}") for name in (*services, *aliases)} == {expected}
+    expected = reply(ask, client, "service:inventedx")
+    assert {reply(ask, client, f"service:{name}") for name in (*services, *aliases)} == {expected}
 
 
 def test_the_end_of_a_page_of_somebody_else_shows_nothing_of_it(held: Observed, known: Known) -> None:

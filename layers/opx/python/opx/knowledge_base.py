@@ -20,15 +20,10 @@ from opx.domain.results import Answer
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from opx.domain.aliases import Alias, Merge
     from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
-    from opx.domain.graph import Node, Walk
     from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, PatternView, RAGPattern, StagingEntry
     from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
     from opx.domain.versions import Restored, VersionDiff
-    from opx.graph.coverage import GraphCoverage
-    from opx.graph.questions.answers import GraphAnswer
-    from opx.graph.views import Connection, Neighbourhood, NodeView
     from opx.ingestion.failures import Failure
     from opx.ingestion.files import FileToIngest
     from opx.ingestion.outcomes import Outcome
@@ -230,60 +225,6 @@ class MeasuredKnowledge(Protocol):
         """Add values to the caller's own scope, as `BaselineStore.add`; a deployed system takes 1,000 at once."""
 
 
-class RelatedKnowledge(Protocol):
-    """Things, how they are related, and the text that says so. What the caller may not see is not there: references to it
-    are unknown like any other."""
-
-    def graph_node(self, reference: str, *, limit: int = 100) -> NodeView:
-        """A thing with up to `limit` of its relations, the newest first. Raises `NodeNotFoundError`, which names those
-        that are written alike, and `InvalidInputError` for what is no reference."""
-
-    def graph_neighbours(self, reference: str, walk: Walk) -> Neighbourhood:
-        """What a walk from a thing reaches. Raises like `graph_node`."""
-
-    def graph_path(self, source: str, target: str, walk: Walk) -> Connection:
-        """The shortest way from one thing to another; `walk` bounds what is gone along, but for its hops. Raises like
-        `graph_node`."""
-
-    def graph_find(self, text: str, *, node_type: str = "", limit: int = 20) -> Sequence[Node]:
-        """Things whose name begins so, of one type or of all, in order."""
-
-    def graph_changes(self, reference: str, *, upstream: bool = True, since: str = "", until: str = "") -> GraphAnswer:
-        """What changed of a thing and of what it depends on, or else of what depends on it; times in ISO 8601. Raises like
-        `graph_node`."""
-
-    def graph_affected(self, cve: str, *, runbooks: bool = False) -> GraphAnswer:
-        """Services that run a version which this vulnerability (`CVE-2024-1234`) affects, or the runbooks for them. Raises
-        like `graph_node`."""
-
-    def graph_coverage(self, *, since: str = "", limit: int = 1000) -> GraphCoverage:
-        """Alerts without a runbook, runbooks whose alerts never fired since then, and more; of up to `limit` things of each
-        type."""
-
-
-class NamedThings(Protocol):
-    """Which references mean the same thing. What is changed holds in the caller's own scope."""
-
-    def aliases(self, *, limit: int = 1000) -> Sequence[Alias]:
-        """Other names that the caller's questions know."""
-
-    def merges(self) -> Sequence[Merge]:
-        """What was merged in the caller's own scope, the newest first."""
-
-    def add_alias(self, alias: str, canonical: str) -> Alias:
-        """Know a thing by another name, too. Raises `InvalidInputError` for one that has a thing of its own, and for a
-        loop."""
-
-    def remove_alias(self, alias: str) -> bool:
-        """Forget a name; False if there was none."""
-
-    def merge_things(self, source: str, into: str) -> Merge:
-        """Make two references one; `source` becomes another name of `into`. Raises `InvalidInputError`."""
-
-    def undo_merge(self, merge_id: str) -> Merge:
-        """Make them two again. Raises `MergeNotFoundError`."""
-
-
 class EvidenceTaker(Protocol):
     """Where agents leave what they found out."""
 
@@ -388,8 +329,6 @@ class KnowledgeBase(
     PulledKnowledge,
     EvidenceTaker,
     MeasuredKnowledge,
-    RelatedKnowledge,
-    NamedThings,
     QuestionsKept,
     LearnedKnowledge,
     OutcomesKept,

@@ -14,7 +14,6 @@ from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectState
 from opx.knowledge_base import MAX_PAGE, Page, Progress, ProjectView, PutFile, Status
 from opx.local_baselines import LocalBaselines
-from opx.local_graph import LocalGraph
 from opx.local_learning import LocalLearning
 from opx.local_lifecycle import LocalLifecycle
 from opx.local_reading import LocalReading
@@ -37,7 +36,6 @@ class LocalKnowledgeBase(
     LocalSources,
     LocalRecords,
     LocalBaselines,
-    LocalGraph,
     LocalLearning,
     LocalVersions,
     LocalLifecycle,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from opx.domain.graph import MAX_HOPS, Direction
 from opx.domain.queries import SearchMode
 from opx.tools.declarations import Parameter, Tool, ToolGroup
 
@@ -11,7 +10,6 @@ MAX_RESULTS = 20
 DEFAULT_ITERATIONS = 3
 MAX_ITERATIONS = 5
 MAX_ID_CHARACTERS = 100
-MAX_REFERENCE = 500
 
 
 def _number_of_results(name: str) -> Parameter:
@@ -118,64 +116,6 @@ RESEARCH_TOPIC = Tool(
     opt_in=True,
 )
 
-FIND_RELATED = Tool(
-    name="find_related",
-    description=(
-        "Find what a thing is related to: what a service depends on, what depends on it, its hosts, alerts, runbooks, "
-        "changes and incidents, what a vulnerability affects. Use it once you know which service, alert or host is "
-        "concerned, to see what else may be, or what changed. Each relation comes with the passage that proves it."
-    ),
-    parameters=(
-        Parameter(
-            name="reference",
-            type="string",
-            about="The thing: namespace:value, such as service:checkout or alert:highlatency, or only its name.",
-            maximum=MAX_REFERENCE,
-        ),
-        Parameter(
-            name="hops", type="integer", about="How many relations away.", default=1, minimum=1, maximum=MAX_HOPS
-        ),
-        Parameter(
-            name="edge_types",
-            type="string",
-            about="Only along these types of relations, separated by commas, such as depends_on,affects.",
-            default="",
-            maximum=500,
-        ),
-        Parameter(
-            name="direction",
-            type="string",
-            about="Along relations (out: what it depends on), against them (in: what depends on it), or both.",
-            default=Direction.BOTH.value,
-            choices=tuple(Direction),
-        ),
-        Parameter(
-            name="since",
-            type="string",
-            about="Only what was so then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31.",
-            default="",
-            maximum=40,
-        ),
-    ),
-)
-
-EXPLAIN_RELATION = Tool(
-    name="explain_relation",
-    description=(
-        "Explain how two things are connected: the shortest chain of relations between them, each with the passage that "
-        "proves it. Use it to check whether one can be the cause of the other, or before you claim that it is."
-    ),
-    parameters=(
-        Parameter(
-            name="from_reference",
-            type="string",
-            about="One thing: namespace:value, such as alert:highlatency, or only its name.",
-            maximum=MAX_REFERENCE,
-        ),
-        Parameter(name="to_reference", type="string", about="The other thing, written alike.", maximum=MAX_REFERENCE),
-    ),
-)
-
 KNOWLEDGE_GROUP = ToolGroup(
     name="retrieve-knowledge",
     title="OPX Knowledge retrieval",
@@ -186,7 +126,5 @@ KNOWLEDGE_GROUP = ToolGroup(
         GET_DOCUMENT_DETAILS,
         SEARCH_DOCS,
         RESEARCH_TOPIC,
-        FIND_RELATED,
-        EXPLAIN_RELATION,
     ),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
@@ -12,27 +11,20 @@ from opx.domain.ids import ID_LENGTH
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
-from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidScopeError, NodeNotFoundError
-from opx.graph.asked import walk_of
+from opx.errors import DocumentNotFoundError
 from opx.ports import Clock
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.readers import ProjectRegistry
 from opx.runtime.metrics import Report, unreported
-from opx.tools.declarations import ArgumentError, Tool
-from opx.tools.graph_replies import RelatedReply, RelationReply
+from opx.tools.declarations import Tool
 from opx.tools.knowledge_group import DEFAULT_ITERATIONS, DEFAULT_RESULTS
 from opx.tools.replies import DocsReply, DocumentReply, Reply, ResearchReply, SearchReply
 
 if TYPE_CHECKING:
     from opx.domain.research import ResearchReport
     from opx.ingestion.catalog import Catalog
-    from opx.knowledge_base import RelatedKnowledge
 
 MIN_CONFIDENCE = 0.7
-MOST_RELATED = 30
-"""Things in one answer: more than an agent reads at once, and few enough to fit."""
-
-MOST_NAMED = 10
 _DOCUMENT_ID = re.compile(f"[0-9a-f]{{{ID_LENGTH}}}")
 
 
@@ -57,8 +49,6 @@ class Knowledge(Protocol):
 
     @property
     def clock(self) -> Clock: ...
-
-    def related(self, identity: Identity | None = None) -> RelatedKnowledge: ...
 
 
 class KnowledgeTools:
@@ -116,43 +106,6 @@ class KnowledgeTools:
             raise DocumentNotFoundError(f"no document with this id: {document_id}")
         return DocumentReply(newest)
 
-    def find_related(
-        self, reference: str, hops: int = 1, edge_types: str = "", direction: str = "both", since: str = ""
-    ) -> RelatedReply:
-        """What is around a thing. Raises `NodeNotFoundError`, and `ArgumentError` for what is no reference or no time."""
-        with _refused():
-            walk = walk_of(
-                now=self._knowledge.clock(),
-                hops=hops,
-                direction=direction,
-                edge_types=tuple(name.strip() for name in edge_types.split(",") if name.strip()),
-                since=since,
-                limit=MOST_RELATED,
-            )
-            return RelatedReply(self._related.graph_neighbours(self._meant(reference), walk))
-
-    def explain_relation(self, from_reference: str, to_reference: str) -> RelationReply:
-        """How two things are connected. Raises like `find_related`."""
-        with _refused():
-            start, end = self._meant(from_reference), self._meant(to_reference)
-            return RelationReply(self._related.graph_path(start, end, walk_of(now=self._knowledge.clock())))
-
-    def _meant(self, text: str) -> str:
-        """The reference, or that of the only thing of this name."""
-        if ":" in text:
-            return text
-        found = [node.key for node in self._related.graph_find(text, limit=MOST_NAMED)]
-        exact = [key for key in found if key.partition(":")[2] == " ".join(text.split()).casefold()] or found
-        if not exact:
-            raise NodeNotFoundError(f"nothing is known by the name {text}")
-        if len(exact) > 1:
-            raise ArgumentError(f"{text} can be {', '.join(exact)}: say which")
-        return exact[0]
-
-    @property
-    def _related(self) -> RelatedKnowledge:
-        return self._knowledge.related(self._identity)
-
     def _answer(
         self,
         query: str,
@@ -173,17 +126,6 @@ class KnowledgeTools:
         for document in self._knowledge.catalog.find(document_id):
             if reader.may_see(document.key.scope):
                 yield document
-
-
-@contextmanager
-def _refused() -> Iterator[None]:
-    """What can't be is the agent's to correct."""
-    try:
-        yield
-    except (ArgumentError, InvalidScopeError):
-        raise
-    except InvalidInputError as exc:
-        raise ArgumentError(str(exc)) from exc
 
 
 def _recency(document: KnowledgeDocument) -> tuple[bool, str, int, str]:

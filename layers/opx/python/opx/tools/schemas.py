@@ -12,7 +12,6 @@ from pathlib import Path
 
 from opx.tools.answer_schemas import DOCS_ANSWER, DOCUMENT, ERROR, RESEARCH, SEARCH_ANSWER, Json, object_of
 from opx.tools.declarations import Parameter, Tool, ToolGroup
-from opx.tools.graph_schemas import RELATED, RELATION
 from opx.tools.groups import GROUPS
 from opx.tools.learning_schemas import CONTEXT, ENTRY, OUTCOME, PATTERNS
 from opx.tools.operation_schemas import BASELINE, CORRELATIONS, LOGS, TRACES
@@ -25,8 +24,6 @@ ANSWERS: dict[str, tuple[str, Json]] = {
     "get_document_details": ("Document", DOCUMENT),
     "search_docs": ("DocsAnswer", DOCS_ANSWER),
     "research_topic": ("Research", RESEARCH),
-    "find_related": ("Related", RELATED),
-    "explain_relation": ("Relation", RELATION),
     "query_logs": ("Logs", LOGS),
     "correlate_metrics": ("Correlations", CORRELATIONS),
     "analyze_traces": ("Traces", TRACES),

@@ -11,7 +11,6 @@ import opx
 from opx import wire
 from opx.adapters.remote.baselines import RemoteBaselines
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.graph import RemoteGraph
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
 from opx.adapters.remote.learning import RemoteLearning
 from opx.adapters.remote.lifecycle import RemoteLifecycle
@@ -53,7 +52,7 @@ _MAX_QUESTION = 100_000
 
 
 class RemoteKnowledgeBase(
-    RemoteSources, RemoteRecords, RemoteBaselines, RemoteGraph, RemoteLearning, RemoteVersions, RemoteLifecycle
+    RemoteSources, RemoteRecords, RemoteBaselines, RemoteLearning, RemoteVersions, RemoteLifecycle
 ):
     """A `KnowledgeBase` that asks the API at `endpoint`. Who the caller is follows from what `authorize` proves."""
 
