@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -171,6 +172,8 @@ def _option(fact: FieldFacts, shape: Shape) -> click.Option:
 
 def _default(fact: FieldFacts, shape: Shape) -> Any:
     default = shape.defaults.get(fact.name, fact.default)
+    if isinstance(default, Enum):
+        return default.value
     return default if isinstance(default, str | int | float | bool | None) else None
 
 
