@@ -173,7 +173,7 @@ def _option(fact: FieldFacts, shape: Shape) -> click.Option:
 def _default(fact: FieldFacts, shape: Shape) -> Any:
     default = shape.defaults.get(fact.name, fact.default)
     if isinstance(default, Enum):
-        return default.value
+        default = default.value
     return default if isinstance(default, str | int | float | bool | None) else None
 
 
