@@ -15,7 +15,6 @@ from opx.ingestion.states import ObjectState
 from opx.knowledge_base import MAX_PAGE, Page, Progress, ProjectView, PutFile, Status
 from opx.local_baselines import LocalBaselines
 from opx.local_graph import LocalGraph
-from opx.local_learning import LocalLearning
 from opx.local_lifecycle import LocalLifecycle
 from opx.local_reading import LocalReading
 from opx.local_records import LocalRecords
@@ -38,7 +37,6 @@ class LocalKnowledgeBase(
     LocalRecords,
     LocalBaselines,
     LocalGraph,
-    LocalLearning,
     LocalVersions,
     LocalLifecycle,
 ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from opx.api.evidence_replies import EVIDENCE_PACK, EVIDENCE_SCHEMAS
 from opx.api.fields import Json
 from opx.api.graph_replies import GRAPH_REPLIES, GRAPH_SCHEMAS
-from opx.api.learning_replies import LEARNING_REPLIES, LEARNING_SCHEMAS
 from opx.api.lifecycle_replies import LIFECYCLE_REPLIES, LIFECYCLE_SCHEMAS
 from opx.api.schema_parts import COUNT as _COUNT
 from opx.api.schema_parts import FLAG as _FLAG
@@ -281,7 +280,6 @@ SCHEMAS: Json = {
         }
     ),
     **GRAPH_SCHEMAS,
-    **LEARNING_SCHEMAS,
     **LIFECYCLE_SCHEMAS,
     "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT})}),
 }
@@ -377,7 +375,6 @@ REPLIES: dict[str, Json] = {
     "research": _named("Research"),
     **GRAPH_REPLIES,
     **VERSION_REPLIES,
-    **LEARNING_REPLIES,
     **LIFECYCLE_REPLIES,
     "project": _named("Project"),
     "assign_project": _named("Project"),
