@@ -21,13 +21,10 @@ from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
-    from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, PatternView, RAGPattern, StagingEntry
-    from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
     from opx.domain.versions import Restored, VersionDiff
     from opx.ingestion.failures import Failure
     from opx.ingestion.files import FileToIngest
     from opx.ingestion.outcomes import Outcome
-    from opx.learning.asked import FailureQuestion, TaskQuestion
     from opx.lifecycle.holds import Hold
     from opx.lifecycle.reviews import ReviewReport
     from opx.records.audit import AuditRecord
@@ -249,53 +246,6 @@ class QuestionsKept(Protocol):
         Raises `KnowledgeConfigError` if the section `owners` is wrong."""
 
 
-class LearnedKnowledge(Protocol):
-    """What work taught. What is captured belongs to the caller's own scope; patterns are shared as knowledge.yaml says."""
-
-    def capture_entry(self, given: Mapping[str, Any]) -> str:
-        """Capture what work taught, with the fields of `opx.learning.given`; the entry's id, the same for the same again.
-        Raises `InvalidInputError` that names the field which is wrong or missing."""
-
-    def verify_entry(self, entry_id: str, *, worked: bool, effect: str = "", incident: str = "") -> StagingEntry:
-        """Say whether what an entry tells of worked. Raises `EntryNotFoundError`."""
-
-    def learning_entries(
-        self, *, state: str = "", project_id: str = "", limit: int = 50, after: str = ""
-    ) -> Sequence[StagingEntry]:
-        """Entries of the own scope, the newest first: in a state (waiting, ready, taken_in) or in any, behind the one with
-        the id `after`."""
-
-    def checkpoint(self, project_id: str, checkpoint_type: CheckpointType) -> CheckpointReport | None:
-        """Take in what was captured for a project. None where a function does it: then it was asked for. Raises
-        `UnknownProjectError`."""
-
-    def patterns(self, *, limit: int = 100) -> Sequence[Pattern]:
-        """Patterns that the caller may see, the last taken in first. This and what follows raise `NotOrchestratorError` for
-        callers who may not ask."""
-
-    def pattern(self, pattern_id: str) -> PatternView:
-        """One of them, with what it was learned from. Raises `PatternNotFoundError`."""
-
-    def patterns_for_task(self, question: TaskQuestion) -> Sequence[RAGPattern]:
-        """What helps with a task, the best first."""
-
-    def patterns_for_failure(self, question: FailureQuestion) -> Sequence[RAGPattern]:
-        """What helped against a failure, the best first."""
-
-    def task_context(self, question: TaskQuestion) -> str:
-        """The same as a text for the prompt of the agent that does the task; "" if there is nothing."""
-
-
-class OutcomesKept(Protocol):
-    """What came of acting upon documents that were found."""
-
-    def record_outcome(self, receipt_id: str, document_id: str, result: str, **more: str) -> OutcomeReport:
-        """Tell it, as `OutcomeService.record`. Raises `ReceiptNotFoundError` and `InvalidInputError`."""
-
-    def document_outcomes(self, document_id: str) -> DocumentOutcomes:
-        """What is known of a document. Raises `DocumentNotFoundError`."""
-
-
 class KeptKnowledge(Protocol):
     """What is kept for how long: holds, reviews, and what was removed."""
 
@@ -330,8 +280,6 @@ class KnowledgeBase(
     EvidenceTaker,
     MeasuredKnowledge,
     QuestionsKept,
-    LearnedKnowledge,
-    OutcomesKept,
     KeptKnowledge,
     Protocol,
 ):

@@ -14,7 +14,6 @@ from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectState
 from opx.knowledge_base import MAX_PAGE, Page, Progress, ProjectView, PutFile, Status
 from opx.local_baselines import LocalBaselines
-from opx.local_learning import LocalLearning
 from opx.local_lifecycle import LocalLifecycle
 from opx.local_reading import LocalReading
 from opx.local_records import LocalRecords
@@ -36,7 +35,6 @@ class LocalKnowledgeBase(
     LocalSources,
     LocalRecords,
     LocalBaselines,
-    LocalLearning,
     LocalVersions,
     LocalLifecycle,
 ):

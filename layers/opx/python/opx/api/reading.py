@@ -11,7 +11,6 @@ from opx.api.baselines import BaselineReading
 from opx.api.calls import Call
 from opx.api.fields import Json
 from opx.api.http_events import Caller
-from opx.api.learning import LearningReading
 from opx.api.lifecycle import LifecycleReading
 from opx.api.pages import fitting_page, taken
 from opx.api.research import ResearchReading
@@ -32,7 +31,6 @@ KEYS_A_PAGE = 5000
 _CHUNKS_A_PAGE = 10_000
 
 
-class ReadingApi(BaselineReading, ResearchReading, LearningReading, VersionReading, LifecycleReading):
     """Answers, documents and what became of them, as far as the caller may see them. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from opx.api.evidence_replies import EVIDENCE_PACK, EVIDENCE_SCHEMAS
 from opx.api.fields import Json
-from opx.api.learning_replies import LEARNING_REPLIES, LEARNING_SCHEMAS
 from opx.api.lifecycle_replies import LIFECYCLE_REPLIES, LIFECYCLE_SCHEMAS
 from opx.api.schema_parts import COUNT as _COUNT
 from opx.api.schema_parts import FLAG as _FLAG
@@ -279,7 +278,6 @@ SCHEMAS: Json = {
             "trace": _list(_STEP),
         }
     ),
-    **LEARNING_SCHEMAS,
     **LIFECYCLE_SCHEMAS,
     "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT})}),
 }
@@ -374,7 +372,6 @@ REPLIES: dict[str, Json] = {
     "crawl": _object({"sourceId": _TEXT}),
     "research": _named("Research"),
     **VERSION_REPLIES,
-    **LEARNING_REPLIES,
     **LIFECYCLE_REPLIES,
     "project": _named("Project"),
     "assign_project": _named("Project"),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from opx.api.baseline_routes import BASELINES
 from opx.api.declarations import Function, Route, TokenScope
-from opx.api.learning_routes import LEARNING_READING, LEARNING_WRITING
 from opx.api.lifecycle_routes import LIFECYCLE_READING, LIFECYCLE_WRITING
 from opx.api.reading_routes import READING
 from opx.api.research_routes import RESEARCH
@@ -16,7 +15,4 @@ from opx.api.writing_routes import WRITING
 
 __all__ = ["READING", "ROUTES", "WRITING", "Function", "Route", "TokenScope"]
 
-_LEARNING = (*LEARNING_READING, *LEARNING_WRITING)
-_CHANGING = (*VERSIONS, *LIFECYCLE_READING, *LIFECYCLE_WRITING)
-ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH, *_CHANGING, *_LEARNING)}
 """By their keys, as API Gateway names them."""

@@ -9,7 +9,6 @@ from opx.api.baselines import BaselineWriting
 from opx.api.calls import Call
 from opx.api.fields import Json
 from opx.api.http_events import Caller
-from opx.api.learning import LearningWriting
 from opx.api.lifecycle import LifecycleWriting
 from opx.api.sources import SourceOperations
 from opx.api.uploads import Uploads
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class WritingApi(SourceOperations, BaselineWriting, LearningWriting, VersionWriting, LifecycleWriting):
     """Documents in and out of the caller's scope, and projects into groups. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:  # noqa: ARG002 - as all operations

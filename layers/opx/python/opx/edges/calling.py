@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
@@ -54,7 +55,8 @@ def check_access(access: Access, context: Context) -> None:
     if access is Access.ORCHESTRATOR:
         from opx.learning.orchestrators import check_orchestrator
 
-        check_orchestrator(context.system.learning_rules, caller.identity)
+        asked = replace(caller.identity, principal=caller.agent or caller.identity.principal)
+        check_orchestrator(context.system.learning_rules, asked)
     needed = token_scopes(access)
     if caller.token_scopes is None or not needed:
         return

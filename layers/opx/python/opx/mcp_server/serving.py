@@ -26,7 +26,6 @@ from opx.errors import InvalidInputError
 from opx.tools.declarations import Tool
 from opx.tools.failures import attempt
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
-from opx.tools.learning_group import LEARNING_GROUP, WRITING_TOOLS
 from opx.tools.operations_group import OPERATIONS_GROUP
 from opx.tools.runtimes import Toolbox
 from opx.tools.schemas import ANSWERS, input_schema
@@ -46,23 +45,16 @@ _READ_ONLY = types.ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 
-_WRITING = types.ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
-
 
 def toolboxes(services: Services, identity: Identity, agent: str = "") -> dict[Tool, Toolbox]:
-    """The tools that this agent may use here, with what does them: without a source of telemetry only those of knowledge,
-    baselines and learning."""
+    """The tools that this agent may use here, with what does them: without a source of telemetry only those of knowledge
+    and baselines."""
     from opx.tools.knowledge_tools import KnowledgeTools
-    from opx.tools.learning_tools import LearningTools
     from opx.tools.operations_tools import OperationsTools
 
     allowed = services.tool_grants.allowed(agent)
     knowledge, operations = KnowledgeTools(services, identity), OperationsTools(services, identity)
-    learning = LearningTools(services, identity, agent)
     found: dict[Tool, Toolbox] = {tool: knowledge for tool in KNOWLEDGE_GROUP.tools if tool.name in allowed}
-    found |= dict.fromkeys(LEARNING_GROUP.only(allowed).tools, learning)
     for tool in OPERATIONS_GROUP.tools:
         if tool.name in allowed and (services.telemetry is not None or tool.name == "get_baseline"):
             found[tool] = operations
@@ -145,7 +137,7 @@ def _described(tool: Tool) -> types.Tool:
         description=tool.description,
         input_schema=input_schema(tool),
         output_schema=answer,
-        annotations=_WRITING if tool in WRITING_TOOLS else _READ_ONLY,
+        annotations=_READ_ONLY,
     )
 
 

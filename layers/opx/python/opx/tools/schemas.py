@@ -13,7 +13,6 @@ from pathlib import Path
 from opx.tools.answer_schemas import DOCS_ANSWER, DOCUMENT, ERROR, RESEARCH, SEARCH_ANSWER, Json, object_of
 from opx.tools.declarations import Parameter, Tool, ToolGroup
 from opx.tools.groups import GROUPS
-from opx.tools.learning_schemas import CONTEXT, ENTRY, OUTCOME, PATTERNS
 from opx.tools.operation_schemas import BASELINE, CORRELATIONS, LOGS, TRACES
 
 API_VERSION = "1.1.0"
@@ -28,15 +27,6 @@ ANSWERS: dict[str, tuple[str, Json]] = {
     "correlate_metrics": ("Correlations", CORRELATIONS),
     "analyze_traces": ("Traces", TRACES),
     "get_baseline": ("Baseline", BASELINE),
-    "capture_failure_solution": ("Entry", ENTRY),
-    "verify_solution": ("Entry", ENTRY),
-    "capture_gate_rejection": ("Entry", ENTRY),
-    "capture_gate_approval": ("Entry", ENTRY),
-    "capture_warning": ("Entry", ENTRY),
-    "report_outcome": ("Outcome", OUTCOME),
-    "query_for_task": ("Patterns", PATTERNS),
-    "query_for_failure": ("Patterns", PATTERNS),
-    "build_context_for_task": ("Context", CONTEXT),
 }
 """What each tool answers: the schema's name and the schema."""
 

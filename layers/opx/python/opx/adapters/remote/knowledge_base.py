@@ -12,7 +12,6 @@ from opx import wire
 from opx.adapters.remote.baselines import RemoteBaselines
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
-from opx.adapters.remote.learning import RemoteLearning
 from opx.adapters.remote.lifecycle import RemoteLifecycle
 from opx.adapters.remote.records import RemoteRecords
 from opx.adapters.remote.sources import RemoteSources
@@ -51,9 +50,6 @@ _MAX_QUESTION = 100_000
 """Characters that the API takes; it searches for far fewer, and says so."""
 
 
-class RemoteKnowledgeBase(
-    RemoteSources, RemoteRecords, RemoteBaselines, RemoteLearning, RemoteVersions, RemoteLifecycle
-):
     """A `KnowledgeBase` that asks the API at `endpoint`. Who the caller is follows from what `authorize` proves."""
 
     def __init__(
