@@ -93,7 +93,7 @@ class TestCommand:
             (("push", "--file", "-", "--format", "xml"), "csv or jsonl"),
             (("push", "--file", "-", "--format", "csv"), "missing: node, metric, value"),
             (("show", "web-01", "cpu", "--window", "1y"), "must be 1h to 90d"),
-            (("show", "web-01", "cpu", "--hour", "3"), "--hour goes with --value"),
+            (("show", "web-01", "cpu", "--hour", "3"), "hour goes with value only"),
         ],
     )
     def test_wrong_usage_is_told(self, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
