@@ -21,10 +21,9 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from opx.api.calls import respond
-from opx.api.reading import ReadingApi
-from opx.api.routes import ROUTES, Function
-from opx.api.writing import WritingApi
+from opx.edges.http import respond
+from opx.operations import load
+from opx.operations.registry import Route
 from opx.ports import SignedPut
 from opx.runtime.metrics import unreported
 from opx.services import Services
@@ -37,7 +36,7 @@ MAX_REQUEST_BYTES = 10_000_000
 MAX_EVENT_BYTES = MAX_REPLY_BYTES = 6_000_000
 _FORBIDDEN, _UNAUTHORIZED = Response(403, {"message": "Forbidden"}), Response(401, {"message": "Unauthorized"})
 _BUCKET = "/bucket/"
-_OPERATIONS = {Function.RETRIEVE: ReadingApi, Function.MANAGE: WritingApi}
+ROUTES: Mapping[str, Route] = {key: one.route for key, one in load().routes.items() if one.route}
 
 
 @dataclass
@@ -100,7 +99,7 @@ class DeployedSystem(HttpDouble):
         function = ROUTES[event["routeKey"]].function
         if len(json.dumps(event)) > MAX_EVENT_BYTES:
             return Response(413, {"message": "Request Entity Too Large"})
-        reply = respond(event, function, lambda: self.services, _OPERATIONS[function], unreported)
+        reply = respond(event, function, lambda: self.services, unreported)
         if len(json.dumps(reply)) > MAX_REPLY_BYTES:
             return Response(500, {"message": "Internal Server Error"})
         headers = tuple((name.title(), value) for name, value in reply["headers"].items() if name != "content-type")

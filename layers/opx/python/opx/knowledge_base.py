@@ -21,7 +21,6 @@ from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.domain.aliases import Alias, Merge
-    from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
     from opx.domain.graph import Node, Walk
     from opx.domain.learning import CheckpointReport, CheckpointType, Pattern, PatternView, RAGPattern, StagingEntry
     from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from opx.learning.asked import FailureQuestion, TaskQuestion
     from opx.lifecycle.holds import Hold
     from opx.lifecycle.reviews import ReviewReport
-    from opx.records.audit import AuditRecord
-    from opx.records.gaps.listing import GapView
     from opx.sources.states import PullReport, SourceView
 
 T = TypeVar("T")
@@ -216,20 +213,6 @@ class PulledKnowledge(Protocol):
         """The source with whether it can be pulled now, for which it is asked."""
 
 
-class MeasuredKnowledge(Protocol):
-    """What is normal for metrics of nodes."""
-
-    def baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
-        """The values of the last `time_window` (1h to 90d), of all scopes that the caller sees; a count of 0 if there are
-        none. Raises `InvalidInputError` for names or a window that can't be."""
-
-    def baseline_series(self) -> Sequence[SeriesView]:
-        """Which metrics of which nodes have values, by node and metric."""
-
-    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> AddedValues:
-        """Add values to the caller's own scope, as `BaselineStore.add`; a deployed system takes 1,000 at once."""
-
-
 class RelatedKnowledge(Protocol):
     """Things, how they are related, and the text that says so. What the caller may not see is not there: references to it
     are unknown like any other."""
@@ -290,22 +273,6 @@ class EvidenceTaker(Protocol):
     def put_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Put what an agent found out, as a document of the category that the rules say; its object key. `work` has it
         taken in. Raises `InvalidInputError` that names the field which is wrong or missing."""
-
-
-class QuestionsKept(Protocol):
-    """What is kept of questions. `every_scope`: not the caller's own alone; who may ask for that is settled before."""
-
-    def audit_records(
-        self, *, who: str = "", since: str = "", document: str = "", limit: int = 100, every_scope: bool = False
-    ) -> Sequence[AuditRecord]:
-        """Who asked when, the newest first: of scopes or principals that have `who` in them, since a time or the
-        beginning of one, where the document with this id, or an id that begins so, was returned."""
-
-    def gaps(
-        self, *, service: str = "", owner: str = "", settled: bool = False, every_scope: bool = False
-    ) -> Sequence[GapView]:
-        """Questions without a good answer, those that matter most first; with `settled` also closed and ignored ones.
-        Raises `KnowledgeConfigError` if the section `owners` is wrong."""
 
 
 class LearnedKnowledge(Protocol):
@@ -387,10 +354,8 @@ class KnowledgeBase(
     ProjectGroups,
     PulledKnowledge,
     EvidenceTaker,
-    MeasuredKnowledge,
     RelatedKnowledge,
     NamedThings,
-    QuestionsKept,
     LearnedKnowledge,
     OutcomesKept,
     KeptKnowledge,

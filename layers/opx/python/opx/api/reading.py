@@ -7,7 +7,6 @@ from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from opx import wire
-from opx.api.baselines import BaselineReading
 from opx.api.calls import Call
 from opx.api.fields import Json
 from opx.api.graph import GraphReading
@@ -21,7 +20,6 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import Expand, QueryConfig, SearchMode
 from opx.domain.results import Answer, RetrievalResult
 from opx.local_knowledge_base import LocalKnowledgeBase
-from opx.records.gaps.listing import GapView
 from opx.runtime.metrics import Report
 
 if TYPE_CHECKING:
@@ -33,13 +31,12 @@ KEYS_A_PAGE = 5000
 _CHUNKS_A_PAGE = 10_000
 
 
-class ReadingApi(BaselineReading, ResearchReading, GraphReading, LearningReading, VersionReading, LifecycleReading):
+class ReadingApi(ResearchReading, GraphReading, LearningReading, VersionReading, LifecycleReading):
     """Answers, documents and what became of them, as far as the caller may see them. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:
         self._base = LocalKnowledgeBase(services, caller.identity)
         self._clock = services.clock
-        self._is_operator = not caller.identity.client_id
         self._ask = partial(services.query_service, caller.identity, report)
         self._researcher = partial(services.research_service, caller.identity, report)
 
@@ -109,25 +106,6 @@ class ReadingApi(BaselineReading, ResearchReading, GraphReading, LearningReading
             lambda limit: self._base.failures(limit=limit, after=after), call.query["limit"], wire.failure_to_json
         )
         return {"failures": items, **_next(following)}
-
-    def audit(self, call: Call) -> Json:
-        asked = call.query
-        records = self._base.audit_records(
-            who=asked.get("who", ""),
-            since=asked.get("since", ""),
-            document=asked.get("documentId", ""),
-            limit=asked["limit"],
-            every_scope=self._is_operator,
-        )
-        return {"records": [record.to_json() for record in records]}
-
-    def gaps(self, call: Call) -> Json:
-        asked = call.query
-        found = self._base.gaps(
-            service=asked.get("service", ""), owner=asked.get("owner", ""), settled=asked["settled"]
-        )
-        shown, more = taken(found, GapView.to_json, len(found))
-        return {"gaps": shown, "more": more, "dropped": self._base.dropped_gaps()}
 
     def objects(self, call: Call) -> Json:
         after = call.query.get("after", "")

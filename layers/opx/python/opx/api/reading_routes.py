@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opx.api.declarations import AFTER, MAX_KEY_CHARACTERS, Function, Route, TokenScope, text_field
+from opx.api.declarations import AFTER, MAX_KEY_CHARACTERS, Function, Route, text_field
 from opx.api.fields import Field, Kind
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, Expand, Fusion, SearchMode
@@ -157,33 +157,6 @@ READING = (
         query=(
             Field("limit", Kind.WHOLE, "How many at most.", default=MAX_PAGE, minimum=1, maximum=MAX_PAGE),
             AFTER,
-        ),
-    ),
-    Route(
-        name="audit",
-        method="GET",
-        path="/audit",
-        function=Function.RETRIEVE,
-        about="Who asked when and which documents were returned, the newest first: in the caller's own scope, and for "
-        "a caller of no client in all.",
-        query=(
-            text_field("who", "A part of the name of a scope or of who asked.", 256),
-            text_field("since", "A day or time, or the beginning of one, such as 2026-03-31."),
-            text_field("documentId", "Where this document was returned; the beginning of its id is enough."),
-            Field("limit", Kind.WHOLE, "How many at most.", default=100, minimum=1, maximum=MAX_RECORDS),
-        ),
-        scopes=(TokenScope.ADMIN,),
-    ),
-    Route(
-        name="gaps",
-        method="GET",
-        path="/gaps",
-        function=Function.RETRIEVE,
-        about="Questions of the caller's own scope that have no good answer, those that matter most first.",
-        query=(
-            text_field("service", "Questions about this service."),
-            text_field("owner", "What this owner is to see to, or `nobody`."),
-            Field("settled", Kind.FLAG, "Also closed and ignored ones.", default=False),
         ),
     ),
     Route(

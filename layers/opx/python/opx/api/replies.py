@@ -80,40 +80,6 @@ _SOURCE = _object(
     optional=("health",),
 )
 
-_OR_NOTHING: Json = {"type": ["number", "null"]}
-_DISTRIBUTION: Json = {
-    "count": _COUNT,
-    "mean": _NUMBER,
-    "stddev": {**_NUMBER, "description": "Of a sample (n - 1)."},
-    **dict.fromkeys(("minimum", "maximum", "p01", "p10", "p50", "p90", "p95", "p99"), _OR_NOTHING),
-}
-_BASELINE = _object(
-    {
-        "node": _TEXT,
-        "metric": _TEXT,
-        "timeWindow": _TEXT,
-        **_DISTRIBUTION,
-        "byHour": {
-            **_list(_object({"hour": {**_COUNT, "description": "0-23, UTC."}, **_DISTRIBUTION})),
-            "description": "The same by hour of the day, for hours that have values.",
-        },
-        "days": {**_COUNT, "description": "Days that have values."},
-        "lastSeen": {**_TEXT, "description": "When the newest value was measured, empty for never."},
-        "unit": _TEXT,
-        "notes": {**_list(_TEXT), "description": "What the numbers lack."},
-    }
-)
-_VERDICT = _object(
-    {
-        "anomalous": _FLAG,
-        "reason": _TEXT,
-        "score": {**_OR_NOTHING, "description": "The modified z-score, from -100 to 100."},
-        "percentile": _OR_NOTHING,
-        "low": {**_OR_NOTHING, "description": "What would still be ordinary, from here"},
-        "high": {**_OR_NOTHING, "description": "to here."},
-    }
-)
-
 _FINDING = _object(
     {
         **{name: schema for name, schema in _RESULT["properties"].items() if name != "relevance"},
@@ -221,50 +187,6 @@ SCHEMAS: Json = {
         {"groupId": _TEXT, "visible": {**_list(_TEXT), "description": "The scopes whose documents it sees."}}
     ),
     "Source": _SOURCE,
-    "AuditRecord": _object(
-        {
-            "receiptId": _TEXT,
-            "who": {**_TEXT, "description": "The scope that asked."},
-            "principal": {**_TEXT, "description": "Who or what of it asked, empty if that is not known."},
-            "askedAt": _TEXT,
-            "queryHash": {**_TEXT, "description": "Of the question, with a key of this installation."},
-            "configHash": _TEXT,
-            "mode": _TEXT,
-            "corpusVersion": _TEXT,
-            "documents": _list(_object({"documentId": _TEXT, "chunkId": _TEXT, "confidence": _NUMBER})),
-            "documentsInAll": {**_COUNT, "description": "How many results there were; the first are named."},
-            "nearest": {**_TEXT, "description": "The document that was shown as the nearest, without an answer."},
-            "answerHash": _TEXT,
-            "partial": _FLAG,
-            "tookMs": _COUNT,
-        }
-    ),
-    "Gap": _object(
-        {
-            "gapId": _TEXT,
-            "scope": _TEXT,
-            "status": {**_TEXT, "enum": ["open", "closed", "ignored"]},
-            "question": {**_TEXT, "description": "The first wording, without secrets."},
-            "examples": _list(_TEXT),
-            "count": _COUNT,
-            "callers": {**_COUNT, "description": "How many different ones asked; 20 stands for more, too."},
-            "firstAskedAt": _TEXT,
-            "lastAskedAt": _TEXT,
-            "services": _list(_TEXT),
-            "categories": _list(_TEXT),
-            "owner": _TEXT,
-            "nearestId": _TEXT,
-            "nearestTitle": _TEXT,
-            "nearestCategory": _TEXT,
-            "nearestConfidence": _NUMBER,
-            "because": _TEXT,
-            "closedBy": {**_TEXT, "description": "The document that answers it."},
-            "closedByTitle": _TEXT,
-            "closedAt": _TEXT,
-        }
-    ),
-    "Baseline": _BASELINE,
-    "Verdict": _VERDICT,
     "SignedPut": _PUT,
     "Research": _object(
         {
@@ -324,14 +246,6 @@ REPLIES: dict[str, Json] = {
         }
     ),
     "failures": _page("failures", _named("Failure")),
-    "audit": _object({"records": _list(_named("AuditRecord"))}),
-    "gaps": _object(
-        {
-            "gaps": _list(_named("Gap")),
-            "more": {**_FLAG, "description": "True if there are more than one reply holds."},
-            "dropped": {**_COUNT, "description": "How many had to make room for others."},
-        }
-    ),
     "objects": _page("objectKeys", _TEXT),
     "ingest": _object(
         {
@@ -364,15 +278,6 @@ REPLIES: dict[str, Json] = {
     "remove_source": _object({"removed": _TEXT}),
     "pull_source": _object({"sourceId": _TEXT}),
     "source_health": _named("Source"),
-    "baseline": _object({"baseline": _named("Baseline"), "verdict": _named("Verdict")}, optional=("verdict",)),
-    "baseline_series": _page("series", _object({"node": _TEXT, "metric": _TEXT, "unit": _TEXT, "lastSeen": _TEXT})),
-    "add_values": _object(
-        {
-            "added": _COUNT,
-            "repeated": {**_COUNT, "description": "Values that had been counted before."},
-            "refused": _list(_object({"index": _COUNT, "reason": _TEXT})),
-        }
-    ),
     "crawl": _object({"sourceId": _TEXT}),
     "research": _named("Research"),
     **GRAPH_REPLIES,

@@ -4,7 +4,6 @@ routes of API Gateway, the check of a request, and the OpenAPI document.
 
 from __future__ import annotations
 
-from opx.api.baseline_routes import BASELINES
 from opx.api.declarations import Function, Route, TokenScope
 from opx.api.graph_routes import GRAPH_READING, GRAPH_WRITING
 from opx.api.learning_routes import LEARNING_READING, LEARNING_WRITING
@@ -19,5 +18,5 @@ __all__ = ["READING", "ROUTES", "WRITING", "Function", "Route", "TokenScope"]
 
 _LEARNING = (*LEARNING_READING, *LEARNING_WRITING)
 _CHANGING = (*GRAPH_READING, *GRAPH_WRITING, *VERSIONS, *LIFECYCLE_READING, *LIFECYCLE_WRITING)
-ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH, *_CHANGING, *_LEARNING)}
+ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES, *RESEARCH, *_CHANGING, *_LEARNING)}
 """By their keys, as API Gateway names them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opx import wire
-from opx.api.baselines import BaselineWriting
 from opx.api.calls import Call
 from opx.api.fields import Json
 from opx.api.graph import GraphWriting
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class WritingApi(SourceOperations, BaselineWriting, GraphWriting, LearningWriting, VersionWriting, LifecycleWriting):
+class WritingApi(SourceOperations, GraphWriting, LearningWriting, VersionWriting, LifecycleWriting):
     """Documents in and out of the caller's scope, and projects into groups. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:  # noqa: ARG002 - as all operations

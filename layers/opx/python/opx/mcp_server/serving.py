@@ -27,7 +27,6 @@ from opx.tools.declarations import Tool
 from opx.tools.failures import attempt
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.learning_group import LEARNING_GROUP, WRITING_TOOLS
-from opx.tools.operations_group import OPERATIONS_GROUP
 from opx.tools.runtimes import Toolbox
 from opx.tools.schemas import ANSWERS, input_schema
 
@@ -56,16 +55,12 @@ def toolboxes(services: Services, identity: Identity, agent: str = "") -> dict[T
     baselines and learning."""
     from opx.tools.knowledge_tools import KnowledgeTools
     from opx.tools.learning_tools import LearningTools
-    from opx.tools.operations_tools import OperationsTools
 
     allowed = services.tool_grants.allowed(agent)
-    knowledge, operations = KnowledgeTools(services, identity), OperationsTools(services, identity)
+    knowledge = KnowledgeTools(services, identity)
     learning = LearningTools(services, identity, agent)
     found: dict[Tool, Toolbox] = {tool: knowledge for tool in KNOWLEDGE_GROUP.tools if tool.name in allowed}
     found |= dict.fromkeys(LEARNING_GROUP.only(allowed).tools, learning)
-    for tool in OPERATIONS_GROUP.tools:
-        if tool.name in allowed and (services.telemetry is not None or tool.name == "get_baseline"):
-            found[tool] = operations
     return found
 
 

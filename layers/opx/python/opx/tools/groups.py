@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.learning_group import LEARNING_GROUP
-from opx.tools.operations_group import OPERATIONS_GROUP
 
-GROUPS = (KNOWLEDGE_GROUP, OPERATIONS_GROUP, LEARNING_GROUP)
+GROUPS = (KNOWLEDGE_GROUP, LEARNING_GROUP)
 TOOLS = {tool.name: tool for group in GROUPS for tool in group.tools}

@@ -15,7 +15,6 @@ from opx.tools.declarations import Parameter, Tool, ToolGroup
 from opx.tools.graph_schemas import RELATED, RELATION
 from opx.tools.groups import GROUPS
 from opx.tools.learning_schemas import CONTEXT, ENTRY, OUTCOME, PATTERNS
-from opx.tools.operation_schemas import BASELINE, CORRELATIONS, LOGS, TRACES
 
 API_VERSION = "1.1.0"
 
@@ -27,10 +26,6 @@ ANSWERS: dict[str, tuple[str, Json]] = {
     "research_topic": ("Research", RESEARCH),
     "find_related": ("Related", RELATED),
     "explain_relation": ("Relation", RELATION),
-    "query_logs": ("Logs", LOGS),
-    "correlate_metrics": ("Correlations", CORRELATIONS),
-    "analyze_traces": ("Traces", TRACES),
-    "get_baseline": ("Baseline", BASELINE),
     "capture_failure_solution": ("Entry", ENTRY),
     "verify_solution": ("Entry", ENTRY),
     "capture_gate_rejection": ("Entry", ENTRY),

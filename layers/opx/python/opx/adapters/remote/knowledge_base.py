@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import opx
 from opx import wire
-from opx.adapters.remote.baselines import RemoteBaselines
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.graph import RemoteGraph
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
 from opx.adapters.remote.learning import RemoteLearning
 from opx.adapters.remote.lifecycle import RemoteLifecycle
-from opx.adapters.remote.records import RemoteRecords
 from opx.adapters.remote.sources import RemoteSources
 from opx.adapters.remote.versions import RemoteVersions
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
@@ -53,7 +51,7 @@ _MAX_QUESTION = 100_000
 
 
 class RemoteKnowledgeBase(
-    RemoteSources, RemoteRecords, RemoteBaselines, RemoteGraph, RemoteLearning, RemoteVersions, RemoteLifecycle
+    RemoteSources, RemoteGraph, RemoteLearning, RemoteVersions, RemoteLifecycle
 ):
     """A `KnowledgeBase` that asks the API at `endpoint`. Who the caller is follows from what `authorize` proves."""
 
