@@ -315,22 +315,6 @@ class KnowledgeBaseContract:
         assert answer.receipt is not None
         assert answer.receipt["receiptId"] == answer.receipt_id
 
-    def test_unanswered_questions_are_among_the_gaps(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        base.search("brew espresso", QueryConfig())
-        assert [gap.question for gap in base.gaps()] == ["brew espresso"]
-        assert base.gaps(service="billing") == []
-        assert base.gaps(owner="nobody")[0].count == 1
-
-    def test_questions_are_in_the_audit_log(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = base.search("disk", QueryConfig(min_confidence=0), receipt=True)
-        (document,) = {result.document_id for result in answer.results}
-        (record,) = base.audit_records(document=document[:8])
-        assert record.receipt_id == answer.receipt_id
-        assert base.audit_records(since="2999") == []
-        assert base.audit_records(who="nobody else") == []
-
     def test_what_came_nearest_is_told(self, base: KnowledgeBase, folder: Path) -> None:
         taken_in(base, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
         answer = base.search("disk", QueryConfig(min_confidence=1))

@@ -27,7 +27,7 @@ IDS = ("documentId", "receiptId", "failureId", "gapId", "place", "id")
 _OF_DOCUMENTS = "refs#"
 
 
-JUDGED = frozenset({"search", "research", "gaps", "settle_gap", "audit_records", "audit_record"})
+JUDGED = frozenset({"search", "research", "list_gaps", "settle_gap", "list_audit_records", "get_audit_record"})
 """Their replies have scores, or depend on what scores were."""
 
 UNCOUNTED = frozenset({PROJECTS.name, ALIASES.name, OUTCOMES.name, LIFECYCLE.name})

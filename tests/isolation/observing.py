@@ -14,6 +14,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.context import Caller, Context
 from opx.retrieval.query import KnowledgeQuery
 from opx.tables import STAGING
 from tests.isolation.systems import ORCHESTRATOR, Observed
@@ -42,6 +43,11 @@ class Seat:
     @property
     def base(self) -> LocalKnowledgeBase:
         return base_of(self.observed, self.identity)
+
+    @property
+    def context(self) -> Context:
+        """The reader's calls of operations."""
+        return Context(self.observed.services, Caller(self.identity))
 
     @property
     def orchestrator(self) -> LocalKnowledgeBase:

@@ -9,6 +9,23 @@ from typing import Any
 from opx.domain.graph import Direction, Walk
 from opx.domain.queries import QueryConfig
 from opx.learning.asked import TaskQuestion
+from opx.operations.baselines import (
+    GetBaselineStats,
+    ListBaselineSeries,
+    get_baseline_stats,
+    list_baseline_series,
+)
+from opx.operations.questions import (
+    GetAuditRecord,
+    ListAuditRecords,
+    ListGaps,
+    SettleGap,
+    get_audit_record,
+    list_audit_records,
+    list_gaps,
+    settle_gap,
+)
+from opx.records.audit import scope_of
 from tests.isolation.observing import ALL_RECORDS, Known, Operation, Seat, plain
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 
@@ -84,12 +101,22 @@ def _page(world: World, known: Known, chance: random.Random) -> Operation:
 
 
 def _listed(world: World, known: Known, chance: random.Random) -> Operation:
-    name = chance.choice(
-        ("documents", "status", "failures", "gaps", "dropped_gaps", "audit_records", "baseline_series")
+    choices: tuple[Operation, ...] = (
+        Operation("documents", "", lambda seat: seat.base.documents()),
+        Operation("status", "", lambda seat: seat.base.status()),
+        Operation("failures", "", lambda seat: seat.base.failures()),
+        Operation("list_gaps", "", lambda seat: list_gaps(seat.context, ListGaps())),
+        Operation("list_audit_records", "", lambda seat: _audited(seat, ListAuditRecords(limit=ALL_RECORDS))),
+        Operation("list_baseline_series", "", lambda seat: list_baseline_series(seat.context, ListBaselineSeries())),
     )
-    if name == "audit_records":
-        return Operation(name, "", lambda seat: _in_any_order(seat.base.audit_records(limit=ALL_RECORDS)))
-    return Operation(name, "", lambda seat: getattr(seat.base, name)())
+    return chance.choice(choices)
+
+
+def _audited(seat: Seat, request: ListAuditRecords) -> list[Any]:
+    """Records of the reader's own scope: a reader of no client may see all, and is not compared by those."""
+    own = scope_of(seat.identity)
+    records = list_audit_records(seat.context, request).records
+    return _in_any_order(record for record in records if record.who == own)
 
 
 def _in_any_order(found: Iterable[Any]) -> list[Any]:
@@ -99,20 +126,24 @@ def _in_any_order(found: Iterable[Any]) -> list[Any]:
 
 def _measured(world: World, known: Known, chance: random.Random) -> Operation:
     one = chance.choice(world.measured)
-    return Operation("baseline", f"{one.node} {one.metric}", lambda seat: seat.base.baseline(one.node, one.metric))
+    request = GetBaselineStats(node=one.node, metric=one.metric)
+    return Operation(
+        "get_baseline_stats", f"{one.node} {one.metric}", lambda seat: get_baseline_stats(seat.context, request)
+    )
 
 
 def _record(world: World, known: Known, chance: random.Random) -> Operation:
     if chance.random() < 0.5:
         receipt = _guessed(known.receipts, chance)
-        return Operation("audit_record", receipt, lambda seat: seat.base.audit_record(receipt))
+        wanted = GetAuditRecord(receipt_id=receipt)
+        return Operation("get_audit_record", receipt, lambda seat: get_audit_record(seat.context, wanted))
     who, document = some_word(world, chance), chance.choice(known.documents)
     return Operation(
-        "audit_records",
+        "list_audit_records",
         f"{who} {document}",
         lambda seat: [
-            _in_any_order(seat.base.audit_records(who=who, limit=ALL_RECORDS)),
-            _in_any_order(seat.base.audit_records(document=document, limit=ALL_RECORDS)),
+            _audited(seat, ListAuditRecords(who=who, limit=ALL_RECORDS)),
+            _audited(seat, ListAuditRecords(document_id=document, limit=ALL_RECORDS)),
         ],
     )
 
@@ -121,8 +152,11 @@ def _gap(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = _guessed(known.gaps, chance)[: chance.choice((32, 6))]
     service = some_word(world, chance)
     if chance.random() < 0.3:
-        return Operation("settle_gap", wanted, lambda seat: seat.base.settle_gap(wanted, "", ignore=False))
-    return Operation("gaps", service, lambda seat: seat.base.gaps(service=service, settled=True))
+        request = SettleGap(gap_id=wanted, because="no reason")
+        return Operation("settle_gap", wanted, lambda seat: settle_gap(seat.context, request))
+    return Operation(
+        "list_gaps", service, lambda seat: list_gaps(seat.context, ListGaps(service=service, settled=True))
+    )
 
 
 def _state(world: World, known: Known, chance: random.Random) -> Operation:

@@ -15,6 +15,15 @@ from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError, OpxError
 from opx.knowledge_base import KnowledgeBase
 from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.context import Caller, Context
+from opx.operations.questions import (
+    GetAuditRecord,
+    ListAuditRecords,
+    SettleGap,
+    get_audit_record,
+    list_audit_records,
+    settle_gap,
+)
 from tests.isolation.making import any_world
 from tests.isolation.observing import Known, base_of, known_of, plain
 from tests.isolation.systems import Observed, holding
@@ -45,6 +54,10 @@ def known(held: Observed, world: World) -> Known:
     return known_of(held, world)
 
 
+def context_of(base: LocalKnowledgeBase) -> Context:
+    return Context(base._services, Caller(base._identity))
+
+
 def reply(ask: Asked, base: LocalKnowledgeBase, name: str) -> str:
     """What comes back, with the name left out, which the asker knows."""
     try:
@@ -61,11 +74,11 @@ def reply(ask: Asked, base: LocalKnowledgeBase, name: str) -> str:
         ("documents", lambda base, name: base.document(name[:12])),
         ("documents", lambda base, name: list(base.chunks(name))),
         ("documents", lambda base, name: base.delete(name)),
-        ("documents", lambda base, name: base.audit_records(document=name)),
+        ("documents", lambda base, name: list_audit_records(context_of(base), ListAuditRecords(document_id=name))),
         ("documents", lambda base, name: base.search("disk", QueryConfig(document_id=name)).results),
         ("chunks", lambda base, name: list(base.chunks(name))),
-        ("receipts", lambda base, name: base.audit_record(name)),
-        ("gaps", lambda base, name: base.settle_gap(name, "", ignore=True)),
+        ("receipts", lambda base, name: get_audit_record(context_of(base), GetAuditRecord(receipt_id=name))),
+        ("gaps", lambda base, name: settle_gap(context_of(base), SettleGap(gap_id=name, ignore=True))),
         ("failures", lambda base, name: base.retry([name])),
     ],
 )
