@@ -1,18 +1,17 @@
-"""The operations of learning and outcomes, as every client of them calls them. The caller is the orchestrator of project
-`shop` of `acme`."""
+"""What every system does with what work taught. The caller is the orchestrator of project `shop` of `acme`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from opx.domain.learning import CheckpointType, EntryState, EntryType, StagingEntry
-from opx.domain.outcomes import OutcomeResult
+from opx.domain.learning import CheckpointType, EntryState, EntryType, RAGPattern, StagingEntry
+from opx.domain.outcomes import OutcomeReport
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
-from opx.edges.calling import Client, LocalClient
 from opx.errors import (
     DocumentNotFoundError,
     EntryNotFoundError,
@@ -20,10 +19,8 @@ from opx.errors import (
     PatternNotFoundError,
     ReceiptNotFoundError,
 )
-from opx.operations.context import Caller, Context
 from opx.operations.learning import (
-    CaptureEntry,
-    ListEntries,
+    Checkpoint,
     ProcessCheckpoint,
     VerifyEntry,
     capture_entry,
@@ -31,7 +28,7 @@ from opx.operations.learning import (
     process_checkpoint,
     verify_entry,
 )
-from opx.operations.outcomes import GetDocumentOutcomes, RecordOutcome, get_document_outcomes, record_outcome
+from opx.operations.outcomes import GetDocumentOutcomes, get_document_outcomes, record_outcome
 from opx.operations.patterns import (
     FindPatternsForFailure,
     FindPatternsForTask,
@@ -44,9 +41,10 @@ from opx.operations.patterns import (
     get_task_context,
     list_patterns,
 )
-from opx.operations.requests import read_request
 from opx.services import Services
 from opx.settings import Settings
+from tests.contract.knowledge_base_contract import a_file, asked, taken_in
+from tests.contract.seats import LocalSeat, Seat, given
 from tests.unit.cli_support import word_services
 
 ORCHESTRATOR = Identity("acme", "shop", "orchestrator")
@@ -66,36 +64,24 @@ def a_failure(**changes: Any) -> dict[str, Any]:
     return {**FAILURE, **changes}
 
 
-def client_of(services: Services, identity: Identity) -> LocalClient:
-    return LocalClient(Context(services, Caller(identity)))
-
-
-def captured(client: Client, given: dict[str, Any]) -> str:
-    return client.call(capture_entry, read_request(CaptureEntry, given)).id
-
-
-def entries(client: Client, **where: Any) -> tuple[StagingEntry, ...]:
-    return client.call(list_entries, ListEntries(**where)).entries
-
-
 class LearnedKnowledgeContract:
-    """Subclasses give the fixture `client`, of operations on `services` for `ORCHESTRATOR`."""
+    """Subclasses give the fixture `seat`, the place of `ORCHESTRATOR` at the system of `services`."""
 
     @pytest.fixture
     def services(self, tmp_path: Path) -> Services:
         return word_services(Settings(home=str(tmp_path / "home")))
 
-    def test_what_is_captured_waits_with_all_that_it_says(self, client: Client) -> None:
-        entry_id = captured(client, a_failure(incident="INC-7"))
-        (entry,) = entries(client)
+    def test_what_is_captured_waits_with_all_that_it_says(self, seat: Seat) -> None:
+        entry_id = captured(seat, a_failure(incident="INC-7"))
+        (entry,) = entries(seat)
         assert (entry.id, entry.state, entry.project_id) == (entry_id, EntryState.WAITING, "shop")
         told = entry.to_json()
         assert {name: told[name] for name in FAILURE} == FAILURE
         assert entry.incident == "INC-7"
 
-    def test_the_same_again_is_the_same_entry(self, client: Client) -> None:
-        assert captured(client, FAILURE) == captured(client, FAILURE)
-        assert len(entries(client)) == 1
+    def test_the_same_again_is_the_same_entry(self, seat: Seat) -> None:
+        assert captured(seat, FAILURE) == captured(seat, FAILURE)
+        assert len(entries(seat)) == 1
 
     @pytest.mark.parametrize(
         "given",
@@ -105,9 +91,9 @@ class LearnedKnowledgeContract:
             {"entry_type": "warning", "tried": "restart the broker", "effect": "made_worse"},
         ],
     )
-    def test_what_nobody_has_to_verify_is_ready(self, client: Client, given: dict[str, Any]) -> None:
-        captured(client, given)
-        (entry,) = entries(client, state=EntryState.READY)
+    def test_what_nobody_has_to_verify_is_ready(self, seat: Seat, given: dict[str, Any]) -> None:
+        captured(seat, given)
+        (entry,) = entries(seat, state="ready")
         assert entry.entry_type is EntryType(given["entry_type"])
 
     @pytest.mark.parametrize(
@@ -120,83 +106,98 @@ class LearnedKnowledgeContract:
             ({"project_id": "search"}, "search"),
         ],
     )
-    def test_what_is_wrong_is_named_and_nothing_is_kept(
-        self, client: Client, changes: dict[str, Any], named: str
-    ) -> None:
+    def test_what_is_wrong_is_named_and_nothing_is_kept(self, seat: Seat, changes: dict[str, Any], named: str) -> None:
         with pytest.raises(InvalidInputError, match=named):
-            captured(client, a_failure(**changes))
-        assert entries(client) == ()
+            captured(seat, a_failure(**changes))
+        assert entries(seat) == ()
 
-    def test_entries_of_other_scopes_are_neither_listed_nor_verified(self, client: Client, services: Services) -> None:
-        theirs = captured(client_of(services, NEIGHBOUR), FAILURE)
-        assert entries(client) == ()
+    def test_entries_of_other_scopes_are_neither_listed_nor_verified(self, seat: Seat, services: Services) -> None:
+        theirs = captured(LocalSeat(services, NEIGHBOUR), FAILURE)
+        assert entries(seat) == ()
         with pytest.raises(EntryNotFoundError):
-            client.call(verify_entry, VerifyEntry(entry_id=theirs, worked=True))
+            seat.call(verify_entry, VerifyEntry(entry_id=theirs, worked=True))
 
-    def test_entries_come_page_by_page(self, client: Client) -> None:
-        ids = {captured(client, a_failure(occurrence=str(number))) for number in range(5)}
-        first = client.call(list_entries, ListEntries(limit=3))
-        rest = client.call(list_entries, ListEntries(limit=3, after=first.next))
-        assert (len(first.entries), len(rest.entries), rest.next) == (3, 2, "")
-        assert {entry.id for entry in (*first.entries, *rest.entries)} == ids
+    def test_entries_come_page_by_page(self, seat: Seat) -> None:
+        ids = {captured(seat, a_failure(occurrence=str(number))) for number in range(5)}
+        first = entries(seat, limit=3)
+        rest = entries(seat, limit=3, after=first[-1].id)
+        assert (len(first), len(rest)) == (3, 2)
+        assert {entry.id for entry in (*first, *rest)} == ids
 
-    def test_a_checkpoint_tells_what_still_waits_and_takes_in_what_worked(self, client: Client) -> None:
-        waiting, worked = (captured(client, a_failure(occurrence=name)) for name in ("a", "b"))
-        assert client.call(verify_entry, VerifyEntry(entry_id=worked, worked=True)).worked
-        report = client.call(
-            process_checkpoint, ProcessCheckpoint(checkpoint_type=CheckpointType.PHASE_COMPLETION)
-        ).report
+    def test_a_checkpoint_tells_what_still_waits_and_takes_in_what_worked(self, seat: Seat) -> None:
+        waiting, worked = (captured(seat, a_failure(occurrence=name)) for name in ("a", "b"))
+        assert seat.call(verify_entry, VerifyEntry(entry_id=worked, worked=True)).worked
+        report = checkpoint(seat, "", CheckpointType.PHASE_COMPLETION).report
         assert report is not None
         assert (report.project_id, report.taken_in, report.patterns_new) == ("shop", 1, 1)
         assert report.waiting == (waiting,)
-        assert entries(client, state=EntryState.TAKEN_IN)[0].id == worked
+        assert entries(seat, state="taken_in")[0].id == worked
 
-    def test_an_unknown_project_has_no_checkpoint(self, client: Client) -> None:
+    def test_an_unknown_project_has_no_checkpoint(self, seat: Seat) -> None:
         with pytest.raises(InvalidInputError, match="elsewhere"):
-            client.call(process_checkpoint, ProcessCheckpoint(project_id="elsewhere"))
+            checkpoint(seat, "elsewhere", CheckpointType.MANUAL)
 
-    def test_what_one_project_learned_is_the_first_pattern_of_another(self, client: Client, services: Services) -> None:
-        other = client_of(services, NEIGHBOUR)
+    def test_what_one_project_learned_is_the_first_pattern_of_another(self, seat: Seat, services: Services) -> None:
+        other = LocalSeat(services, NEIGHBOUR)
         captured(other, a_failure(success_verified=True))
-        other.call(process_checkpoint, ProcessCheckpoint(project_id="search"))
-        said = FAILURE["failure_description"]
-        task = FindPatternsForTask(task_description=said, technology="postgresql")
-        failure = FindPatternsForFailure(failure_description=said, error_message=FAILURE["error_message"])
-        by_task = client.call(find_patterns_for_task, task).patterns
-        by_failure = client.call(find_patterns_for_failure, failure).patterns
-        for found in (by_task[0], by_failure[0]):
+        checkpoint(other, "search", CheckpointType.PROJECT_COMPLETION)
+        problem = FAILURE["failure_description"]
+        failure = FindPatternsForFailure(failure_description=problem, error_message=FAILURE["error_message"])
+        for_failure = seat.call(find_patterns_for_failure, failure).patterns
+        for found in (for_task(seat, problem, technology="postgresql")[0], for_failure[0]):
             assert "read replica" in found.solution
             assert (found.success_count, found.failure_count) == (1, 0)
-        assert "read replica" in client.call(get_task_context, GetTaskContext(task_description=said)).context
-        (pattern,) = client.call(list_patterns, ListPatterns()).patterns
-        view = client.call(get_pattern, GetPattern(pattern_id=pattern.pattern_id))
+        assert "read replica" in context_for(seat, problem, technology="postgresql")
+        (pattern,) = seat.call(list_patterns, ListPatterns()).patterns
+        view = seat.call(get_pattern, GetPattern(pattern_id=pattern.pattern_id))
         assert [(one.project_id, one.worked) for one in view.occurrences] == [("search", True)]
 
-    def test_without_patterns_nothing_is_found(self, client: Client) -> None:
-        assert client.call(list_patterns, ListPatterns()).patterns == ()
-        assert client.call(find_patterns_for_task, FindPatternsForTask(task_description="deploy")).patterns == ()
-        assert client.call(get_task_context, GetTaskContext(task_description="deploy")).context == ""
+    def test_without_patterns_nothing_is_found(self, seat: Seat) -> None:
+        assert seat.call(list_patterns, ListPatterns()).patterns == ()
+        assert for_task(seat, "deploy") == ()
+        assert context_for(seat, "deploy") == ""
         with pytest.raises(PatternNotFoundError):
-            client.call(get_pattern, GetPattern(pattern_id="0" * 32))
+            seat.call(get_pattern, GetPattern(pattern_id="0" * 32))
 
-    def test_an_outcome_is_counted_once_for_the_document_of_a_receipt(self, client: Client, services: Services) -> None:
-        services.store.put("clients/acme/documents/runbooks/a.md", b"# Disk full\n\n1. Delete old logs.\n")
-        list(services.manager.work())
-        answer = services.query_service(ORCHESTRATOR).answer("disk full", QueryConfig(min_confidence=0))
+    def test_an_outcome_is_counted_once_for_the_document_of_a_receipt(self, seat: Seat, tmp_path: Path) -> None:
+        taken_in(seat, [a_file(tmp_path / "docs", "a.md", "# Disk full\n\n1. Delete old logs.\n")])
+        answer = asked(seat, "disk full", QueryConfig(min_confidence=0), receipt=True)
         document_id = answer.results[0].document_id
-        outcome = RecordOutcome(
-            receipt_id=answer.receipt_id, document_id=document_id, result=OutcomeResult.RESOLVED, incident="INC-7"
-        )
-        assert [client.call(record_outcome, outcome).counted for _ in range(2)] == ["new", "known"]
-        known = client.call(get_document_outcomes, GetDocumentOutcomes(document_id=document_id))
-        assert known.tally.now.resolved == 1
-        unknown = RecordOutcome(receipt_id="0" * 32, document_id=document_id, result=OutcomeResult.RESOLVED)
+        told = [recorded(seat, answer.receipt_id, document_id, "resolved", incident="INC-7") for _ in range(2)]
+        assert [report.counted for report in told] == ["new", "known"]
+        assert seat.call(get_document_outcomes, GetDocumentOutcomes(document_id=document_id)).tally.now.resolved == 1
         with pytest.raises(ReceiptNotFoundError):
-            client.call(record_outcome, unknown)
-        wrong: Any = "great"
+            recorded(seat, "0" * 32, document_id, "resolved")
         with pytest.raises(InvalidInputError, match="result"):
-            client.call(record_outcome, RecordOutcome(receipt_id="r", document_id=document_id, result=wrong))
+            recorded(seat, answer.receipt_id, document_id, "great")
 
-    def test_outcomes_of_an_unknown_document_are_not_found(self, client: Client) -> None:
+    def test_outcomes_of_an_unknown_document_are_not_found(self, seat: Seat) -> None:
         with pytest.raises(DocumentNotFoundError):
-            client.call(get_document_outcomes, GetDocumentOutcomes(document_id="0" * 32))
+            seat.call(get_document_outcomes, GetDocumentOutcomes(document_id="0" * 32))
+
+
+def captured(seat: Seat, fields: dict[str, Any]) -> str:
+    """The id of the entry."""
+    return given(seat, capture_entry, **fields).id
+
+
+def entries(seat: Seat, **fields: Any) -> tuple[StagingEntry, ...]:
+    return given(seat, list_entries, **fields).entries
+
+
+def checkpoint(seat: Seat, project_id: str, checkpoint_type: CheckpointType) -> Checkpoint:
+    return seat.call(process_checkpoint, ProcessCheckpoint(project_id=project_id, checkpoint_type=checkpoint_type))
+
+
+def for_task(seat: Seat, task: str, *, technology: str = "") -> Sequence[RAGPattern]:
+    request = FindPatternsForTask(task_description=task, technology=technology)
+    return seat.call(find_patterns_for_task, request).patterns
+
+
+def context_for(seat: Seat, task: str, *, technology: str = "") -> str:
+    return seat.call(get_task_context, GetTaskContext(task_description=task, technology=technology)).context
+
+
+def recorded(seat: Seat, receipt_id: str, document_id: str, result: str, incident: str = "") -> OutcomeReport:
+    fields = {"receiptId": receipt_id, "documentId": document_id, "result": result, "incident": incident}
+    return given(seat, record_outcome, **fields)

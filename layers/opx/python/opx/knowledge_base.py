@@ -20,15 +20,12 @@ from opx.domain.results import Answer
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
     from opx.domain.versions import Restored, VersionDiff
     from opx.ingestion.failures import Failure
     from opx.ingestion.files import FileToIngest
     from opx.ingestion.outcomes import Outcome
     from opx.lifecycle.holds import Hold
     from opx.lifecycle.reviews import ReviewReport
-    from opx.records.audit import AuditRecord
-    from opx.records.gaps.listing import GapView
     from opx.sources.states import PullReport, SourceView
 
 T = TypeVar("T")
@@ -208,18 +205,9 @@ class PulledKnowledge(Protocol):
         """The source with whether it can be pulled now, for which it is asked."""
 
 
-class MeasuredKnowledge(Protocol):
-    """What is normal for metrics of nodes."""
 
-    def baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
-        """The values of the last `time_window` (1h to 90d), of all scopes that the caller sees; a count of 0 if there are
-        none. Raises `InvalidInputError` for names or a window that can't be."""
 
-    def baseline_series(self) -> Sequence[SeriesView]:
-        """Which metrics of which nodes have values, by node and metric."""
 
-    def add_values(self, values: Sequence[Mapping[str, Any]], *, batch_id: str = "") -> AddedValues:
-        """Add values to the caller's own scope, as `BaselineStore.add`; a deployed system takes 1,000 at once."""
 
 
 class EvidenceTaker(Protocol):
@@ -230,20 +218,8 @@ class EvidenceTaker(Protocol):
         taken in. Raises `InvalidInputError` that names the field which is wrong or missing."""
 
 
-class QuestionsKept(Protocol):
-    """What is kept of questions. `every_scope`: not the caller's own alone; who may ask for that is settled before."""
 
-    def audit_records(
-        self, *, who: str = "", since: str = "", document: str = "", limit: int = 100, every_scope: bool = False
-    ) -> Sequence[AuditRecord]:
-        """Who asked when, the newest first: of scopes or principals that have `who` in them, since a time or the
-        beginning of one, where the document with this id, or an id that begins so, was returned."""
 
-    def gaps(
-        self, *, service: str = "", owner: str = "", settled: bool = False, every_scope: bool = False
-    ) -> Sequence[GapView]:
-        """Questions without a good answer, those that matter most first; with `settled` also closed and ignored ones.
-        Raises `KnowledgeConfigError` if the section `owners` is wrong."""
 
 
 class KeptKnowledge(Protocol):
@@ -278,8 +254,6 @@ class KnowledgeBase(
     ProjectGroups,
     PulledKnowledge,
     EvidenceTaker,
-    MeasuredKnowledge,
-    QuestionsKept,
     KeptKnowledge,
     Protocol,
 ):

@@ -13,10 +13,8 @@ from opx.errors import InvalidInputError, InvalidScopeError, OpxError
 from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectState
 from opx.knowledge_base import MAX_PAGE, Page, Progress, ProjectView, PutFile, Status
-from opx.local_baselines import LocalBaselines
 from opx.local_lifecycle import LocalLifecycle
 from opx.local_reading import LocalReading
-from opx.local_records import LocalRecords
 from opx.local_sources import LocalSources
 from opx.local_versions import LocalVersions
 from opx.paging import page_of, read_token
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
 class LocalKnowledgeBase(
     LocalReading,
     LocalSources,
-    LocalRecords,
-    LocalBaselines,
     LocalVersions,
     LocalLifecycle,
 ):

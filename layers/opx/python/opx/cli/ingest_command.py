@@ -67,7 +67,7 @@ def ingest_command(
                 intake.work(tally)
     except KeyboardInterrupt:
         raise CommandFailed(TO_GO_ON, INTERRUPTED) from None
-    tell_closed_gaps(base, tally)
+    tell_closed_gaps(session.client, tally)
     finish(tally, started, left=tally.left_to_others if wait else 0)
 
 

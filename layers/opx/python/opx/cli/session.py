@@ -103,11 +103,6 @@ class Session:
         """Who works on this machine; "" where it doesn't say."""
         return _user()
 
-    @property
-    def sees_every_scope(self) -> bool:
-        """Whoever owns the machine sees what is kept of everybody's questions, unless a client is named."""
-        return not (self.is_remote or self.settings.client_id)
-
     def existing_base(self) -> KnowledgeBase:
         """For commands that only make sense on something. Raises `OpxError` instead of making a folder."""
         self.require_knowledge()

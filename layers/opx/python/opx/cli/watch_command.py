@@ -20,6 +20,7 @@ from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Outcome
 
 if TYPE_CHECKING:
+    from opx.edges.calling import Client
     from opx.knowledge_base import KnowledgeBase
 
 DEBOUNCE_MS = 1000
@@ -48,7 +49,7 @@ def watch_command(session: Session, folder: Path, *, category: str | None, delet
 
     base = session.base
     metadata = {"category": base.knowledge.category(category).path} if category else {}
-    follower = Follower(base, session.place, canonical(folder), metadata, delete=delete)
+    follower = Follower(base, session.client, session.place, canonical(folder), metadata, delete=delete)
     changes = watch(
         follower.folder,
         debounce=DEBOUNCE_MS,
@@ -74,6 +75,7 @@ class Follower:
     def __init__(
         self,
         base: KnowledgeBase,
+        client: Client,
         place: Place,
         folder: Path,
         metadata: dict[str, Any],
@@ -83,6 +85,7 @@ class Follower:
     ) -> None:
         self.folder = folder
         self._base = base
+        self._client = client
         self._place = place
         self._metadata = metadata
         self._delete = delete
@@ -102,7 +105,7 @@ class Follower:
         for outcome in tally.failures:
             warn(f"failed: {outcome.reason}")
         _print_open(tally)
-        tell_closed_gaps(self._base, tally)
+        tell_closed_gaps(self._client, tally)
         click.echo(summary(tally, started))
 
     def _missing(self, intake: Intake, steps: list[FileToIngest | Outcome]) -> list[str]:
@@ -125,7 +128,7 @@ class Follower:
             for outcome in tally.outcomes.values():
                 _print(outcome)
             _print_open(tally)
-            tell_closed_gaps(self._base, tally)
+            tell_closed_gaps(self._client, tally)
         except StoreUnavailableError as exc:
             self._waiting = paths
             warn(f"will try again: {exc}")

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import opx
 from opx import wire
-from opx.adapters.remote.baselines import RemoteBaselines
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
 from opx.adapters.remote.lifecycle import RemoteLifecycle
-from opx.adapters.remote.records import RemoteRecords
 from opx.adapters.remote.sources import RemoteSources
 from opx.adapters.remote.versions import RemoteVersions
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument

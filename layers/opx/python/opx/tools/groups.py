@@ -1,9 +1,0 @@
-"""All groups of tools that there are."""
-
-from __future__ import annotations
-
-from opx.tools.knowledge_group import KNOWLEDGE_GROUP
-from opx.tools.operations_group import OPERATIONS_GROUP
-
-GROUPS = (KNOWLEDGE_GROUP, OPERATIONS_GROUP)
-TOOLS = {tool.name: tool for group in GROUPS for tool in group.tools}
