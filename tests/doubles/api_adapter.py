@@ -11,18 +11,12 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
-from opx.api.calls import respond
-from opx.api.reading import ReadingApi
-from opx.api.routes import ROUTES, Function
-from opx.api.writing import WritingApi
-from opx.runtime.metrics import unreported
 from opx.services import Services
 from tests.api_requests import ROLE
-from tests.doubles.api_gateway import event_of, route_of
+from tests.doubles.api_gateway import answer_of, event_of, route_of
 from tests.doubles.http_double import Request
 
 ADDRESS = "http://api.example.com"
-_OPERATIONS = {Function.RETRIEVE: ReadingApi, Function.MANAGE: WritingApi}
 _NO_ROUTE = {"statusCode": 404, "headers": {"content-type": "application/json"}, "body": '{"message":"Not Found"}'}
 
 
@@ -45,9 +39,7 @@ class ApiAdapter(HTTPAdapter):
         route_key, parameters = route_of(request)
         if not route_key:
             return _NO_ROUTE
-        function = ROUTES[route_key].function
-        event = event_of(request, route_key, parameters, ROLE)
-        return respond(event, function, lambda: self._services, _OPERATIONS[function], unreported)
+        return answer_of(event_of(request, route_key, parameters, ROLE), self._services)
 
 
 def session_of(services: Services) -> requests.Session:

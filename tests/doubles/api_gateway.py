@@ -21,10 +21,9 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from opx.api.calls import respond
-from opx.api.reading import ReadingApi
-from opx.api.routes import ROUTES, Function
-from opx.api.writing import WritingApi
+from opx.edges.http import respond
+from opx.operations import load
+from opx.operations.registry import Route
 from opx.ports import SignedPut
 from opx.runtime.metrics import unreported
 from opx.services import Services
@@ -37,7 +36,6 @@ MAX_REQUEST_BYTES = 10_000_000
 MAX_EVENT_BYTES = MAX_REPLY_BYTES = 6_000_000
 _FORBIDDEN, _UNAUTHORIZED = Response(403, {"message": "Forbidden"}), Response(401, {"message": "Unauthorized"})
 _BUCKET = "/bucket/"
-_OPERATIONS = {Function.RETRIEVE: ReadingApi, Function.MANAGE: WritingApi}
 
 
 @dataclass
@@ -97,10 +95,9 @@ class DeployedSystem(HttpDouble):
             pass
 
     def _called(self, event: dict[str, Any]) -> Response:
-        function = ROUTES[event["routeKey"]].function
         if len(json.dumps(event)) > MAX_EVENT_BYTES:
             return Response(413, {"message": "Request Entity Too Large"})
-        reply = respond(event, function, lambda: self.services, _OPERATIONS[function], unreported)
+        reply = answer_of(event, self.services)
         if len(json.dumps(reply)) > MAX_REPLY_BYTES:
             return Response(500, {"message": "Internal Server Error"})
         headers = tuple((name.title(), value) for name, value in reply["headers"].items() if name != "content-type")
@@ -144,10 +141,20 @@ def is_signed(request: Request) -> bool:
     return hmac.compare_digest(expected, found[3])
 
 
+def routes() -> dict[str, Route]:
+    """The routes that are deployed, by their keys."""
+    return {key: one.route for key, one in load().routes.items() if one.route}
+
+
+def answer_of(event: dict[str, Any], services: Services) -> dict[str, Any]:
+    """The reply of the function that serves the event's route."""
+    return respond(event, routes()[event["routeKey"]].function, lambda: services, unreported)
+
+
 def route_of(request: Request) -> tuple[str, dict[str, str]]:
     """The key of the route that a request goes to and its path's parameters; "" if there is none."""
     path = urlsplit(request.target).path
-    for key, route in ROUTES.items():
+    for key, route in routes().items():
         pattern = re.sub(r"{(\w+)\+}", r"(?P<\1>.+)", route.path)
         pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern)
         found = re.fullmatch(pattern, path)

@@ -72,9 +72,12 @@ def sign_delivery(context: Context, request: SignDelivery) -> DeliveryProof:
 
 class SendTestDelivery(Request, frozen=True):
     name: WebhookName
-    body: Annotated[
-        bytes | None, Meta(max_length=MAX_BODY_BYTES, description="The body; left out, a small sample of the format.")
-    ] = None
+    body: (
+        Annotated[
+            bytes, Meta(max_length=MAX_BODY_BYTES, description="The body; left out, a small sample of the format.")
+        ]
+        | None
+    ) = None
 
 
 @operation(access=Access.OPERATOR)
