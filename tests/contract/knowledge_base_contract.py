@@ -10,7 +10,7 @@ import pytest
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
-from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidScopeError, UnknownCategoryError
+from opx.errors import DocumentNotFoundError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Outcome, Result
 from opx.knowledge_base import KnowledgeBase, PutFile, every_document, every_failure, no_progress
@@ -388,23 +388,6 @@ class KnowledgeBaseContract:
         assert base.failures().items == ()
         assert base.status().failed == 0
         assert base.retry([failure.failure_id]) == ()
-
-    # -- projects
-
-    def test_a_project_joins_and_leaves_a_group(self, base: KnowledgeBase) -> None:
-        base.assign_project("acme", "depot", "retail")
-        found = base.project("acme", "depot")
-        assert found.group_id == "retail"
-        assert "client:acme/group:retail" in found.visible
-        base.assign_project("acme", "depot", "")
-        assert base.project("acme", "depot").group_id == ""
-
-    @pytest.mark.parametrize(("client", "project"), [("ac*me", "shop"), ("acme", "a/b"), ("", "shop")])
-    def test_malformed_projects_are_refused(self, base: KnowledgeBase, client: str, project: str) -> None:
-        with pytest.raises(InvalidScopeError):
-            base.project(client, project)
-        with pytest.raises(InvalidScopeError):
-            base.assign_project(client, project, "retail")
 
 
 def a_file(folder: Path, name: str, text: str) -> FileToIngest:

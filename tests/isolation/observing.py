@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
+from opx.edges.calling import LocalClient
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.context import Caller, Context
+from opx.operations.registry import Run
+from opx.operations.requests import Request
 from opx.retrieval.query import KnowledgeQuery
 from opx.tables import STAGING
 from tests.isolation.systems import ORCHESTRATOR, Observed
 from tests.isolation.worlds import World
+
+Q = TypeVar("Q", bound=Request)
+R = TypeVar("R")
 
 VOLATILE = frozenset(
     {"tookMs", "took_ms", "milliseconds", "corpusVersion", "corpus_version", "sha256", "receipt_id", "merge_id", "mark"}
@@ -47,6 +54,10 @@ class Seat:
     def orchestrator(self) -> LocalKnowledgeBase:
         """The same reader in the part of the one who may ask for patterns."""
         return base_of(self.observed, replace(self.identity, principal=ORCHESTRATOR))
+
+    def call(self, run: Run[Q, R], request: Q) -> R:
+        """The reply of an operation."""
+        return client_of(self.observed, self.identity).call(run, request)
 
     @property
     def graph(self) -> KnowledgeGraph:
@@ -118,6 +129,10 @@ def known_of(observed: Observed, world: World) -> Known:
 
 def base_of(observed: Observed, identity: Identity) -> LocalKnowledgeBase:
     return LocalKnowledgeBase(observed.services, identity)
+
+
+def client_of(observed: Observed, identity: Identity) -> LocalClient:
+    return LocalClient(Context(observed.services, Caller(identity), observed.told))
 
 
 def without(value: Any, home: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from opx.domain.graph import Direction, Walk
 from opx.domain.queries import QueryConfig
 from opx.learning.asked import TaskQuestion
+from opx.operations.lifecycle import ListHolds, ListReviews, list_holds, list_reviews
 from tests.isolation.observing import ALL_RECORDS, Known, Operation, Seat, plain
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 
@@ -219,8 +220,8 @@ def _kept(world: World, known: Known, chance: random.Random) -> Operation:
     choices: tuple[Operation, ...] = (
         Operation("document_outcomes", document, lambda seat: seat.base.document_outcomes(document)),
         Operation("version_diff", document, lambda seat: seat.base.version_diff(document)),
-        Operation("reviews", "", lambda seat: seat.base.reviews(days=10_000)),
-        Operation("holds", "", lambda seat: seat.base.holds()),
+        Operation("list_reviews", "", lambda seat: seat.call(list_reviews, ListReviews(days=3650))),
+        Operation("list_holds", "", lambda seat: seat.call(list_holds, ListHolds())),
     )
     return chance.choice(choices)
 

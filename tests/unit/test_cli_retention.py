@@ -10,7 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from opx.api.replies import REPLIES, SCHEMAS
+from opx.edges.schemas import components
+from opx.operations import load
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at
 
@@ -41,14 +42,17 @@ def printed(opx: Opx, *arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def described(route: str, reply: Any) -> None:
-    jsonschema.validate(reply, {**REPLIES[route], "components": {"schemas": SCHEMAS}})
+def described(operation: str, reply: Any) -> None:
+    found = load().get(operation)
+    assert found is not None
+    (schema,), named = components([found.reply])
+    jsonschema.validate(reply, {**schema, "components": {"schemas": named}})
 
 
 def test_what_is_to_be_reviewed_is_listed_with_its_owner(opx: Opx) -> None:
     taken_in(opx, disk=REVIEWED)
     found = printed(opx, "review")
-    described("reviews", found)
+    described("list_reviews", found)
     assert [(item["title"], item["owner"]) for item in found["items"]] == [("Disk full", "storage")]
     assert "days overdue" in opx("review").stdout
     assert opx("review", "--owners").stdout.splitlines()[1].split() == ["storage", "1", "1"]
@@ -106,7 +110,7 @@ def test_what_expired_is_removed_and_reported(folder: Opx) -> None:
     taken_in(folder, old=EXPIRED, disk=REVIEWED)
     assert "would go: 1 of runbooks/procedures" in folder("prune", "--dry-run").stdout
     assert "removed: 1 of runbooks/procedures" in folder("prune").stdout
-    described("prunings", {"prunings": printed(folder, "prune", "--reports")})
+    described("list_prunings", {"prunings": printed(folder, "prune", "--reports")})
     assert "is past its retention" in folder("prune").stdout
     assert [one["title"] for one in printed(folder, "list", "--all-versions")] == ["Disk full"]
 

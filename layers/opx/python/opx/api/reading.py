@@ -13,7 +13,6 @@ from opx.api.fields import Json
 from opx.api.graph import GraphReading
 from opx.api.http_events import Caller
 from opx.api.learning import LearningReading
-from opx.api.lifecycle import LifecycleReading
 from opx.api.pages import fitting_page, taken
 from opx.api.research import ResearchReading
 from opx.api.versions import VersionReading
@@ -33,7 +32,7 @@ KEYS_A_PAGE = 5000
 _CHUNKS_A_PAGE = 10_000
 
 
-class ReadingApi(BaselineReading, ResearchReading, GraphReading, LearningReading, VersionReading, LifecycleReading):
+class ReadingApi(BaselineReading, ResearchReading, GraphReading, LearningReading, VersionReading):
     """Answers, documents and what became of them, as far as the caller may see them. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:

@@ -6,7 +6,6 @@ from opx.api.evidence_replies import EVIDENCE_PACK, EVIDENCE_SCHEMAS
 from opx.api.fields import Json
 from opx.api.graph_replies import GRAPH_REPLIES, GRAPH_SCHEMAS
 from opx.api.learning_replies import LEARNING_REPLIES, LEARNING_SCHEMAS
-from opx.api.lifecycle_replies import LIFECYCLE_REPLIES, LIFECYCLE_SCHEMAS
 from opx.api.schema_parts import COUNT as _COUNT
 from opx.api.schema_parts import FLAG as _FLAG
 from opx.api.schema_parts import NUMBER as _NUMBER
@@ -217,9 +216,6 @@ SCHEMAS: Json = {
         },
         optional=("documentId", "title", "chunks", "reason", "mark"),
     ),
-    "Project": _object(
-        {"groupId": _TEXT, "visible": {**_list(_TEXT), "description": "The scopes whose documents it sees."}}
-    ),
     "Source": _SOURCE,
     "AuditRecord": _object(
         {
@@ -282,7 +278,6 @@ SCHEMAS: Json = {
     ),
     **GRAPH_SCHEMAS,
     **LEARNING_SCHEMAS,
-    **LIFECYCLE_SCHEMAS,
     "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT})}),
 }
 
@@ -378,8 +373,5 @@ REPLIES: dict[str, Json] = {
     **GRAPH_REPLIES,
     **VERSION_REPLIES,
     **LEARNING_REPLIES,
-    **LIFECYCLE_REPLIES,
-    "project": _named("Project"),
-    "assign_project": _named("Project"),
 }
 """What a request that succeeds is answered with, by the route's name."""

@@ -8,7 +8,6 @@ from opx.api.baseline_routes import BASELINES
 from opx.api.declarations import Function, Route, TokenScope
 from opx.api.graph_routes import GRAPH_READING, GRAPH_WRITING
 from opx.api.learning_routes import LEARNING_READING, LEARNING_WRITING
-from opx.api.lifecycle_routes import LIFECYCLE_READING, LIFECYCLE_WRITING
 from opx.api.reading_routes import READING
 from opx.api.research_routes import RESEARCH
 from opx.api.source_routes import SOURCES
@@ -18,6 +17,6 @@ from opx.api.writing_routes import WRITING
 __all__ = ["READING", "ROUTES", "WRITING", "Function", "Route", "TokenScope"]
 
 _LEARNING = (*LEARNING_READING, *LEARNING_WRITING)
-_CHANGING = (*GRAPH_READING, *GRAPH_WRITING, *VERSIONS, *LIFECYCLE_READING, *LIFECYCLE_WRITING)
+_CHANGING = (*GRAPH_READING, *GRAPH_WRITING, *VERSIONS)
 ROUTES = {route.key: route for route in (*READING, *WRITING, *SOURCES, *BASELINES, *RESEARCH, *_CHANGING, *_LEARNING)}
 """By their keys, as API Gateway names them."""

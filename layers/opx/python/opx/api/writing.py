@@ -11,7 +11,6 @@ from opx.api.fields import Json
 from opx.api.graph import GraphWriting
 from opx.api.http_events import Caller
 from opx.api.learning import LearningWriting
-from opx.api.lifecycle import LifecycleWriting
 from opx.api.sources import SourceOperations
 from opx.api.uploads import Uploads
 from opx.api.versions import VersionWriting
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from opx.services import Services
 
 
-class WritingApi(SourceOperations, BaselineWriting, GraphWriting, LearningWriting, VersionWriting, LifecycleWriting):
-    """Documents in and out of the caller's scope, and projects into groups. A method a route."""
+class WritingApi(SourceOperations, BaselineWriting, GraphWriting, LearningWriting, VersionWriting):
+    """Documents in and out of the caller's scope. A method a route."""
 
     def __init__(self, services: Services, caller: Caller, report: Report) -> None:  # noqa: ARG002 - as all operations
         self._services = services
@@ -90,13 +89,6 @@ class WritingApi(SourceOperations, BaselineWriting, GraphWriting, LearningWritin
             raise RequestError("give either failureIds, or all as true")
         sent = self._base.retry(ids or [failure.failure_id for failure in self._base.failures().items])
         return {"sent": len(sent), "objectKeys": list(sent)}
-
-    def project(self, call: Call) -> Json:
-        return wire.project_to_json(self._base.project(call.path["clientId"], call.path["projectId"]))
-
-    def assign_project(self, call: Call) -> Json:
-        self._base.assign_project(call.path["clientId"], call.path["projectId"], call.body["groupId"])
-        return self.project(call)
 
 
 def _object_keys(call: Call) -> tuple[str, ...]:

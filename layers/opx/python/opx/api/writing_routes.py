@@ -160,21 +160,4 @@ WRITING = (
         ),
         scopes=_WRITE,
     ),
-    Route(
-        name="project",
-        method="GET",
-        path="/projects/{clientId}/{projectId}",
-        function=Function.MANAGE,
-        about="Which group a project is in, and whose documents it sees.",
-        scopes=(TokenScope.ADMIN,),
-    ),
-    Route(
-        name="assign_project",
-        method="PUT",
-        path="/projects/{clientId}/{projectId}",
-        function=Function.MANAGE,
-        about="Put a project into a group.",
-        body=(text_field("groupId", "The group; empty takes the project out of its group.", required=True),),
-        scopes=(TokenScope.ADMIN,),
-    ),
 )
