@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.api_requests import check_described
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at
 
@@ -40,8 +39,6 @@ def printed(opx: Opx, *arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def described(route: str, reply: Any) -> None:
-    check_described(route, reply)
 
 
 def test_what_is_to_be_reviewed_is_listed_with_its_owner(opx: Opx) -> None:
@@ -105,7 +102,6 @@ def test_what_expired_is_removed_and_reported(folder: Opx) -> None:
     taken_in(folder, old=EXPIRED, disk=REVIEWED)
     assert "would go: 1 of runbooks/procedures" in folder("prune", "--dry-run").stdout
     assert "removed: 1 of runbooks/procedures" in folder("prune").stdout
-    described("list_prunings", {"list_prunings": printed(folder, "prune", "--reports")})
     assert "is past its retention" in folder("prune").stdout
     assert [one["title"] for one in printed(folder, "list", "--all-versions")] == ["Disk full"]
 

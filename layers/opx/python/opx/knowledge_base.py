@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from opx.ingestion.failures import Failure
     from opx.ingestion.files import FileToIngest
     from opx.ingestion.outcomes import Outcome
-    from opx.lifecycle.holds import Hold
-    from opx.lifecycle.reviews import ReviewReport
     from opx.sources.states import PullReport, SourceView
 
 T = TypeVar("T")
@@ -77,14 +75,6 @@ class Status:
     chunks: int | None = None
     embedding_model: str = ""
     categories: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectView:
-    """The group of a project, "" for none, and the scope keys whose documents it sees."""
-
-    group_id: str
-    visible: tuple[str, ...]
 
 
 class ReadableKnowledge(Protocol):
@@ -173,16 +163,6 @@ class VersionedKnowledge(Protocol):
         `DocumentNotFoundError`, `InvalidInputError` for the current version and `InvalidScopeError`."""
 
 
-class ProjectGroups(Protocol):
-    """Which of a client's projects share knowledge."""
-
-    def project(self, client_id: str, project_id: str) -> ProjectView:
-        """The group of a project and what it sees. Raises `InvalidScopeError` for malformed ids."""
-
-    def assign_project(self, client_id: str, project_id: str, group_id: str) -> None:
-        """Put a project into a group, "" for none. Raises `InvalidScopeError` for malformed ids."""
-
-
 class PulledKnowledge(Protocol):
     """Where documents are pulled from."""
 
@@ -222,39 +202,12 @@ class EvidenceTaker(Protocol):
 
 
 
-class KeptKnowledge(Protocol):
-    """What is kept for how long: holds, reviews, and what was removed."""
-
-    def reviews(self, *, days: int = 30, owner: str = "", limit: int = 500) -> ReviewReport:
-        """Documents that may be seen and should be looked at again within so many days, the most overdue first."""
-
-    def holds(self, *, lifted: bool = False) -> Sequence[Hold]:
-        """The holds on what is the identity's own that are in force, or those that were lifted."""
-
-    def add_hold(
-        self, reason: str, *, document: str = "", category: str = "", within: str = "", everything: bool = False
-    ) -> Hold:
-        """Keep a document (its id, or the beginning of it), what is of a category and within a scope (its key), or all
-        that is the identity's own, from being removed. A document with one text under several names is held under each;
-        one of these holds is returned. Raises `InvalidInputError` for neither or too many of these, `InvalidScopeError`
-        for what isn't the identity's, and `DocumentNotFoundError`."""
-
-    def lift_hold(self, hold_id: str) -> Hold:
-        """End a hold. Raises `HoldNotFoundError`."""
-
-    def prune_reports(self, *, limit: int = 30) -> Sequence[Mapping[str, Any]]:
-        """What the last runs of pruning did, the newest first, over all clients: raises `InvalidScopeError` for an identity
-        with a client."""
-
-
 class KnowledgeBase(
     ReadableKnowledge,
     WritableKnowledge,
     VersionedKnowledge,
-    ProjectGroups,
     PulledKnowledge,
     EvidenceTaker,
-    KeptKnowledge,
     Protocol,
 ):
     """A system as its user sees it."""

@@ -12,8 +12,6 @@ from opx.domain.scopes import Identity, Scope, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, OpxError
 from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectState
-from opx.knowledge_base import MAX_PAGE, Page, Progress, ProjectView, PutFile, Status
-from opx.local_lifecycle import LocalLifecycle
 from opx.local_reading import LocalReading
 from opx.local_sources import LocalSources
 from opx.local_versions import LocalVersions
@@ -32,7 +30,6 @@ class LocalKnowledgeBase(
     LocalReading,
     LocalSources,
     LocalVersions,
-    LocalLifecycle,
 ):
     """A `KnowledgeBase` over services, for one identity.
 
@@ -194,16 +191,6 @@ class LocalKnowledgeBase(
     def _check_own(self, object_key: str) -> None:
         if not self._is_own(object_key):
             raise InvalidScopeError(f"object {object_key[:100]!r} does not belong to {self.scope.key}")
-
-    # -- projects
-
-    def project(self, client_id: str, project_id: str) -> ProjectView:
-        projects = self._services.projects
-        reader = projects.reader(Identity(client_id, project_id))
-        return ProjectView(projects.group_of(client_id, project_id), reader.visible)
-
-    def assign_project(self, client_id: str, project_id: str, group_id: str) -> None:
-        self._services.projects.assign(client_id, project_id, group_id)
 
 
 def as_failure(item: FailedItem) -> Failure:

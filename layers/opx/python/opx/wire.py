@@ -21,7 +21,7 @@ from opx.domain.results import Answer
 from opx.errors import InvalidInputError
 from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectState
-from opx.knowledge_base import ProjectView, Status
+from opx.knowledge_base import Status
 
 Json = dict[str, Any]
 P = ParamSpec("P")
@@ -156,17 +156,6 @@ def status_to_json(status: Status) -> Json:
 def status_from_json(data: Mapping[str, Any]) -> Status:
     """The status that `status_to_json` was given."""
     return _from_fields(Status, data)
-
-
-def project_to_json(project: ProjectView) -> Json:
-    """Group and visible scopes."""
-    return {"groupId": project.group_id, "visible": list(project.visible)}
-
-
-@_reader
-def project_from_json(data: Mapping[str, Any]) -> ProjectView:
-    """The view that `project_to_json` was given."""
-    return ProjectView(data["groupId"], tuple(data["visible"]))
 
 
 def camel(name: str) -> str:

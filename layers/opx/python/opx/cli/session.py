@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opx.edges.client import RemoteClient
     from opx.knowledge_base import DeployedKnowledgeBase, KnowledgeBase
     from opx.local_knowledge_base import LocalKnowledgeBase
-    from opx.operations.context import Context
+    from opx.operations.context import Context, Progress
     from opx.operations.registry import Run
     from opx.operations.requests import Request
     from opx.services import Services
@@ -65,6 +65,14 @@ class Session:
 
         identity = Identity(self.settings.client_id, self.settings.project_id, self.user)
         return Context(self.services, Caller(identity, owns_system=True))
+
+    def watched_client(self, progress: Progress) -> Client:
+        """The same as `client`, with the progress of long operations of this process shown."""
+        if self.is_remote:
+            return self.remote_client
+        from opx.edges.calling import LocalClient
+
+        return LocalClient(replace(self.context, progress=progress))
 
     @cached_property
     def remote_client(self) -> RemoteClient:

@@ -11,7 +11,6 @@ import opx
 from opx import wire
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
-from opx.adapters.remote.lifecycle import RemoteLifecycle
 from opx.adapters.remote.sources import RemoteSources
 from opx.adapters.remote.versions import RemoteVersions
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
@@ -19,8 +18,7 @@ from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
 from opx.domain.research import DEFAULT_ITERATIONS, ResearchReport
 from opx.domain.results import Answer
-from opx.domain.scopes import Scope
-from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidScopeError, OpxError
+from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
 from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectState
 from opx.knowledge_base import (
@@ -28,7 +26,6 @@ from opx.knowledge_base import (
     DocumentVersions,
     Page,
     Progress,
-    ProjectView,
     PutFile,
     Status,
     checked_id,
@@ -199,15 +196,6 @@ _MAX_QUESTION = 100_000
         if self._known_failures is None:
             self._known_failures = {failure.object_key: failure.mark for failure in every_failure(self)}
 
-    # -- projects
-
-    def project(self, client_id: str, project_id: str) -> ProjectView:
-        return self._read(wire.project_from_json, self._api.call("GET", *_project_path(client_id, project_id)))
-
-    def assign_project(self, client_id: str, project_id: str, group_id: str) -> None:
-        Scope(client_id, group_id=group_id)
-        self._api.call("PUT", *_project_path(client_id, project_id), body={"groupId": group_id})
-
     # -- pages and JSON
 
     def _page(self, route: str, query: Query, after: str, read: Callable[[Any], T], *, name: str = "") -> Page[T]:
@@ -232,11 +220,3 @@ def _document_and_versions(data: Any) -> tuple[KnowledgeDocument, tuple[Knowledg
 def _portions(values: Sequence[str]) -> Iterator[list[str]]:
     for at in range(0, len(values), _MANY):
         yield list(values[at : at + _MANY])
-
-
-def _project_path(client_id: str, project_id: str) -> tuple[str, str, str]:
-    """Raises `InvalidScopeError` for ids that no project has."""
-    Scope(client_id, project_id=project_id)
-    if not project_id:
-        raise InvalidScopeError("the id of a project is not empty")
-    return "projects", client_id, project_id
