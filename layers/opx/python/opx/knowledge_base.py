@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from opx.lifecycle.reviews import ReviewReport
     from opx.records.audit import AuditRecord
     from opx.records.gaps.listing import GapView
-    from opx.sources.states import PullReport, SourceView
 
 T = TypeVar("T")
 Progress = Callable[[str, int], None]
@@ -192,28 +191,6 @@ class ProjectGroups(Protocol):
 
     def assign_project(self, client_id: str, project_id: str, group_id: str) -> None:
         """Put a project into a group, "" for none. Raises `InvalidScopeError` for malformed ids."""
-
-
-class PulledKnowledge(Protocol):
-    """Where documents are pulled from."""
-
-    def sources(self) -> Sequence[SourceView]:
-        """Every source by id, and how its pulls stand."""
-
-    def register_source(self, source_id: str, given: Mapping[str, Any]) -> SourceView:
-        """Keep a source under this id, replacing one that was registered under it. `given` as in knowledge.yaml. Raises
-        `InvalidInputError` that names what is wrong."""
-
-    def remove_source(self, source_id: str) -> None:
-        """Forget a registered source; its documents stay. Raises `InvalidInputError` for one that is declared."""
-
-    def pull_source(
-        self, source_id: str, *, everything: bool = False, accept_missing: bool = False
-    ) -> PullReport | None:
-        """Pull a source now, as `SourcePuller.pull`. None where functions do it: then it was asked for."""
-
-    def source_health(self, source_id: str) -> SourceView:
-        """The source with whether it can be pulled now, for which it is asked."""
 
 
 class MeasuredKnowledge(Protocol):
@@ -385,7 +362,6 @@ class KnowledgeBase(
     WritableKnowledge,
     VersionedKnowledge,
     ProjectGroups,
-    PulledKnowledge,
     EvidenceTaker,
     MeasuredKnowledge,
     RelatedKnowledge,

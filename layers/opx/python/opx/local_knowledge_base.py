@@ -19,7 +19,6 @@ from opx.local_learning import LocalLearning
 from opx.local_lifecycle import LocalLifecycle
 from opx.local_reading import LocalReading
 from opx.local_records import LocalRecords
-from opx.local_sources import LocalSources
 from opx.local_versions import LocalVersions
 from opx.paging import page_of, read_token
 from opx.ports import SearchFilter
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 class LocalKnowledgeBase(
     LocalReading,
-    LocalSources,
     LocalRecords,
     LocalBaselines,
     LocalGraph,

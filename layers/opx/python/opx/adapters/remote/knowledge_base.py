@@ -16,7 +16,6 @@ from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
 from opx.adapters.remote.learning import RemoteLearning
 from opx.adapters.remote.lifecycle import RemoteLifecycle
 from opx.adapters.remote.records import RemoteRecords
-from opx.adapters.remote.sources import RemoteSources
 from opx.adapters.remote.versions import RemoteVersions
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import KnowledgeModel
@@ -52,9 +51,7 @@ _MAX_QUESTION = 100_000
 """Characters that the API takes; it searches for far fewer, and says so."""
 
 
-class RemoteKnowledgeBase(
-    RemoteSources, RemoteRecords, RemoteBaselines, RemoteGraph, RemoteLearning, RemoteVersions, RemoteLifecycle
-):
+class RemoteKnowledgeBase(RemoteRecords, RemoteBaselines, RemoteGraph, RemoteLearning, RemoteVersions, RemoteLifecycle):
     """A `KnowledgeBase` that asks the API at `endpoint`. Who the caller is follows from what `authorize` proves."""
 
     def __init__(
