@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from opx.ingestion.failures import Failure
     from opx.ingestion.files import FileToIngest
     from opx.ingestion.outcomes import Outcome
-    from opx.sources.states import PullReport, SourceView
 
 T = TypeVar("T")
 Progress = Callable[[str, int], None]
@@ -163,26 +162,11 @@ class VersionedKnowledge(Protocol):
         `DocumentNotFoundError`, `InvalidInputError` for the current version and `InvalidScopeError`."""
 
 
-class PulledKnowledge(Protocol):
-    """Where documents are pulled from."""
 
-    def sources(self) -> Sequence[SourceView]:
-        """Every source by id, and how its pulls stand."""
 
-    def register_source(self, source_id: str, given: Mapping[str, Any]) -> SourceView:
-        """Keep a source under this id, replacing one that was registered under it. `given` as in knowledge.yaml. Raises
-        `InvalidInputError` that names what is wrong."""
 
-    def remove_source(self, source_id: str) -> None:
-        """Forget a registered source; its documents stay. Raises `InvalidInputError` for one that is declared."""
 
-    def pull_source(
-        self, source_id: str, *, everything: bool = False, accept_missing: bool = False
-    ) -> PullReport | None:
-        """Pull a source now, as `SourcePuller.pull`. None where functions do it: then it was asked for."""
 
-    def source_health(self, source_id: str) -> SourceView:
-        """The source with whether it can be pulled now, for which it is asked."""
 
 
 
@@ -206,7 +190,6 @@ class KnowledgeBase(
     ReadableKnowledge,
     WritableKnowledge,
     VersionedKnowledge,
-    PulledKnowledge,
     EvidenceTaker,
     Protocol,
 ):

@@ -13,7 +13,6 @@ from opx.errors import InvalidInputError, InvalidScopeError, OpxError
 from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectState
 from opx.local_reading import LocalReading
-from opx.local_sources import LocalSources
 from opx.local_versions import LocalVersions
 from opx.paging import page_of, read_token
 from opx.ports import SearchFilter
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 class LocalKnowledgeBase(
     LocalReading,
-    LocalSources,
     LocalVersions,
 ):
     """A `KnowledgeBase` over services, for one identity.

@@ -11,7 +11,6 @@ import opx
 from opx import wire
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause, Query
-from opx.adapters.remote.sources import RemoteSources
 from opx.adapters.remote.versions import RemoteVersions
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import KnowledgeModel
