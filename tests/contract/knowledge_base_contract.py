@@ -1,21 +1,54 @@
-"""What every `KnowledgeBase` does. Its caller is project `shop` of client `acme`."""
+"""What every system does with its callers' operations. The caller is project `shop` of client `acme`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.queries import QueryConfig
+from opx.domain.results import Answer
 from opx.domain.scopes import Identity
-from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidScopeError, UnknownCategoryError
+from opx.errors import AccessDeniedError, DocumentNotFoundError, ForbiddenError, InvalidInputError, UnknownCategoryError
+from opx.ingestion.failures import Failure
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Outcome, Result
-from opx.knowledge_base import KnowledgeBase, PutFile, every_document, every_failure, no_progress
+from opx.operations.corpus import (
+    DeleteDocument,
+    DeleteObjects,
+    GetStatus,
+    ListFailures,
+    ListObjects,
+    RetryFailures,
+    Status,
+    delete_document,
+    delete_objects,
+    get_status,
+    list_failures,
+    list_objects,
+    retry_failures,
+)
+from opx.operations.documents import (
+    DocumentVersions,
+    GetDocument,
+    ListCategories,
+    ListDocuments,
+    ReadChunks,
+    get_document,
+    list_categories,
+    list_documents,
+    read_chunks,
+)
+from opx.operations.evidence import put_evidence
+from opx.operations.projects import AssignProject, GetProject, assign_project, get_project
+from opx.operations.questions import ListAuditRecords, ListGaps, list_audit_records, list_gaps
+from opx.operations.search import Query, query
 from opx.services import Services
 from opx.settings import Settings
+from tests.contract.seats import Seat, every_failure, given
 from tests.unit.cli_support import word_services
 
 CALLER = Identity("acme", "shop")
@@ -24,7 +57,8 @@ ANYTHING = QueryConfig(min_confidence=0)
 
 
 class KnowledgeBaseContract:
-    """Subclasses give the fixture `base`, a knowledge base over `services` for `CALLER`."""
+    """Subclasses give the fixtures `seat` and `operator`, the places of `CALLER` and of a caller without a client at the
+    system of `services`."""
 
     @pytest.fixture
     def services(self, tmp_path: Path) -> Services:
@@ -36,375 +70,397 @@ class KnowledgeBaseContract:
 
     # -- empty
 
-    def test_what_is_empty_has_nothing(self, base: KnowledgeBase) -> None:
-        assert base.documents().items == ()
-        assert base.failures().items == ()
-        assert list(base.stored_under("docs")) == []
-        assert base.search("disk", ANYTHING).results == ()
-        assert list(base.work([], no_progress)) == []
+    def test_what_is_empty_has_nothing(self, seat: Seat) -> None:
+        assert documents(seat) == ()
+        assert failures(seat) == ()
+        assert stored_under(seat, "docs") == []
+        assert asked(seat, "disk", ANYTHING).results == ()
+        assert seat.work([]) == []
 
-    def test_the_status_of_what_is_empty_is_zero(self, base: KnowledgeBase) -> None:
-        status = base.status()
+    def test_the_status_of_what_is_empty_is_zero(self, seat: Seat) -> None:
+        status = status_of(seat)
         assert (status.documents, status.chunks, status.failed, dict(status.categories)) == (0, 0, 0, {})
         assert (status.index, status.scope) == ("ok", "client:acme/project:shop")
 
-    def test_the_status_tells_one_client_nothing_of_what_waits_for_all(self, base: KnowledgeBase) -> None:
-        assert base.status().waiting is None
+    def test_the_status_tells_one_client_nothing_of_what_waits_for_all(self, seat: Seat) -> None:
+        assert status_of(seat).waiting is None
 
     # -- files in
 
-    def test_a_file_is_put_and_then_taken_in(self, base: KnowledgeBase, folder: Path) -> None:
-        (put,) = put_all(base, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        assert put == PutFile(PREFIX + "docs/a.md")
-        (outcome,) = base.work([put.object_key], no_progress)
+    def test_a_file_is_put_and_then_taken_in(self, seat: Seat, folder: Path) -> None:
+        (put,) = put_all(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        assert put == (PREFIX + "docs/a.md", None)
+        (outcome,) = seat.work([PREFIX + "docs/a.md"])
         assert (outcome.result, outcome.object_key, outcome.chunks, outcome.title) == (
             Result.INGESTED,
-            put.object_key,
+            PREFIX + "docs/a.md",
             1,
             "Disk full",
         )
-        (document,) = base.documents().items
+        (document,) = documents(seat)
         assert (document.document_id, document.title, document.source_uri) == (
             outcome.document_id,
             "Disk full",
             "docs/a.md",
         )
 
-    def test_the_same_file_again_is_unchanged(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_the_same_file_again_is_unchanged(self, seat: Seat, folder: Path) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
-        (outcome,) = taken_in(base, [file])
-        (put,) = put_all(base, [file])
-        assert put.outcome == Outcome(Result.UNCHANGED, put.object_key, document_id=outcome.document_id)
+        (outcome,) = taken_in(seat, [file])
+        key = outcome.object_key
+        (put,) = put_all(seat, [file])
+        assert put == (key, Outcome(Result.UNCHANGED, key, document_id=outcome.document_id))
 
-    def test_a_file_that_was_put_but_not_taken_in_is_not_unchanged(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_a_file_that_was_put_but_not_taken_in_is_not_unchanged(self, seat: Seat, folder: Path) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
-        put_all(base, [file])
-        (put,) = put_all(base, [file])
-        assert put.outcome is None
+        put_all(seat, [file])
+        (put,) = put_all(seat, [file])
+        assert put == (PREFIX + "docs/a.md", None)
 
     def test_a_changed_file_becomes_a_new_version_and_the_old_one_stays_readable(
-        self, base: KnowledgeBase, folder: Path
+        self, seat: Seat, folder: Path
     ) -> None:
-        (old,) = taken_in(base, [a_file(folder, "a.md", "# A\n\nold\n")])
-        (new,) = taken_in(base, [a_file(folder, "a.md", "# A\n\nnew\n")])
-        found = base.document(new.document_id)
+        (old,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\nold\n")])
+        (new,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\nnew\n")])
+        found = shown(seat, new.document_id)
         assert [(v.version, v.document_id) for v in found.versions] == [(2, new.document_id), (1, old.document_id)]
-        assert base.document(old.document_id).document.state is DocumentState.SUPERSEDED
-        assert "".join(chunk.content for chunk in base.chunks(old.document_id)) == "# A\n\nold\n"
+        assert shown(seat, old.document_id).document.state is DocumentState.SUPERSEDED
+        assert "".join(chunk.content for chunk in pieces(seat, old.document_id)) == "# A\n\nold\n"
 
     @pytest.mark.parametrize("changed", ['{"metadataAttributes": {"title": "Better"}}', None])
-    def test_a_new_or_removed_sidecar_changes_its_document(
-        self, base: KnowledgeBase, folder: Path, changed: str | None
-    ) -> None:
+    def test_a_new_or_removed_sidecar_changes_its_document(self, seat: Seat, folder: Path, changed: str | None) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
         sidecar = folder / "a.md.metadata.json"
         if changed is None:
             sidecar.write_text('{"metadataAttributes": {"title": "Better"}}')
-        taken_in(base, [file])
+        taken_in(seat, [file])
         if changed is None:
             sidecar.unlink()
         else:
             sidecar.write_text(changed)
-        taken_in(base, [file])
-        assert titles(base) == ["Better" if changed else "A"]
+        taken_in(seat, [file])
+        assert titles(seat) == ["Better" if changed else "A"]
 
-    def test_metadata_of_the_caller_are_kept(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_metadata_of_the_caller_are_kept(self, seat: Seat, folder: Path) -> None:
         taken_in(
-            base, [a_file(folder, "ä b.md", "# A\n\ntext\n")], {"tags": ["größe", "a b"], "category": "postmortems"}
+            seat, [a_file(folder, "ä b.md", "# A\n\ntext\n")], {"tags": ["größe", "a b"], "category": "postmortems"}
         )
-        (document,) = base.documents().items
+        (document,) = documents(seat)
         assert (document.tags, document.category, document.source_uri) == (
             ("größe", "a b"),
             "postmortems",
             "docs/ä b.md",
         )
 
-    def test_a_file_that_can_not_be_read_leaves_the_others_alone(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_a_file_that_can_not_be_read_leaves_the_others_alone(self, seat: Seat, folder: Path) -> None:
         gone = FileToIngest(folder / "gone.md", "docs/gone.md")
-        outcomes = taken_in(base, [gone, a_file(folder, "a.md", "# A\n\ntext\n")])
+        outcomes = taken_in(seat, [gone, a_file(folder, "a.md", "# A\n\ntext\n")])
         failed = next(outcome for outcome in outcomes if outcome.result is Result.FAILED)
         assert f"can't read {folder / 'gone.md'}" in failed.reason
-        assert titles(base) == ["A"]
+        assert titles(seat) == ["A"]
 
-    def test_a_name_that_no_object_can_have_leaves_the_others_alone(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_a_name_that_no_object_can_have_leaves_the_others_alone(self, seat: Seat, folder: Path) -> None:
         named = FileToIngest(a_file(folder, "b.md", "# B\n\ntext\n").path, "docs/" + "x" * 1020 + ".md")
-        outcomes = taken_in(base, [named, a_file(folder, "a.md", "# A\n\ntext\n")])
+        outcomes = taken_in(seat, [named, a_file(folder, "a.md", "# A\n\ntext\n")])
         assert [outcome.result for outcome in outcomes if outcome.result is Result.FAILED] == [Result.FAILED]
-        assert titles(base) == ["A"]
+        assert titles(seat) == ["A"]
 
-    def test_an_empty_file_fails_with_its_reason(self, base: KnowledgeBase, folder: Path) -> None:
-        (outcome,) = taken_in(base, [a_file(folder, "a.md", "")])
+    def test_an_empty_file_fails_with_its_reason(self, seat: Seat, folder: Path) -> None:
+        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "")])
         assert outcome.result is Result.FAILED
         assert "the file is empty" in outcome.reason
 
     # -- objects
 
-    def test_evidence_is_put_and_then_taken_in(self, base: KnowledgeBase) -> None:
+    def test_evidence_is_put_and_then_taken_in(self, seat: Seat) -> None:
         evidence = {"agent_type": "a", "outcome": "investigated", "task": "Why?", "conclusion": "A leak."}
-        key = base.put_evidence({**evidence, "evidence_id": "run-1"})
+        key = given(seat, put_evidence, **evidence, evidence_id="run-1").object_key
         assert key == PREFIX + "evidence/agent_runs/evidence/run-1.json"
-        (outcome,) = base.work([key], no_progress)
-        assert base.document(outcome.document_id).document.title == "Why?"
+        (outcome,) = seat.work([key])
+        assert shown(seat, outcome.document_id).document.title == "Why?"
 
-    def test_evidence_without_what_it_needs_is_refused(self, base: KnowledgeBase) -> None:
-        with pytest.raises(InvalidInputError, match="evidence has no outcome"):
-            base.put_evidence({"agent_type": "a"})
+    def test_evidence_without_what_it_needs_is_refused(self, seat: Seat) -> None:
+        with pytest.raises(InvalidInputError, match="outcome is missing"):
+            given(seat, put_evidence, agent_type="a")
 
-    def test_objects_of_a_file_or_a_folder_are_listed_without_sidecars(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_objects_of_a_file_or_a_folder_are_listed_without_sidecars(self, seat: Seat, folder: Path) -> None:
         files = [a_file(folder, name, "# A\n\ntext\n") for name in ("a/1.md", "a/b/2.md", "ab.md", "a.md")]
         a_file(folder, "a/1.md.metadata.json", '{"metadataAttributes": {"title": "Better"}}')
-        taken_in(base, files)
-        assert list(base.stored_under("docs/a")) == [PREFIX + "docs/a/1.md", PREFIX + "docs/a/b/2.md"]
-        assert list(base.stored_under("docs/a/1.md")) == [PREFIX + "docs/a/1.md"]
+        taken_in(seat, files)
+        assert stored_under(seat, "docs/a") == [PREFIX + "docs/a/1.md", PREFIX + "docs/a/b/2.md"]
+        assert stored_under(seat, "docs/a/1.md") == [PREFIX + "docs/a/1.md"]
 
-    def test_deleted_objects_leave_the_knowledge(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, name, f"# {name}\n\ntext\n") for name in ("a.md", "b.md")])
-        base.delete_objects([PREFIX + "docs/a.md", PREFIX + "docs/never.md"])
-        outcomes = {o.object_key: o.result for o in base.work([PREFIX + "docs/a.md"], no_progress)}
+    def test_deleted_objects_leave_the_knowledge(self, seat: Seat, folder: Path) -> None:
+        taken_in(seat, [a_file(folder, name, f"# {name}\n\ntext\n") for name in ("a.md", "b.md")])
+        delete_all(seat, [PREFIX + "docs/a.md", PREFIX + "docs/never.md"])
+        outcomes = {o.object_key: o.result for o in seat.work([PREFIX + "docs/a.md"])}
         assert outcomes[PREFIX + "docs/a.md"] is Result.DELETED
-        assert titles(base) == ["b.md"]
+        assert titles(seat) == ["b.md"]
 
     @pytest.mark.parametrize(
         "foreign", ["documents/x.md", "clients/acme/documents/x.md", "clients/acme/projects/shop/chunks/x"]
     )
     def test_objects_of_others_are_not_deleted_nor_any_with_them(
-        self, base: KnowledgeBase, services: Services, folder: Path, foreign: str
+        self, seat: Seat, services: Services, folder: Path, foreign: str
     ) -> None:
-        taken_in(base, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
         services.store.put(foreign, b"text")
         with pytest.raises(InvalidInputError):
-            base.delete_objects([PREFIX + "docs/a.md", foreign])
+            delete_all(seat, [PREFIX + "docs/a.md", foreign])
         assert services.store.head(foreign)
         assert services.store.head(PREFIX + "docs/a.md")
 
-    def test_a_deleted_document_stays_readable(self, base: KnowledgeBase, folder: Path) -> None:
-        (outcome,) = taken_in(base, [a_file(folder, "a.md", "# A\n\ntext\n")])
-        (deleted,) = base.delete(outcome.document_id)
-        assert [o.result for o in base.work([outcome.object_key], no_progress)] == [Result.DELETED]
+    def test_a_deleted_document_stays_readable(self, seat: Seat, folder: Path) -> None:
+        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        (deleted,) = deleted_by(seat, outcome.document_id)
+        assert [o.result for o in seat.work([outcome.object_key])] == [Result.DELETED]
         assert deleted.document_id == outcome.document_id
-        assert base.document(outcome.document_id).document.state is DocumentState.DELETED
-        assert base.documents().items == ()
+        assert shown(seat, outcome.document_id).document.state is DocumentState.DELETED
+        assert documents(seat) == ()
 
-    def test_deleting_what_is_not_there_is_an_error(self, base: KnowledgeBase) -> None:
+    def test_deleting_what_is_not_there_is_an_error(self, seat: Seat) -> None:
         with pytest.raises(DocumentNotFoundError):
-            base.delete("0" * 32)
+            deleted_by(seat, "0" * 32)
 
-    def test_a_document_that_is_only_seen_is_not_deleted(self, base: KnowledgeBase, services: Services) -> None:
+    def test_a_document_that_is_only_seen_is_not_deleted(self, seat: Seat, services: Services) -> None:
         document_id = a_global_document(services)
         with pytest.raises(DocumentNotFoundError):
-            base.delete(document_id)
-        assert titles(base) == ["Global"]
+            deleted_by(seat, document_id)
+        assert titles(seat) == ["Global"]
 
-    def test_deleting_twice_is_an_error(self, base: KnowledgeBase, folder: Path) -> None:
-        (outcome,) = taken_in(base, [a_file(folder, "a.md", "# A\n\ntext\n")])
-        base.delete(outcome.document_id)
-        list(base.work([outcome.object_key], no_progress))
-        with pytest.raises(DocumentNotFoundError):
-            base.delete(outcome.document_id)
+    def test_deleting_twice_deletes_nothing_the_second_time(self, seat: Seat, folder: Path) -> None:
+        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        assert len(deleted_by(seat, outcome.document_id)) == 1
+        seat.work([outcome.object_key])
+        assert deleted_by(seat, outcome.document_id) == ()
 
-    def test_the_own_scope_is_where_documents_go(self, base: KnowledgeBase, folder: Path) -> None:
-        (outcome,) = taken_in(base, [a_file(folder, "a.md", "# A\n\ntext\n")])
-        assert base.own_scope() == base.document(outcome.document_id).document.key.scope.key == base.status().scope
+    def test_the_own_scope_is_where_documents_go(self, seat: Seat, folder: Path) -> None:
+        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        assert shown(seat, outcome.document_id).document.key.scope.key == status_of(seat).scope
 
     # -- documents
 
-    def test_pages_hold_every_document_once_and_in_order(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(4)])
-        taken_in(base, [a_file(folder, f"postmortems/{n}.md", f"# {n}\n\ntext\n") for n in range(3)])
-        whole = base.documents().items
+    def test_pages_hold_every_document_once_and_in_order(self, seat: Seat, folder: Path) -> None:
+        taken_in(seat, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(4)])
+        taken_in(seat, [a_file(folder, f"postmortems/{n}.md", f"# {n}\n\ntext\n") for n in range(3)])
+        whole = documents(seat)
         assert len(whole) == 7
         paged: list[KnowledgeDocument] = []
         after = ""
         while True:
-            page = base.documents(limit=2, after=after)
-            paged += page.items
+            page = seat.call(list_documents, ListDocuments(limit=2, after=after))
+            paged += page.documents
             after = page.next
             if not after:
                 break
         assert tuple(paged) == whole
         assert [d.category for d in whole] == sorted(d.category for d in whole)
 
-    def test_the_last_updated_comes_first(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_the_last_updated_comes_first(self, seat: Seat, folder: Path) -> None:
         for day in ("03", "05", "04"):
-            taken_in(base, [a_file(folder, f"{day}.md", f"---\nupdated: 2025-01-{day}\n---\n# {day}\n\ntext\n")])
-        assert titles(base) == ["05", "04", "03"]
+            taken_in(seat, [a_file(folder, f"{day}.md", f"---\nupdated: 2025-01-{day}\n---\n# {day}\n\ntext\n")])
+        assert titles(seat) == ["05", "04", "03"]
 
     @pytest.mark.parametrize("limit", [0, 501])
-    def test_a_page_has_1_to_500_documents(self, base: KnowledgeBase, limit: int) -> None:
+    def test_a_page_has_1_to_500_documents(self, seat: Seat, limit: int) -> None:
         with pytest.raises(InvalidInputError):
-            base.documents(limit=limit)
+            documents(seat, limit=limit)
 
     @pytest.mark.parametrize("after", ["x", "e30", "W10"])
-    def test_what_is_no_end_of_a_page_is_refused(self, base: KnowledgeBase, after: str) -> None:
+    def test_what_is_no_end_of_a_page_is_refused(self, seat: Seat, after: str) -> None:
         with pytest.raises(InvalidInputError, match="not the end of a page"):
-            base.documents(after=after)
+            documents(seat, after=after)
 
-    def test_documents_are_listed_by_category(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, "a.md", "# A\n\ntext\n"), a_file(folder, "postmortems/b.md", "# B\n\ntext\n")])
-        assert titles(base, category="runbooks") == ["A"]
+    def test_documents_are_listed_by_category(self, seat: Seat, folder: Path) -> None:
+        taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n"), a_file(folder, "postmortems/b.md", "# B\n\ntext\n")])
+        assert titles(seat, category="runbooks") == ["A"]
         with pytest.raises(UnknownCategoryError, match="gossip"):
-            base.documents(category="gossip")
+            documents(seat, category="gossip")
 
-    def test_old_versions_are_listed_when_asked_for(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_old_versions_are_listed_when_asked_for(self, seat: Seat, folder: Path) -> None:
         for text in ("old", "new"):
-            taken_in(base, [a_file(folder, "a.md", f"# A\n\n{text}\n")])
-        assert len(base.documents().items) == 1
-        assert sorted(d.version for d in base.documents(all_versions=True).items) == [1, 2]
+            taken_in(seat, [a_file(folder, "a.md", f"# A\n\n{text}\n")])
+        assert len(documents(seat)) == 1
+        assert sorted(d.version for d in documents(seat, all_versions=True)) == [1, 2]
 
-    def test_the_beginning_of_an_id_is_enough_in_any_case(self, base: KnowledgeBase, folder: Path) -> None:
-        (outcome,) = taken_in(base, [a_file(folder, "a.md", "# A\n\ntext\n")])
-        assert base.document(outcome.document_id[:7].upper()).document.document_id == outcome.document_id
+    def test_the_beginning_of_an_id_is_enough_in_any_case(self, seat: Seat, folder: Path) -> None:
+        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        assert shown(seat, outcome.document_id[:7].upper()).document.document_id == outcome.document_id
 
-    def test_a_beginning_that_several_ids_share_is_refused(self, base: KnowledgeBase, folder: Path) -> None:
-        outcomes = taken_in(base, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(17)])
+    def test_a_beginning_that_several_ids_share_is_refused(self, seat: Seat, folder: Path) -> None:
+        outcomes = taken_in(seat, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(17)])
         firsts = [outcome.document_id[0] for outcome in outcomes]
         shared = next(first for first in firsts if firsts.count(first) > 1)
         with pytest.raises(InvalidInputError, match="is the beginning of"):
-            base.document(shared)
+            shown(seat, shared)
 
     @pytest.mark.parametrize("wanted", ["", "xyz", "a" * 33, "../status"])
-    def test_what_is_no_id_is_refused(self, base: KnowledgeBase, wanted: str) -> None:
+    def test_what_is_no_id_is_refused(self, seat: Seat, wanted: str) -> None:
         with pytest.raises(InvalidInputError, match="is no document id"):
-            base.document(wanted)
+            shown(seat, wanted)
 
     @pytest.mark.parametrize("wanted", ["0", "0" * 32])
-    def test_an_unknown_document_is_not_found(self, base: KnowledgeBase, wanted: str) -> None:
+    def test_an_unknown_document_is_not_found(self, seat: Seat, wanted: str) -> None:
         with pytest.raises(DocumentNotFoundError):
-            base.document(wanted)
+            shown(seat, wanted)
         with pytest.raises(DocumentNotFoundError):
-            list(base.chunks(wanted))
+            pieces(seat, wanted)
 
-    def test_chunks_come_in_order_from_where_they_are_asked_for(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_chunks_come_in_order_from_where_they_are_asked_for(self, seat: Seat, folder: Path) -> None:
         text = "# Long\n\n" + "".join(f"## Step {n}\n\n" + "Wait for the queue. " * 120 + "\n\n" for n in range(5))
-        (outcome,) = taken_in(base, [a_file(folder, "long.md", text)])
-        chunks = list(base.chunks(outcome.document_id))
+        (outcome,) = taken_in(seat, [a_file(folder, "long.md", text)])
+        chunks = pieces(seat, outcome.document_id)
         assert [chunk.chunk_index for chunk in chunks] == list(range(outcome.chunks))
-        assert list(base.chunks(outcome.document_id, after=3)) == chunks[3:]
-        assert list(base.chunks(outcome.document_id, after=outcome.chunks)) == []
+        assert pieces(seat, outcome.document_id, after=3) == chunks[3:]
+        assert pieces(seat, outcome.document_id, after=outcome.chunks) == []
 
-    def test_only_what_the_caller_may_see_is_shown(self, base: KnowledgeBase, services: Services) -> None:
+    def test_only_what_the_caller_may_see_is_shown(self, seat: Seat, services: Services) -> None:
         foreign = services.manager_of(services.scope)
         services.store.put("clients/other/documents/a.md", b"# Foreign\n\ntext\n")
         list(foreign.work())
         (secret,) = services.catalog.in_category("runbooks/procedures")
         a_global_document(services)
-        assert titles(base) == ["Global"]
+        assert titles(seat) == ["Global"]
         with pytest.raises(DocumentNotFoundError):
-            base.document(secret.document_id)
-        assert [r.title for r in base.search("foreign text", ANYTHING).results] == ["Global"]
+            shown(seat, secret.document_id)
+        assert [r.title for r in asked(seat, "foreign text", ANYTHING).results] == ["Global"]
+
+    def test_versions_that_do_not_fit_into_one_reply_are_on_several_pages(
+        self, seat: Seat, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for n in range(4):
+            (outcome,) = taken_in(seat, [a_file(folder, "a.md", f"# A\n\nrevision {n}\n")])
+        monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
+        found, after = [], 0
+        while not found or after:
+            page = seat.call(get_document, GetDocument(document_id=outcome.document_id[:12], after=after))
+            found += page.versions
+            after = page.next
+        assert [version.version for version in found] == [4, 3, 2, 1]
 
     # -- questions
 
-    def test_an_answer_is_that_of_the_system(self, base: KnowledgeBase, services: Services, folder: Path) -> None:
+    def test_an_answer_is_that_of_the_system(self, seat: Seat, services: Services, folder: Path) -> None:
         taken_in(
-            base,
+            seat,
             [
                 a_file(folder, "a.md", "# Disk full\n\n## Fix\n\nDelete logs.\n"),
                 a_file(folder, "b.md", "# B\n\ndisk\n"),
             ],
         )
         config = QueryConfig(min_confidence=0, categories=("runbooks",), tags=(), max_results=1)
-        answer, expected = base.search("disk logs", config), services.query_service(CALLER).answer("disk logs", config)
+        answer, expected = asked(seat, "disk logs", config), services.query_service(CALLER).answer("disk logs", config)
         assert answer.results[0].metadata == expected.results[0].metadata
         of_each = {"timingsMs": {}, "receiptId": ""}
         assert {**answer.to_json(), **of_each} == {**expected.to_json(), **of_each}
 
-    def test_a_receipt_is_given_where_it_is_asked_for(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = base.search("disk", QueryConfig(min_confidence=0), receipt=True)
+    def test_a_receipt_is_given_where_it_is_asked_for(self, seat: Seat, folder: Path) -> None:
+        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        answer = asked(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
         assert answer.receipt is not None
         assert answer.receipt["receiptId"] == answer.receipt_id
 
-    def test_unanswered_questions_are_among_the_gaps(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        base.search("brew espresso", QueryConfig())
-        assert [gap.question for gap in base.gaps()] == ["brew espresso"]
-        assert base.gaps(service="billing") == []
-        assert base.gaps(owner="nobody")[0].count == 1
+    def test_unanswered_questions_are_among_the_gaps(self, seat: Seat, folder: Path) -> None:
+        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        asked(seat, "brew espresso", QueryConfig())
+        assert [gap.question for gap in seat.call(list_gaps, ListGaps()).gaps] == ["brew espresso"]
+        assert seat.call(list_gaps, ListGaps(service="billing")).gaps == ()
+        assert seat.call(list_gaps, ListGaps(owner="nobody")).gaps[0].count == 1
 
-    def test_questions_are_in_the_audit_log(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = base.search("disk", QueryConfig(min_confidence=0), receipt=True)
+    def test_questions_are_in_the_audit_log(self, seat: Seat, folder: Path) -> None:
+        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        answer = asked(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
         (document,) = {result.document_id for result in answer.results}
-        (record,) = base.audit_records(document=document[:8])
+        (record,) = seat.call(list_audit_records, ListAuditRecords(document_id=document[:8])).records
         assert record.receipt_id == answer.receipt_id
-        assert base.audit_records(since="2999") == []
-        assert base.audit_records(who="nobody else") == []
+        assert seat.call(list_audit_records, ListAuditRecords(since="2999")).records == ()
+        assert seat.call(list_audit_records, ListAuditRecords(who="nobody else")).records == ()
 
-    def test_what_came_nearest_is_told(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = base.search("disk", QueryConfig(min_confidence=1))
+    def test_what_came_nearest_is_told(self, seat: Seat, folder: Path) -> None:
+        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        answer = asked(seat, "disk", QueryConfig(min_confidence=1))
         assert answer.results == ()
         assert answer.best_rejected is not None
         assert answer.best_rejected.title == "Disk full"
 
-    def test_a_question_about_an_unknown_category_is_refused(self, base: KnowledgeBase) -> None:
+    def test_a_question_about_an_unknown_category_is_refused(self, seat: Seat) -> None:
         with pytest.raises(UnknownCategoryError, match="gossip"):
-            base.search("disk", QueryConfig(categories=("gossip",)))
+            asked(seat, "disk", QueryConfig(categories=("gossip",)))
 
-    def test_the_categories_are_those_of_the_system(self, base: KnowledgeBase, services: Services) -> None:
-        assert base.knowledge == services.knowledge
+    def test_the_categories_are_those_of_the_system(self, seat: Seat, services: Services) -> None:
+        found, known = seat.call(list_categories, ListCategories()), services.knowledge
+        assert {category.path: category for category in found.categories} == known.categories
+        assert found.default_category == known.default_category
 
-    def test_the_status_counts_what_is_seen(self, base: KnowledgeBase, services: Services, folder: Path) -> None:
+    def test_the_status_counts_what_is_seen(self, seat: Seat, services: Services, folder: Path) -> None:
         a_global_document(services)
-        taken_in(base, [a_file(folder, "postmortems/a.md", "# A\n\ntext\n"), a_file(folder, "bad.md", "")])
-        status = base.status()
+        taken_in(seat, [a_file(folder, "postmortems/a.md", "# A\n\ntext\n"), a_file(folder, "bad.md", "")])
+        status = status_of(seat)
         assert (status.documents, status.chunks, status.failed, status.embedding_model) == (2, 2, 1, "words/1")
         assert dict(status.categories) == {"postmortems": 1, "runbooks/procedures": 1}
 
     # -- failures
 
-    def test_what_failed_is_listed_until_it_is_mended(
-        self, base: KnowledgeBase, services: Services, folder: Path
-    ) -> None:
-        (outcome,) = taken_in(base, [a_file(folder, "bad.md", "")])
-        (failure,) = base.failures().items
+    def test_what_failed_is_listed_until_it_is_mended(self, seat: Seat, services: Services, folder: Path) -> None:
+        (outcome,) = taken_in(seat, [a_file(folder, "bad.md", "")])
+        (failure,) = failures(seat)
         assert (failure.object_key, failure.reason) == (outcome.object_key, outcome.reason)
-        assert [again.result for again in retried(base, [failure.failure_id])] == [Result.FAILED]
-        assert len(base.failures().items) == 1
+        assert [again.result for again in retried(seat, [failure.failure_id])] == [Result.FAILED]
+        assert len(failures(seat)) == 1
         services.store.put(outcome.object_key, b"# Mended\n\ntext\n")
-        assert Result.INGESTED in [again.result for again in retried(base, [failure.failure_id])]
-        assert base.failures().items == ()
+        assert Result.INGESTED in [again.result for again in retried(seat, [failure.failure_id])]
+        assert failures(seat) == ()
 
-    def test_a_file_that_fails_again_fails_each_time(self, base: KnowledgeBase, folder: Path) -> None:
+    def test_a_file_that_fails_again_fails_each_time(self, seat: Seat, folder: Path) -> None:
         file = a_file(folder, "bad.md", "")
-        assert [taken_in(base, [file])[0].result for _ in range(2)] == [Result.FAILED, Result.FAILED]
+        assert [taken_in(seat, [file])[0].result for _ in range(2)] == [Result.FAILED, Result.FAILED]
 
-    def test_retrying_what_did_not_fail_does_nothing(self, base: KnowledgeBase) -> None:
-        assert base.retry(["0" * 32]) == ()
-        assert base.retry([]) == ()
+    def test_retrying_what_did_not_fail_does_nothing(self, seat: Seat) -> None:
+        assert retried_keys(seat, ["0" * 32]) == ()
+        with pytest.raises(InvalidInputError, match="give either failureIds, or all as true"):
+            retried_keys(seat, [])
 
-    def test_pages_hold_every_failure_once(self, base: KnowledgeBase, folder: Path) -> None:
-        taken_in(base, [a_file(folder, f"{n}.md", "") for n in range(5)])
-        first = base.failures(limit=3)
-        second = base.failures(limit=3, after=first.next)
-        assert [f.failure_id for f in (*first.items, *second.items)] == [f.failure_id for f in every_failure(base)]
-        assert (len(first.items), len(second.items), second.next) == (3, 2, "")
+    def test_pages_hold_every_failure_once(self, seat: Seat, folder: Path) -> None:
+        taken_in(seat, [a_file(folder, f"{n}.md", "") for n in range(5)])
+        first = seat.call(list_failures, ListFailures(limit=3))
+        second = seat.call(list_failures, ListFailures(limit=3, after=first.next))
+        assert [f.failure_id for f in (*first.failures, *second.failures)] == [
+            f.failure_id for f in every_failure(seat)
+        ]
+        assert (len(first.failures), len(second.failures), second.next) == (3, 2, "")
 
-    def test_failures_of_others_are_neither_listed_nor_retried(self, base: KnowledgeBase, services: Services) -> None:
+    def test_failures_of_others_are_neither_listed_nor_retried(self, seat: Seat, services: Services) -> None:
         services.store.put("documents/bad.md", b"")
         list(services.manager.work())
         (failure,) = services.failures.items()
-        assert base.failures().items == ()
-        assert base.status().failed == 0
-        assert base.retry([failure.failure_id]) == ()
+        assert failures(seat) == ()
+        assert status_of(seat).failed == 0
+        assert retried_keys(seat, [failure.failure_id]) == ()
 
     # -- projects
 
-    def test_a_project_joins_and_leaves_a_group(self, base: KnowledgeBase) -> None:
-        base.assign_project("acme", "depot", "retail")
-        found = base.project("acme", "depot")
+    def test_a_project_joins_and_leaves_a_group(self, seat: Seat) -> None:
+        assign(seat, "acme", "depot", "retail")
+        found = seat.call(get_project, GetProject(client_id="acme", project_id="depot"))
         assert found.group_id == "retail"
         assert "client:acme/group:retail" in found.visible
-        base.assign_project("acme", "depot", "")
-        assert base.project("acme", "depot").group_id == ""
+        assign(seat, "acme", "depot", "")
+        assert seat.call(get_project, GetProject(client_id="acme", project_id="depot")).group_id == ""
 
-    @pytest.mark.parametrize(("client", "project"), [("ac*me", "shop"), ("acme", "a/b"), ("", "shop")])
-    def test_malformed_projects_are_refused(self, base: KnowledgeBase, client: str, project: str) -> None:
-        with pytest.raises(InvalidScopeError):
-            base.project(client, project)
-        with pytest.raises(InvalidScopeError):
-            base.assign_project(client, project, "retail")
+    @pytest.mark.parametrize(
+        ("client", "project", "named"), [("ac*me", "shop", "ac\\*me"), ("acme", "a/b", "a/b"), ("", "shop", "client")]
+    )
+    def test_malformed_projects_are_refused(self, operator: Seat, client: str, project: str, named: str) -> None:
+        with pytest.raises(InvalidInputError, match=named):
+            operator.call(get_project, GetProject(client_id=client, project_id=project))
+        with pytest.raises(InvalidInputError, match=named):
+            assign(operator, client, project, "retail")
+
+    def test_projects_of_another_client_are_refused(self, seat: Seat) -> None:
+        with pytest.raises((ForbiddenError, AccessDeniedError), match="another client"):
+            seat.call(get_project, GetProject(client_id="rival", project_id="shop"))
+        with pytest.raises((ForbiddenError, AccessDeniedError), match="another client"):
+            assign(seat, "rival", "shop", "retail")
 
 
 def a_file(folder: Path, name: str, text: str) -> FileToIngest:
@@ -416,27 +472,69 @@ def a_file(folder: Path, name: str, text: str) -> FileToIngest:
 
 
 def put_all(
-    base: KnowledgeBase, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
-) -> list[PutFile]:
-    return list(base.put_files(files, metadata or {}))
+    seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
+) -> list[tuple[str, Outcome | None]]:
+    return seat.put_files(files, metadata or {})
 
 
-def taken_in(
-    base: KnowledgeBase, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
-) -> list[Outcome]:
+def taken_in(seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None) -> list[Outcome]:
     """Outcomes that say how a document is now, one each."""
-    done = put_all(base, files, metadata)
-    sent = [put.object_key for put in done if put.outcome is None]
-    worked = {outcome.object_key.removesuffix(".metadata.json"): outcome for outcome in base.work(sent, no_progress)}
-    return [*(put.outcome for put in done if put.outcome), *worked.values()]
+    done = put_all(seat, files, metadata)
+    sent = [key for key, outcome in done if outcome is None]
+    worked = {outcome.object_key.removesuffix(".metadata.json"): outcome for outcome in seat.work(sent)}
+    return [*(outcome for _, outcome in done if outcome), *worked.values()]
 
 
-def retried(base: KnowledgeBase, failure_ids: Sequence[str]) -> list[Outcome]:
-    return list(base.work(base.retry(failure_ids), no_progress))
+def retried_keys(seat: Seat, failure_ids: Sequence[str]) -> tuple[str, ...]:
+    return seat.call(retry_failures, RetryFailures(failure_ids=tuple(failure_ids))).object_keys
 
 
-def titles(base: KnowledgeBase, *, category: str = "") -> list[str]:
-    return [document.title for document in every_document(base, category=category)]
+def retried(seat: Seat, failure_ids: Sequence[str]) -> list[Outcome]:
+    return seat.work(retried_keys(seat, failure_ids))
+
+
+def documents(seat: Seat, **fields: Any) -> tuple[KnowledgeDocument, ...]:
+    return seat.call(list_documents, ListDocuments(**fields)).documents
+
+
+def failures(seat: Seat) -> tuple[Failure, ...]:
+    return seat.call(list_failures, ListFailures()).failures
+
+
+def stored_under(seat: Seat, source: str) -> list[str]:
+    return list(seat.call(list_objects, ListObjects(under=source)).object_keys)
+
+
+def asked(seat: Seat, question: str, config: QueryConfig, *, receipt: bool = False) -> Answer:
+    return seat.call(query, Query(query=question, config=config, receipt=receipt))
+
+
+def status_of(seat: Seat) -> Status:
+    return seat.call(get_status, GetStatus())
+
+
+def shown(seat: Seat, wanted: str) -> DocumentVersions:
+    return seat.call(get_document, GetDocument(document_id=wanted))
+
+
+def pieces(seat: Seat, document_id: str, *, after: int = 0) -> list[DocumentChunk]:
+    return list(seat.call(read_chunks, ReadChunks(document_id=document_id, after=after)).chunks)
+
+
+def delete_all(seat: Seat, object_keys: Sequence[str]) -> None:
+    seat.call(delete_objects, DeleteObjects(object_keys=tuple(object_keys)))
+
+
+def deleted_by(seat: Seat, document_id: str) -> tuple[KnowledgeDocument, ...]:
+    return seat.call(delete_document, DeleteDocument(document_id=document_id)).deleted
+
+
+def assign(seat: Seat, client: str, project: str, group: str) -> None:
+    seat.call(assign_project, AssignProject(client_id=client, project_id=project, group_id=group))
+
+
+def titles(seat: Seat, *, category: str = "") -> list[str]:
+    return [document.title for document in documents(seat, category=category)]
 
 
 def a_global_document(services: Services) -> str:

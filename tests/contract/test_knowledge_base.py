@@ -1,44 +1,37 @@
-"""A knowledge base in this process and one that is asked over HTTP keep the same contract."""
+"""Operations on a system in this process and on one that is called over HTTP keep the same contract."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import bearer
-from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
-from opx.knowledge_base import KnowledgeBase
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.domain.scopes import Identity
 from opx.services import Services
-from tests.contract.knowledge_base_contract import CALLER, KnowledgeBaseContract, a_file, taken_in
-from tests.doubles.api_gateway import DeployedSystem
+from tests.contract.knowledge_base_contract import CALLER, KnowledgeBaseContract
+from tests.contract.seats import LocalSeat, RemoteSeat, remote_seat
 
 CLAIMS = {"opx_client_id": CALLER.client_id, "opx_project_id": CALLER.project_id, "scope": "opx/write opx/admin"}
 
 
 class TestLocalKnowledgeBase(KnowledgeBaseContract):
     @pytest.fixture
-    def base(self, services: Services) -> Iterator[LocalKnowledgeBase]:
+    def seat(self, services: Services) -> Iterator[LocalSeat]:
         with services:
-            yield LocalKnowledgeBase(services, CALLER)
+            yield LocalSeat(services, CALLER)
+
+    @pytest.fixture
+    def operator(self, services: Services) -> LocalSeat:
+        return LocalSeat(services, Identity())
 
 
 class TestRemoteKnowledgeBase(KnowledgeBaseContract):
     @pytest.fixture
-    def base(self, services: Services) -> Iterator[RemoteKnowledgeBase]:
-        with services, DeployedSystem(services, tokens={"token": CLAIMS}) as system:
-            base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
-            yield base
-            base.close()
+    def seat(self, services: Services) -> Iterator[RemoteSeat]:
+        with services, remote_seat(services, CLAIMS) as seat:
+            yield seat
 
-    def test_versions_that_do_not_fit_into_one_reply_are_all_there(
-        self, base: KnowledgeBase, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for n in range(4):
-            (outcome,) = taken_in(base, [a_file(folder, "a.md", f"# A\n\nrevision {n}\n")])
-        monkeypatch.setattr("opx.api.pages.PAGE_BYTES", 1)
-        found = base.document(outcome.document_id[:12])
-        assert [version.version for version in found.versions] == [4, 3, 2, 1]
+    @pytest.fixture
+    def operator(self, services: Services) -> Iterator[RemoteSeat]:
+        with services, remote_seat(services, {"scope": "opx/admin"}) as seat:
+            yield seat
