@@ -1,13 +1,15 @@
-"""What every `KnowledgeBase` does with what work taught. Its caller is the orchestrator of project `shop` of `acme`."""
+"""What every system does with what work taught. The caller is the orchestrator of project `shop` of `acme`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from opx.domain.learning import CheckpointType, EntryState, EntryType
+from opx.domain.learning import CheckpointType, EntryState, EntryType, RAGPattern, StagingEntry
+from opx.domain.outcomes import OutcomeReport
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.errors import (
@@ -17,12 +19,32 @@ from opx.errors import (
     PatternNotFoundError,
     ReceiptNotFoundError,
 )
-from opx.knowledge_base import KnowledgeBase
-from opx.learning.asked import FailureQuestion, TaskQuestion
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.learning import (
+    Checkpoint,
+    ProcessCheckpoint,
+    VerifyEntry,
+    capture_entry,
+    list_entries,
+    process_checkpoint,
+    verify_entry,
+)
+from opx.operations.outcomes import GetDocumentOutcomes, get_document_outcomes, record_outcome
+from opx.operations.patterns import (
+    FindPatternsForFailure,
+    FindPatternsForTask,
+    GetPattern,
+    GetTaskContext,
+    ListPatterns,
+    find_patterns_for_failure,
+    find_patterns_for_task,
+    get_pattern,
+    get_task_context,
+    list_patterns,
+)
 from opx.services import Services
 from opx.settings import Settings
-from tests.contract.knowledge_base_contract import a_file, taken_in
+from tests.contract.knowledge_base_contract import a_file, asked, taken_in
+from tests.contract.seats import LocalSeat, Seat, given
 from tests.unit.cli_support import word_services
 
 ORCHESTRATOR = Identity("acme", "shop", "orchestrator")
@@ -43,23 +65,23 @@ def a_failure(**changes: Any) -> dict[str, Any]:
 
 
 class LearnedKnowledgeContract:
-    """Subclasses give the fixture `base`, a knowledge base over `services` for `ORCHESTRATOR`."""
+    """Subclasses give the fixture `seat`, the place of `ORCHESTRATOR` at the system of `services`."""
 
     @pytest.fixture
     def services(self, tmp_path: Path) -> Services:
         return word_services(Settings(home=str(tmp_path / "home")))
 
-    def test_what_is_captured_waits_with_all_that_it_says(self, base: KnowledgeBase) -> None:
-        entry_id = base.capture_entry(a_failure(incident="INC-7"))
-        (entry,) = base.learning_entries()
+    def test_what_is_captured_waits_with_all_that_it_says(self, seat: Seat) -> None:
+        entry_id = captured(seat, a_failure(incident="INC-7"))
+        (entry,) = entries(seat)
         assert (entry.id, entry.state, entry.project_id) == (entry_id, EntryState.WAITING, "shop")
         told = entry.to_json()
         assert {name: told[name] for name in FAILURE} == FAILURE
         assert entry.incident == "INC-7"
 
-    def test_the_same_again_is_the_same_entry(self, base: KnowledgeBase) -> None:
-        assert base.capture_entry(FAILURE) == base.capture_entry(FAILURE)
-        assert len(base.learning_entries()) == 1
+    def test_the_same_again_is_the_same_entry(self, seat: Seat) -> None:
+        assert captured(seat, FAILURE) == captured(seat, FAILURE)
+        assert len(entries(seat)) == 1
 
     @pytest.mark.parametrize(
         "given",
@@ -69,9 +91,9 @@ class LearnedKnowledgeContract:
             {"entry_type": "warning", "tried": "restart the broker", "effect": "made_worse"},
         ],
     )
-    def test_what_nobody_has_to_verify_is_ready(self, base: KnowledgeBase, given: dict[str, Any]) -> None:
-        base.capture_entry(given)
-        (entry,) = base.learning_entries(state="ready")
+    def test_what_nobody_has_to_verify_is_ready(self, seat: Seat, given: dict[str, Any]) -> None:
+        captured(seat, given)
+        (entry,) = entries(seat, state="ready")
         assert entry.entry_type is EntryType(given["entry_type"])
 
     @pytest.mark.parametrize(
@@ -84,78 +106,98 @@ class LearnedKnowledgeContract:
             ({"project_id": "search"}, "search"),
         ],
     )
-    def test_what_is_wrong_is_named_and_nothing_is_kept(
-        self, base: KnowledgeBase, changes: dict[str, Any], named: str
-    ) -> None:
+    def test_what_is_wrong_is_named_and_nothing_is_kept(self, seat: Seat, changes: dict[str, Any], named: str) -> None:
         with pytest.raises(InvalidInputError, match=named):
-            base.capture_entry(a_failure(**changes))
-        assert list(base.learning_entries()) == []
+            captured(seat, a_failure(**changes))
+        assert entries(seat) == ()
 
-    def test_entries_of_other_scopes_are_neither_listed_nor_verified(
-        self, base: KnowledgeBase, services: Services
-    ) -> None:
-        theirs = LocalKnowledgeBase(services, NEIGHBOUR).capture_entry(FAILURE)
-        assert list(base.learning_entries()) == []
+    def test_entries_of_other_scopes_are_neither_listed_nor_verified(self, seat: Seat, services: Services) -> None:
+        theirs = captured(LocalSeat(services, NEIGHBOUR), FAILURE)
+        assert entries(seat) == ()
         with pytest.raises(EntryNotFoundError):
-            base.verify_entry(theirs, worked=True)
+            seat.call(verify_entry, VerifyEntry(entry_id=theirs, worked=True))
 
-    def test_entries_come_page_by_page(self, base: KnowledgeBase) -> None:
-        ids = {base.capture_entry(a_failure(occurrence=str(number))) for number in range(5)}
-        first = base.learning_entries(limit=3)
-        rest = base.learning_entries(limit=3, after=first[-1].id)
+    def test_entries_come_page_by_page(self, seat: Seat) -> None:
+        ids = {captured(seat, a_failure(occurrence=str(number))) for number in range(5)}
+        first = entries(seat, limit=3)
+        rest = entries(seat, limit=3, after=first[-1].id)
         assert (len(first), len(rest)) == (3, 2)
         assert {entry.id for entry in (*first, *rest)} == ids
 
-    def test_a_checkpoint_tells_what_still_waits_and_takes_in_what_worked(self, base: KnowledgeBase) -> None:
-        waiting, worked = (base.capture_entry(a_failure(occurrence=name)) for name in ("a", "b"))
-        assert base.verify_entry(worked, worked=True).worked
-        report = base.checkpoint("", CheckpointType.PHASE_COMPLETION)
+    def test_a_checkpoint_tells_what_still_waits_and_takes_in_what_worked(self, seat: Seat) -> None:
+        waiting, worked = (captured(seat, a_failure(occurrence=name)) for name in ("a", "b"))
+        assert seat.call(verify_entry, VerifyEntry(entry_id=worked, worked=True)).worked
+        report = checkpoint(seat, "", CheckpointType.PHASE_COMPLETION).report
         assert report is not None
         assert (report.project_id, report.taken_in, report.patterns_new) == ("shop", 1, 1)
         assert report.waiting == (waiting,)
-        assert base.learning_entries(state="taken_in")[0].id == worked
+        assert entries(seat, state="taken_in")[0].id == worked
 
-    def test_an_unknown_project_has_no_checkpoint(self, base: KnowledgeBase) -> None:
+    def test_an_unknown_project_has_no_checkpoint(self, seat: Seat) -> None:
         with pytest.raises(InvalidInputError, match="elsewhere"):
-            base.checkpoint("elsewhere", CheckpointType.MANUAL)
+            checkpoint(seat, "elsewhere", CheckpointType.MANUAL)
 
-    def test_what_one_project_learned_is_the_first_pattern_of_another(
-        self, base: KnowledgeBase, services: Services
-    ) -> None:
-        other = LocalKnowledgeBase(services, NEIGHBOUR)
-        other.capture_entry(a_failure(success_verified=True))
-        other.checkpoint("search", CheckpointType.PROJECT_COMPLETION)
-        task = TaskQuestion(FAILURE["failure_description"], technology="postgresql")
-        failure = FailureQuestion(FAILURE["failure_description"], FAILURE["error_message"])
-        for found in (base.patterns_for_task(task)[0], base.patterns_for_failure(failure)[0]):
+    def test_what_one_project_learned_is_the_first_pattern_of_another(self, seat: Seat, services: Services) -> None:
+        other = LocalSeat(services, NEIGHBOUR)
+        captured(other, a_failure(success_verified=True))
+        checkpoint(other, "search", CheckpointType.PROJECT_COMPLETION)
+        problem = FAILURE["failure_description"]
+        failure = FindPatternsForFailure(failure_description=problem, error_message=FAILURE["error_message"])
+        for_failure = seat.call(find_patterns_for_failure, failure).patterns
+        for found in (for_task(seat, problem, technology="postgresql")[0], for_failure[0]):
             assert "read replica" in found.solution
             assert (found.success_count, found.failure_count) == (1, 0)
-        assert "read replica" in base.task_context(task)
-        (pattern,) = base.patterns()
-        view = base.pattern(pattern.pattern_id)
+        assert "read replica" in context_for(seat, problem, technology="postgresql")
+        (pattern,) = seat.call(list_patterns, ListPatterns()).patterns
+        view = seat.call(get_pattern, GetPattern(pattern_id=pattern.pattern_id))
         assert [(one.project_id, one.worked) for one in view.occurrences] == [("search", True)]
 
-    def test_without_patterns_nothing_is_found(self, base: KnowledgeBase) -> None:
-        assert list(base.patterns()) == []
-        assert list(base.patterns_for_task(TaskQuestion("deploy"))) == []
-        assert base.task_context(TaskQuestion("deploy")) == ""
+    def test_without_patterns_nothing_is_found(self, seat: Seat) -> None:
+        assert seat.call(list_patterns, ListPatterns()).patterns == ()
+        assert for_task(seat, "deploy") == ()
+        assert context_for(seat, "deploy") == ""
         with pytest.raises(PatternNotFoundError):
-            base.pattern("0" * 32)
+            seat.call(get_pattern, GetPattern(pattern_id="0" * 32))
 
-    def test_an_outcome_is_counted_once_for_the_document_of_a_receipt(
-        self, base: KnowledgeBase, tmp_path: Path
-    ) -> None:
-        taken_in(base, [a_file(tmp_path / "docs", "a.md", "# Disk full\n\n1. Delete old logs.\n")])
-        answer = base.search("disk full", QueryConfig(min_confidence=0), receipt=True)
+    def test_an_outcome_is_counted_once_for_the_document_of_a_receipt(self, seat: Seat, tmp_path: Path) -> None:
+        taken_in(seat, [a_file(tmp_path / "docs", "a.md", "# Disk full\n\n1. Delete old logs.\n")])
+        answer = asked(seat, "disk full", QueryConfig(min_confidence=0), receipt=True)
         document_id = answer.results[0].document_id
-        told = [base.record_outcome(answer.receipt_id, document_id, "resolved", incident="INC-7") for _ in range(2)]
+        told = [recorded(seat, answer.receipt_id, document_id, "resolved", incident="INC-7") for _ in range(2)]
         assert [report.counted for report in told] == ["new", "known"]
-        assert base.document_outcomes(document_id).tally.now.resolved == 1
+        assert seat.call(get_document_outcomes, GetDocumentOutcomes(document_id=document_id)).tally.now.resolved == 1
         with pytest.raises(ReceiptNotFoundError):
-            base.record_outcome("0" * 32, document_id, "resolved")
+            recorded(seat, "0" * 32, document_id, "resolved")
         with pytest.raises(InvalidInputError, match="result"):
-            base.record_outcome(answer.receipt_id, document_id, "great")
+            recorded(seat, answer.receipt_id, document_id, "great")
 
-    def test_outcomes_of_an_unknown_document_are_not_found(self, base: KnowledgeBase) -> None:
+    def test_outcomes_of_an_unknown_document_are_not_found(self, seat: Seat) -> None:
         with pytest.raises(DocumentNotFoundError):
-            base.document_outcomes("0" * 32)
+            seat.call(get_document_outcomes, GetDocumentOutcomes(document_id="0" * 32))
+
+
+def captured(seat: Seat, fields: dict[str, Any]) -> str:
+    """The id of the entry."""
+    return given(seat, capture_entry, **fields).id
+
+
+def entries(seat: Seat, **fields: Any) -> tuple[StagingEntry, ...]:
+    return given(seat, list_entries, **fields).entries
+
+
+def checkpoint(seat: Seat, project_id: str, checkpoint_type: CheckpointType) -> Checkpoint:
+    return seat.call(process_checkpoint, ProcessCheckpoint(project_id=project_id, checkpoint_type=checkpoint_type))
+
+
+def for_task(seat: Seat, task: str, *, technology: str = "") -> Sequence[RAGPattern]:
+    request = FindPatternsForTask(task_description=task, technology=technology)
+    return seat.call(find_patterns_for_task, request).patterns
+
+
+def context_for(seat: Seat, task: str, *, technology: str = "") -> str:
+    return seat.call(get_task_context, GetTaskContext(task_description=task, technology=technology)).context
+
+
+def recorded(seat: Seat, receipt_id: str, document_id: str, result: str, incident: str = "") -> OutcomeReport:
+    fields = {"receiptId": receipt_id, "documentId": document_id, "result": result, "incident": incident}
+    return given(seat, record_outcome, **fields)

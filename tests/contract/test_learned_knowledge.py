@@ -1,4 +1,4 @@
-"""What work taught, in this process and asked over HTTP."""
+"""What work taught, in this process and over HTTP."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import bearer
-from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
 from opx.domain.learning import CheckpointType
+from opx.domain.scopes import Identity
 from opx.errors import AccessDeniedError, NotOrchestratorError
-from opx.learning.asked import TaskQuestion
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.learning import ListEntries, list_entries
+from opx.operations.patterns import GetPattern, ListPatterns, get_pattern, list_patterns
 from opx.services import Services
-from tests.contract.learned_knowledge_contract import FAILURE, ORCHESTRATOR, LearnedKnowledgeContract
+from tests.contract.learned_knowledge_contract import (
+    FAILURE,
+    ORCHESTRATOR,
+    LearnedKnowledgeContract,
+    captured,
+    checkpoint,
+    context_for,
+    for_task,
+)
+from tests.contract.seats import TOKEN, LocalSeat, RemoteSeat, Seat, open_seat
 from tests.doubles.api_gateway import DeployedSystem
 
 CLAIMS = {
@@ -25,36 +32,40 @@ CLAIMS = {
 }
 
 
+def check_nothing_is_told(seat: Seat, refusal: type[Exception]) -> None:
+    for ask in (
+        lambda: seat.call(list_patterns, ListPatterns()),
+        lambda: seat.call(get_pattern, GetPattern(pattern_id="0" * 32)),
+        lambda: for_task(seat, "t"),
+        lambda: context_for(seat, "t"),
+    ):
+        with pytest.raises(refusal, match="orchestrator"):
+            ask()
+
+
 class TestLocalKnowledge(LearnedKnowledgeContract):
     @pytest.fixture
-    def base(self, services: Services) -> Iterator[LocalKnowledgeBase]:
+    def seat(self, services: Services) -> Iterator[LocalSeat]:
         with services:
-            yield LocalKnowledgeBase(services, ORCHESTRATOR)
+            yield LocalSeat(services, ORCHESTRATOR)
 
     def test_who_is_no_orchestrator_may_not_ask(self, services: Services) -> None:
         with services:
-            base = LocalKnowledgeBase(services, ORCHESTRATOR.__class__("acme", "shop", "deployer"))
-            for ask in (
-                base.patterns,
-                lambda: base.pattern("0" * 32),
-                lambda: base.patterns_for_task(TaskQuestion("t")),
-                lambda: base.task_context(TaskQuestion("t")),
-            ):
-                with pytest.raises(NotOrchestratorError):
-                    ask()
+            check_nothing_is_told(LocalSeat(services, Identity("acme", "shop", "deployer")), NotOrchestratorError)
 
     def test_whoever_owns_the_machine_may_ask(self, services: Services) -> None:
         with services:
-            base = LocalKnowledgeBase(services, ORCHESTRATOR.__class__("acme", "shop", "somebody"), whole_system=True)
-            assert list(base.patterns()) == []
-            assert base.task_context(TaskQuestion("deploy")) == ""
+            seat = LocalSeat(services, Identity("acme", "shop", "somebody"), owns_system=True)
+            assert seat.call(list_patterns, ListPatterns()).patterns == ()
+            assert context_for(seat, "deploy") == ""
 
     def test_where_checkpoints_are_done_elsewhere_one_is_asked_for(self, services: Services) -> None:
         with services:
             services.checkpoint_requests = services.queue
-            base = LocalKnowledgeBase(services, ORCHESTRATOR)
-            base.capture_entry({**FAILURE, "success_verified": True})
-            assert base.checkpoint("", CheckpointType.CANCELLATION) is None
+            seat = LocalSeat(services, ORCHESTRATOR)
+            captured(seat, {**FAILURE, "success_verified": True})
+            reply = checkpoint(seat, "", CheckpointType.CANCELLATION)
+            assert (reply.asked, reply.report) == (True, None)
             (message,) = services.queue.receive()
             assert '"scope": "client:acme/project:shop"' in message.body
             assert '"checkpoint_type": "cancellation"' in message.body
@@ -63,31 +74,34 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
 class TestRemoteKnowledge(LearnedKnowledgeContract):
     @pytest.fixture
     def system(self, services: Services) -> Iterator[DeployedSystem]:
-        tokens = {"token": CLAIMS, "agent": {**CLAIMS, "sub": "deployer"}}
+        tokens = {TOKEN: CLAIMS, "agent": {**CLAIMS, "sub": "deployer"}}
         with services, DeployedSystem(services, tokens=tokens) as system:
             yield system
 
     @pytest.fixture
-    def base(self, system: DeployedSystem) -> Iterator[RemoteKnowledgeBase]:
-        base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
-        yield base
-        base.close()
+    def seat(self, system: DeployedSystem) -> Iterator[RemoteSeat]:
+        with open_seat(system) as seat:
+            yield seat
 
     def test_who_is_no_orchestrator_is_refused(self, system: DeployedSystem) -> None:
-        base = RemoteKnowledgeBase(system.endpoint, bearer("agent"), Connections(), pause=lambda seconds: None)
-        with pytest.raises(AccessDeniedError, match="orchestrator"):
-            base.patterns_for_task(TaskQuestion("deploy"))
-        base.close()
+        with open_seat(system, "agent") as seat:
+            check_nothing_is_told(seat, AccessDeniedError)
 
     def test_entries_that_do_not_fit_into_one_reply_are_all_there(
-        self, base: RemoteKnowledgeBase, monkeypatch: pytest.MonkeyPatch
+        self, seat: RemoteSeat, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        ids = {base.capture_entry({**FAILURE, "occurrence": str(number)}) for number in range(4)}
-        monkeypatch.setattr("opx.api.pages.PAGE_BYTES", 1)
-        assert {entry.id for entry in base.learning_entries(limit=10)} == ids
+        ids = {captured(seat, {**FAILURE, "occurrence": str(number)}) for number in range(4)}
+        monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
+        found, after = set(), ""
+        while not found or after:
+            page = seat.call(list_entries, ListEntries(limit=10, after=after))
+            found |= {entry.id for entry in page.entries}
+            after = page.next
+        assert found == ids
 
     def test_a_checkpoint_that_another_function_does_has_no_report(
-        self, base: RemoteKnowledgeBase, system: DeployedSystem
+        self, seat: RemoteSeat, system: DeployedSystem
     ) -> None:
         system.services.checkpoint_requests = system.services.queue
-        assert base.checkpoint("shop", CheckpointType.MANUAL) is None
+        reply = checkpoint(seat, "shop", CheckpointType.MANUAL)
+        assert (reply.asked, reply.report) == (True, None)

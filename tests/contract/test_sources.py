@@ -1,4 +1,4 @@
-"""Sources of a knowledge base in this process, and of one that is asked over HTTP, are the same to their caller."""
+"""Sources of a system in this process, and of one that is called over HTTP, are the same to their caller."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import bearer
-from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
-from opx.knowledge_base import KnowledgeBase, no_progress
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.sources import (
+    CheckSource,
+    ListSources,
+    PullSource,
+    RegisterSource,
+    RemoveSource,
+    check_source,
+    list_sources,
+    pull_source,
+    register_source,
+    remove_source,
+)
 from opx.services import Services
 from opx.settings import Settings
-from opx.sources.states import Standing
-from tests.doubles.api_gateway import DeployedSystem
+from opx.sources.states import SourceView, Standing
+from tests.contract.seats import LocalSeat, RemoteSeat, Seat, remote_seat
 from tests.unit.cli_support import word_services
 
 
 class SourcesContract:
-    """Subclasses give the fixture `base`, a knowledge base over `services` for the installation's administrator."""
+    """Subclasses give the fixture `seat`, the place of the installation's administrator at the system of `services`."""
 
     @pytest.fixture
     def services(self, tmp_path: Path) -> Services:
@@ -33,13 +40,14 @@ class SourcesContract:
         (tmp_path / "docs").mkdir()
         return tmp_path / "docs"
 
-    def registered(self, base: KnowledgeBase, folder: Path) -> None:
+    def registered(self, seat: Seat, folder: Path) -> None:
         given = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(folder)}}
-        base.register_source("notes", {**given, "schedule": "0 4 * * *", "time_zone": "Europe/Vienna"})
+        definition = {**given, "schedule": "0 4 * * *", "time_zone": "Europe/Vienna"}
+        seat.call(register_source, RegisterSource(source_id="notes", definition=definition))
 
-    def test_a_registered_source_is_listed_as_it_was_registered(self, base: KnowledgeBase, folder: Path) -> None:
-        self.registered(base, folder)
-        (view,) = [view for view in base.sources() if view.source_id == "notes"]
+    def test_a_registered_source_is_listed_as_it_was_registered(self, seat: Seat, folder: Path) -> None:
+        self.registered(seat, folder)
+        (view,) = [view for view in sources(seat) if view.source_id == "notes"]
         assert (view.kind, view.category, view.schedule, view.time_zone) == (
             "directory",
             "runbooks/procedures",
@@ -48,74 +56,77 @@ class SourcesContract:
         )
         assert (view.enabled, view.declared, view.state.last_success) == (True, False, "")
 
-    def test_declared_sources_are_listed_too(self, base: KnowledgeBase) -> None:
-        assert [view.source_id for view in base.sources() if view.declared]
+    def test_declared_sources_are_listed_too(self, seat: Seat) -> None:
+        assert [view.source_id for view in sources(seat) if view.declared]
 
-    def test_a_pull_shows_in_the_sources_state(self, base: KnowledgeBase, folder: Path) -> None:
-        self.registered(base, folder)
+    def test_a_pull_shows_in_the_sources_state(self, seat: Seat, folder: Path) -> None:
+        self.registered(seat, folder)
         (folder / "a.md").write_text("# A\n\ntext\n")
         (folder / "b.md").write_bytes(b"x" * 10)
         (folder / "b.md").chmod(0o644)
-        base.pull_source("notes")
-        list(base.work([], no_progress))
-        (view,) = [view for view in base.sources() if view.source_id == "notes"]
+        seat.call(pull_source, PullSource(source_id="notes"))
+        seat.work([])
+        (view,) = [view for view in sources(seat) if view.source_id == "notes"]
         assert (view.state.put, view.state.unchanged, view.state.withdrawn, view.state.error) == (2, 0, 0, "")
         assert view.state.last_success
 
-    def test_a_pull_that_fails_says_why_in_the_state(self, base: KnowledgeBase, folder: Path) -> None:
-        self.registered(base, folder)
+    def test_a_pull_that_fails_says_why_in_the_state(self, seat: Seat, folder: Path) -> None:
+        self.registered(seat, folder)
         folder.rmdir()
-        base.pull_source("notes")
-        (view,) = [view for view in base.sources() if view.source_id == "notes"]
+        seat.call(pull_source, PullSource(source_id="notes"))
+        (view,) = [view for view in sources(seat) if view.source_id == "notes"]
         assert "no directory" in view.state.error
 
-    def test_health_is_asked_for(self, base: KnowledgeBase, folder: Path) -> None:
-        self.registered(base, folder)
-        health = base.source_health("notes").health
+    def test_health_is_asked_for(self, seat: Seat, folder: Path) -> None:
+        self.registered(seat, folder)
+        health = seat.call(check_source, CheckSource(source_id="notes")).health
         assert health
         assert (health.ok, health.reason) == (True, "")
 
-    def test_missing_documents_are_accepted_when_it_is_said(self, base: KnowledgeBase, folder: Path) -> None:
-        self.registered(base, folder)
+    def test_missing_documents_are_accepted_when_it_is_said(self, seat: Seat, folder: Path) -> None:
+        self.registered(seat, folder)
         for name in "ab":
             (folder / f"{name}.md").write_text(f"# {name}\n\ntext\n")
-        base.pull_source("notes")
+        seat.call(pull_source, PullSource(source_id="notes"))
         (folder / "a.md").unlink()
-        base.pull_source("notes")
-        assert "misses 1 of 2" in self.state(base).flag
-        base.pull_source("notes", accept_missing=True)
-        assert (self.state(base).withdrawn, self.state(base).flag) == (1, "")
+        seat.call(pull_source, PullSource(source_id="notes"))
+        assert "misses 1 of 2" in self.state(seat).flag
+        seat.call(pull_source, PullSource(source_id="notes", accept_missing=True))
+        assert (self.state(seat).withdrawn, self.state(seat).flag) == (1, "")
 
-    def state(self, base: KnowledgeBase) -> Standing:
-        (view,) = [view for view in base.sources() if view.source_id == "notes"]
+    def state(self, seat: Seat) -> Standing:
+        (view,) = [view for view in sources(seat) if view.source_id == "notes"]
         return view.state
 
-    def test_a_removed_source_is_gone(self, base: KnowledgeBase, folder: Path) -> None:
-        self.registered(base, folder)
-        base.remove_source("notes")
-        assert "notes" not in [view.source_id for view in base.sources()]
+    def test_a_removed_source_is_gone(self, seat: Seat, folder: Path) -> None:
+        self.registered(seat, folder)
+        seat.call(remove_source, RemoveSource(source_id="notes"))
+        assert "notes" not in [view.source_id for view in sources(seat)]
 
     @pytest.mark.parametrize("source_id", ["unknown", "nvd"])
-    def test_what_can_not_be_removed_is_told(self, base: KnowledgeBase, source_id: str) -> None:
+    def test_what_can_not_be_removed_is_told(self, seat: Seat, source_id: str) -> None:
         with pytest.raises(InvalidInputError, match=source_id):
-            base.remove_source(source_id)
+            seat.call(remove_source, RemoveSource(source_id=source_id))
 
-    def test_a_wrong_definition_is_refused(self, base: KnowledgeBase) -> None:
+    def test_a_wrong_definition_is_refused(self, seat: Seat) -> None:
+        definition = {"kind": "carrier-pigeon", "category": "runbooks"}
         with pytest.raises(InvalidInputError, match="unknown kind"):
-            base.register_source("x", {"kind": "carrier-pigeon", "category": "runbooks"})
+            seat.call(register_source, RegisterSource(source_id="x", definition=definition))
+
+
+def sources(seat: Seat) -> tuple[SourceView, ...]:
+    return seat.call(list_sources, ListSources()).sources
 
 
 class TestLocalSources(SourcesContract):
     @pytest.fixture
-    def base(self, services: Services) -> Iterator[LocalKnowledgeBase]:
+    def seat(self, services: Services) -> Iterator[LocalSeat]:
         with services:
-            yield LocalKnowledgeBase(services, Identity())
+            yield LocalSeat(services, Identity())
 
 
 class TestRemoteSources(SourcesContract):
     @pytest.fixture
-    def base(self, services: Services) -> Iterator[RemoteKnowledgeBase]:
-        with services, DeployedSystem(services, tokens={"token": {"scope": "opx/admin"}}) as system:
-            base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
-            yield base
-            base.close()
+    def seat(self, services: Services) -> Iterator[RemoteSeat]:
+        with services, remote_seat(services, {"scope": "opx/admin"}) as seat:
+            yield seat
