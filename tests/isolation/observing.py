@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
-from opx.domain.record import replace
-from opx.domain.scopes import Identity
+from opx.domain import record
+from opx.domain.scopes import Identity, Scope
+from opx.edges.calling import LocalClient
 from opx.graph.knowledge_graph import KnowledgeGraph
-from opx.local_knowledge_base import LocalKnowledgeBase
-from opx.retrieval.query import KnowledgeQuery
+from opx.operations.context import Caller, Context
+from opx.operations.documents import ListDocuments, list_documents
+from opx.operations.registry import Run
+from opx.operations.requests import Request
+from opx.records.audit import MAX_RECORDS
 from opx.tables import STAGING
 from tests.isolation.systems import ORCHESTRATOR, Observed
 from tests.isolation.worlds import World
+
+Q = TypeVar("Q", bound=Request)
+R = TypeVar("R")
 
 VOLATILE = frozenset(
     {"tookMs", "took_ms", "milliseconds", "corpusVersion", "corpus_version", "sha256", "receipt_id", "merge_id", "mark"}
@@ -25,7 +32,7 @@ VOLATILE = frozenset(
 """How long something took, which state of the whole corpus an answer is of, what is computed from that, and names that
 are made up, or that searches at the same time get in any order."""
 
-ALL_RECORDS = 10_000
+ALL_RECORDS = MAX_RECORDS
 """Records of one moment have no order, so that any fewer of them could be others."""
 
 PROMISED = ("timings_ms", "timingsMs")
@@ -38,23 +45,31 @@ class Seat:
 
     observed: Observed
     identity: Identity
+    token_scopes: frozenset[str] | None = None
+
+    def call(self, run: Run[Q, R], request: Q) -> R:
+        """The reply of an operation."""
+        caller = Caller(self.identity, token_scopes=self.token_scopes)
+        return LocalClient(Context(self.observed.services, caller, self.observed.told)).call(run, request)
 
     @property
-    def base(self) -> LocalKnowledgeBase:
-        return base_of(self.observed, self.identity)
-
-    @property
-    def orchestrator(self) -> LocalKnowledgeBase:
+    def orchestrator(self) -> Seat:
         """The same reader in the part of the one who may ask for patterns."""
-        return base_of(self.observed, replace(self.identity, principal=ORCHESTRATOR))
+        return replace(self, identity=record.replace(self.identity, principal=ORCHESTRATOR))
+
+    @property
+    def of_a_client(self) -> Seat:
+        """The same reader, who is no operator if he names no client: one of those sees what is kept of everybody."""
+        return self if self.identity.client_id else replace(self, token_scopes=frozenset({"opx/write"}))
 
     @property
     def graph(self) -> KnowledgeGraph:
         return self.observed.services.graph(self.identity)
 
     @property
-    def query(self) -> KnowledgeQuery:
-        return self.observed.services.query_service(self.identity, self.observed.told)
+    def scope(self) -> Scope:
+        """Where the reader's documents go."""
+        return Scope(self.identity.client_id, project_id=self.identity.project_id)
 
 
 Ask = Callable[[Seat], Any]
@@ -93,7 +108,7 @@ def known_of(observed: Observed, world: World) -> Known:
     paths = sorted({piece.category for piece in world.pieces})
     everything = [one for path in paths for one in services.catalog.in_category(path, current_only=False)]
     pages = [
-        base_of(observed, identity).documents(category=path, limit=1)
+        Seat(observed, identity).call(list_documents, ListDocuments(category=path, limit=1))
         for path in paths
         for identity in world.identities[:4]
     ]
@@ -114,10 +129,6 @@ def known_of(observed: Observed, world: World) -> Known:
         entries=tuple(sorted(str(item["id"]) for item in services.every_item(STAGING))),
         patterns=tuple(sorted({one.pattern_id for key in scopes for one in services.patterns.patterns(key)})),
     )
-
-
-def base_of(observed: Observed, identity: Identity) -> LocalKnowledgeBase:
-    return LocalKnowledgeBase(observed.services, identity)
 
 
 def without(value: Any, home: str) -> Any:

@@ -3,16 +3,89 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from opx.domain.graph import Direction, Walk
 from opx.domain.queries import QueryConfig
-from opx.learning.asked import TaskQuestion
+from opx.domain.scopes import scope_of_object
+from opx.operations.baselines import GetBaselineStats, ListBaselineSeries, get_baseline_stats, list_baseline_series
+from opx.operations.corpus import (
+    DeleteObjects,
+    GetObjectStates,
+    GetStatus,
+    ListFailures,
+    ListObjects,
+    RetryFailures,
+    delete_objects,
+    get_object_states,
+    get_status,
+    list_failures,
+    list_objects,
+    retry_failures,
+)
+from opx.operations.documents import (
+    DiffDocument,
+    GetDocument,
+    GetDocumentDetails,
+    ListCategories,
+    ListDocuments,
+    ReadChunks,
+    diff_document,
+    get_document,
+    get_document_details,
+    list_categories,
+    list_documents,
+    read_chunks,
+)
+from opx.operations.graph import (
+    ExplainRelation,
+    FindNodes,
+    FindPath,
+    FindRelated,
+    GetGraphCoverage,
+    GetNode,
+    ListAliases,
+    ListChanges,
+    ListMerges,
+    ListNeighbours,
+    explain_relation,
+    find_nodes,
+    find_path,
+    find_related,
+    get_graph_coverage,
+    get_node,
+    list_aliases,
+    list_changes,
+    list_merges,
+    list_neighbours,
+)
+from opx.operations.learning import MAX_ENTRIES, ListEntries, VerifyEntry, list_entries, verify_entry
+from opx.operations.lifecycle import ListHolds, ListReviews, list_holds, list_reviews
+from opx.operations.outcomes import GetDocumentOutcomes, get_document_outcomes
+from opx.operations.patterns import (
+    FindPatternsForTask,
+    GetPattern,
+    GetTaskContext,
+    ListPatterns,
+    find_patterns_for_task,
+    get_pattern,
+    get_task_context,
+    list_patterns,
+)
+from opx.operations.questions import (
+    GetAuditRecord,
+    ListAuditRecords,
+    ListGaps,
+    SettleGap,
+    get_audit_record,
+    list_audit_records,
+    list_gaps,
+    settle_gap,
+)
+from opx.operations.search import Query, Research, query, research
 from tests.isolation.observing import ALL_RECORDS, Known, Operation, Seat, plain
 from tests.isolation.worlds import CATEGORIES, COMMON, World
-
-ALL_ENTRIES = 1000
 
 
 def operations(world: World, known: Known, chance: random.Random) -> Iterator[Operation]:
@@ -50,46 +123,57 @@ def _asked(world: World, known: Known, chance: random.Random) -> Operation:
 
 
 def _answer(seat: Seat, text: str, config: QueryConfig) -> Any:
-    answer = seat.query.answer(text, config)
+    answer = seat.call(query, Query(query=text, config=config, receipt=True))
     return {**answer.to_json(), "receipt": answer.receipt}
 
 
 def _researched(world: World, known: Known, chance: random.Random) -> Operation:
     topic = f"{some_word(world, chance)} {some_word(world, chance)}"
-    return Operation(
-        "research", topic, lambda seat: seat.base.research_topic(topic, 1, QueryConfig(min_confidence=0.0))
-    )
+    asked = Research(topic=topic, max_iterations=1, config=QueryConfig(min_confidence=0.0))
+    return Operation("research", topic, lambda seat: seat.call(research, asked))
 
 
 def _document(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = _guessed(known.documents, chance)
     wanted = wanted[: chance.choice((32, 32, 3, 1))]
-    return Operation("show", wanted, lambda seat: seat.base.document(wanted))
+    if chance.random() < 0.3:
+        asked = GetDocumentDetails(document_id=wanted)
+        return Operation("get_document_details", wanted, lambda seat: seat.call(get_document_details, asked))
+    return Operation("show", wanted, lambda seat: seat.call(get_document, GetDocument(document_id=wanted)))
 
 
 def _chunks(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = _guessed((*known.documents, *known.chunks), chance)
-    return Operation("chunks", wanted, lambda seat: seat.base.chunks(wanted))
+    return Operation("chunks", wanted, lambda seat: seat.call(read_chunks, ReadChunks(document_id=wanted)))
 
 
 def _page(world: World, known: Known, chance: random.Random) -> Operation:
     token = chance.choice((*known.tokens, ""))
     category, limit = chance.choice((*CATEGORIES, "")), chance.randint(1, 3)
     every = chance.random() < 0.5
-    return Operation(
-        "page",
-        f"{category} {limit} {token}",
-        lambda seat: seat.base.documents(category=category, all_versions=every, limit=limit, after=token),
-    )
+    asked = ListDocuments(category=category, all_versions=every, limit=limit, after=token)
+    return Operation("page", f"{category} {limit} {token}", lambda seat: seat.call(list_documents, asked))
+
+
+LISTS: Mapping[str, Callable[[Seat], Any]] = {
+    "documents": lambda seat: seat.call(list_documents, ListDocuments()),
+    "status": lambda seat: seat.call(get_status, GetStatus()),
+    "failures": lambda seat: seat.call(list_failures, ListFailures()),
+    "gaps": lambda seat: seat.call(list_gaps, ListGaps()),
+    "baseline_series": lambda seat: seat.call(list_baseline_series, ListBaselineSeries()),
+    "categories": lambda seat: seat.call(list_categories, ListCategories()),
+    "objects": lambda seat: seat.call(list_objects, ListObjects(under="/")),
+}
 
 
 def _listed(world: World, known: Known, chance: random.Random) -> Operation:
-    name = chance.choice(
-        ("documents", "status", "failures", "gaps", "dropped_gaps", "audit_records", "baseline_series")
-    )
-    if name == "audit_records":
-        return Operation(name, "", lambda seat: _in_any_order(seat.base.audit_records(limit=ALL_RECORDS)))
-    return Operation(name, "", lambda seat: getattr(seat.base, name)())
+    name = chance.choice((*LISTS, "audit_records"))
+    return Operation(name, "", LISTS.get(name, _records))
+
+
+def _records(seat: Seat, who: str = "", document: str = "") -> list[Any]:
+    asked = ListAuditRecords(who=who, document_id=document, limit=ALL_RECORDS)
+    return _in_any_order(seat.of_a_client.call(list_audit_records, asked).records)
 
 
 def _in_any_order(found: Iterable[Any]) -> list[Any]:
@@ -99,21 +183,20 @@ def _in_any_order(found: Iterable[Any]) -> list[Any]:
 
 def _measured(world: World, known: Known, chance: random.Random) -> Operation:
     one = chance.choice(world.measured)
-    return Operation("baseline", f"{one.node} {one.metric}", lambda seat: seat.base.baseline(one.node, one.metric))
+    asked = GetBaselineStats(node=one.node, metric=one.metric)
+    return Operation("baseline", f"{one.node} {one.metric}", lambda seat: seat.call(get_baseline_stats, asked))
 
 
 def _record(world: World, known: Known, chance: random.Random) -> Operation:
     if chance.random() < 0.5:
         receipt = _guessed(known.receipts, chance)
-        return Operation("audit_record", receipt, lambda seat: seat.base.audit_record(receipt))
+        asked = GetAuditRecord(receipt_id=receipt)
+        return Operation("audit_record", receipt, lambda seat: seat.call(get_audit_record, asked))
     who, document = some_word(world, chance), chance.choice(known.documents)
     return Operation(
         "audit_records",
         f"{who} {document}",
-        lambda seat: [
-            _in_any_order(seat.base.audit_records(who=who, limit=ALL_RECORDS)),
-            _in_any_order(seat.base.audit_records(document=document, limit=ALL_RECORDS)),
-        ],
+        lambda seat: [_records(seat, who=who), _records(seat, document=document)],
     )
 
 
@@ -121,23 +204,28 @@ def _gap(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = _guessed(known.gaps, chance)[: chance.choice((32, 6))]
     service = some_word(world, chance)
     if chance.random() < 0.3:
-        return Operation("settle_gap", wanted, lambda seat: seat.base.settle_gap(wanted, "", ignore=False))
-    return Operation("gaps", service, lambda seat: seat.base.gaps(service=service, settled=True))
+        settled = SettleGap(gap_id=wanted, because="it is known")
+        return Operation("settle_gap", wanted, lambda seat: seat.call(settle_gap, settled))
+    return Operation("gaps", service, lambda seat: seat.call(list_gaps, ListGaps(service=service, settled=True)))
 
 
 def _state(world: World, known: Known, chance: random.Random) -> Operation:
     key = chance.choice(known.objects)
     failure = _guessed(known.failures, chance)
     if chance.random() < 0.5:
-        return Operation("object_states", key, lambda seat: seat.base.object_states([key]))
-    return Operation("retry", failure, lambda seat: seat.base.retry([failure]))
+        asked = GetObjectStates(object_keys=(key,))
+        return Operation("object_states", key, lambda seat: seat.call(get_object_states, asked))
+    again = RetryFailures(failure_ids=(failure,))
+    return Operation("retry", failure, lambda seat: seat.call(retry_failures, again))
 
 
 def _deleted(world: World, known: Known, chance: random.Random) -> Operation:
     """Of nothing that is the reader's own: then the worlds would no longer be the same."""
     key = chance.choice(known.objects)
+    scope, _ = scope_of_object(key)
+    asked = DeleteObjects(object_keys=(key,))
     return Operation(
-        "delete_objects", key, lambda seat: None if seat.base._is_own(key) else seat.base.delete_objects([key])
+        "delete_objects", key, lambda seat: None if scope == seat.scope else seat.call(delete_objects, asked)
     )
 
 
@@ -149,36 +237,49 @@ def _thing(world: World, chance: random.Random) -> str:
 
 def _node(world: World, known: Known, chance: random.Random) -> Operation:
     thing = _thing(world, chance)
-    return Operation("graph_node", thing, lambda seat: seat.base.graph_node(thing))
+    return Operation("graph_node", thing, lambda seat: seat.call(get_node, GetNode(reference=thing)))
 
 
 def _walked(world: World, known: Known, chance: random.Random) -> Operation:
     thing, hops = _thing(world, chance), chance.randint(1, 3)
     direction = chance.choice(list(Direction))
-    walk = Walk(hops, direction, fan_out=chance.choice((1, 50)), most_nodes=chance.choice((3, 500)))
-    return Operation("graph_neighbours", f"{thing} {walk}", lambda seat: seat.base.graph_neighbours(thing, walk))
+    if chance.random() < 0.5:
+        walk = Walk(hops, direction, fan_out=chance.choice((1, 50)), most_nodes=chance.choice((3, 500)))
+        return Operation("walk", f"{thing} {walk}", lambda seat: seat.graph.neighbours(seat.graph.resolve(thing), walk))
+    if chance.random() < 0.3:
+        related = FindRelated(reference=thing, hops=hops, direction=direction)
+        return Operation("find_related", f"{related}", lambda seat: seat.call(find_related, related).record())
+    asked = ListNeighbours(reference=thing, hops=hops, direction=direction, limit=chance.choice((1, 2, 100)))
+    return Operation("graph_neighbours", f"{asked}", lambda seat: seat.call(list_neighbours, asked))
 
 
 def _path(world: World, known: Known, chance: random.Random) -> Operation:
     one, other = _thing(world, chance), _thing(world, chance)
-    return Operation("graph_path", f"{one} {other}", lambda seat: seat.base.graph_path(one, other, Walk()))
+    if chance.random() < 0.3:
+        relation = ExplainRelation(from_reference=one, to_reference=other)
+        return Operation("explain", f"{one} {other}", lambda seat: seat.call(explain_relation, relation).record())
+    return Operation(
+        "graph_path", f"{one} {other}", lambda seat: seat.call(find_path, FindPath(source=one, target=other))
+    )
 
 
 def _named_things(world: World, known: Known, chance: random.Random) -> Operation:
     text = _thing(world, chance)[: chance.choice((99, 10, 8))]
-    return Operation("graph_find", text, lambda seat: seat.base.graph_find(text))
+    return Operation("graph_find", text, lambda seat: seat.call(find_nodes, FindNodes(text=text)))
 
 
 def _whole_graph(world: World, known: Known, chance: random.Random) -> Operation:
-    name = chance.choice(("graph_coverage", "aliases", "merges"))
-    if name == "merges":
-        return Operation(name, "", lambda seat: _in_any_order(seat.base.merges()))
-    return Operation(name, "", lambda seat: getattr(seat.base, name)())
+    choices: tuple[Operation, ...] = (
+        Operation("graph_coverage", "", lambda seat: seat.call(get_graph_coverage, GetGraphCoverage())),
+        Operation("aliases", "", lambda seat: seat.call(list_aliases, ListAliases())),
+        Operation("merges", "", lambda seat: _in_any_order(seat.call(list_merges, ListMerges()).merges)),
+    )
+    return chance.choice(choices)
 
 
 def _changed_around(world: World, known: Known, chance: random.Random) -> Operation:
     thing = _thing(world, chance)
-    return Operation("graph_changes", thing, lambda seat: seat.base.graph_changes(thing))
+    return Operation("graph_changes", thing, lambda seat: seat.call(list_changes, ListChanges(reference=thing)))
 
 
 def _passages(world: World, known: Known, chance: random.Random) -> Operation:
@@ -190,37 +291,36 @@ def _learned(world: World, known: Known, chance: random.Random) -> Operation:
     entry, pattern = _guessed(known.entries, chance), _guessed(known.patterns, chance)
     lesson = chance.choice(world.lessons)
     task = f"{some_word(world, chance)} {lesson.problem if chance.random() < 0.5 else some_word(world, chance)}"
+    for_task = FindPatternsForTask(task_description=task, max_results=9)
+    of_task = GetTaskContext(task_description=task)
     choices: tuple[Operation, ...] = (
-        Operation("learning_entries", "", lambda seat: seat.base.learning_entries()),
-        Operation("learning_entries", entry, lambda seat: seat.base.learning_entries(after=entry)),
+        Operation("learning_entries", "", lambda seat: seat.call(list_entries, ListEntries())),
+        Operation("learning_entries", entry, lambda seat: seat.call(list_entries, ListEntries(after=entry))),
         Operation("verify_entry", entry, lambda seat: _verified(seat, entry)),
-        Operation("patterns", "", lambda seat: seat.orchestrator.patterns()),
-        Operation("pattern", pattern, lambda seat: seat.orchestrator.pattern(pattern)),
-        Operation("patterns", pattern, lambda seat: seat.base.pattern(pattern)),
-        Operation(
-            "patterns_for_task",
-            task,
-            lambda seat: seat.orchestrator.patterns_for_task(TaskQuestion(task, max_results=9)),
-        ),
-        Operation("task_context", task, lambda seat: seat.orchestrator.task_context(TaskQuestion(task))),
+        Operation("patterns", "", lambda seat: seat.orchestrator.call(list_patterns, ListPatterns())),
+        Operation("pattern", pattern, lambda seat: seat.orchestrator.call(get_pattern, GetPattern(pattern_id=pattern))),
+        Operation("patterns", pattern, lambda seat: seat.call(get_pattern, GetPattern(pattern_id=pattern))),
+        Operation("patterns_for_task", task, lambda seat: seat.orchestrator.call(find_patterns_for_task, for_task)),
+        Operation("task_context", task, lambda seat: seat.orchestrator.call(get_task_context, of_task)),
     )
     return chance.choice(choices)
 
 
 def _verified(seat: Seat, entry: str) -> Any:
     """Nothing that is the reader's own: then the worlds would no longer be the same."""
-    own = any(one.id == entry for one in seat.base.learning_entries(limit=ALL_ENTRIES))
-    return None if own else seat.base.verify_entry(entry, worked=True)
+    own = any(one.id == entry for one in seat.call(list_entries, ListEntries(limit=MAX_ENTRIES)).entries)
+    return None if own else seat.call(verify_entry, VerifyEntry(entry_id=entry, worked=True))
 
 
 def _kept(world: World, known: Known, chance: random.Random) -> Operation:
     """What came of documents, what they were before, and which are to be looked at again."""
     document = _guessed(known.documents, chance)
+    outcomes, versions = GetDocumentOutcomes(document_id=document), DiffDocument(document_id=document)
     choices: tuple[Operation, ...] = (
-        Operation("document_outcomes", document, lambda seat: seat.base.document_outcomes(document)),
-        Operation("version_diff", document, lambda seat: seat.base.version_diff(document)),
-        Operation("reviews", "", lambda seat: seat.base.reviews(days=10_000)),
-        Operation("holds", "", lambda seat: seat.base.holds()),
+        Operation("document_outcomes", document, lambda seat: seat.call(get_document_outcomes, outcomes)),
+        Operation("version_diff", document, lambda seat: seat.call(diff_document, versions)),
+        Operation("reviews", "", lambda seat: seat.call(list_reviews, ListReviews(days=3650))),
+        Operation("holds", "", lambda seat: seat.call(list_holds, ListHolds())),
     )
     return chance.choice(choices)
 

@@ -11,10 +11,11 @@ from typing import Any
 import boto3
 
 from opx.domain.ids import stable_hash
-from opx.domain.queries import QueryConfig
+from opx.edges.calling import LocalClient
 from opx.errors import OpxError
 from opx.learning.rules import LearningRules
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.context import Caller, Context
+from opx.operations.search import Query, query
 from opx.ports import Condition, Item, KeyRange, Table
 from opx.records.audit import AuditLog
 from opx.records.installation_key import InstallationKey
@@ -165,7 +166,7 @@ def fill(system: System, world: World, names: Names) -> None:
         services.baselines.add(values, scope=one.scope)
     for question in world.questions:
         names.ask(question.mark)
-        LocalKnowledgeBase(services, question.identity).search(question.text, QueryConfig())
+        LocalClient(Context(services, Caller(question.identity))).call(query, Query(query=question.text))
 
 
 def _teach(services: Services, world: World) -> None:

@@ -2,21 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from opx.domain.graph import Walk
+from opx.domain.documents import KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.queries import QueryConfig
+from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError, OpxError
-from opx.knowledge_base import KnowledgeBase
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.corpus import (
+    DeleteDocument,
+    DeleteObjects,
+    RestoreDocument,
+    RetryFailures,
+    delete_document,
+    delete_objects,
+    restore_document,
+    retry_failures,
+)
+from opx.operations.documents import (
+    DiffDocument,
+    GetDocument,
+    GetDocumentDetails,
+    ListDocuments,
+    ReadChunks,
+    diff_document,
+    get_document,
+    get_document_details,
+    list_documents,
+    read_chunks,
+)
+from opx.operations.graph import (
+    ExplainRelation,
+    FindNodes,
+    FindPath,
+    FindRelated,
+    GetNode,
+    ListChanges,
+    ListNeighbours,
+    explain_relation,
+    find_nodes,
+    find_path,
+    find_related,
+    get_node,
+    list_changes,
+    list_neighbours,
+)
+from opx.operations.learning import VerifyEntry, verify_entry
+from opx.operations.lifecycle import AddHold, add_hold
+from opx.operations.outcomes import GetDocumentOutcomes, get_document_outcomes
+from opx.operations.patterns import GetPattern, ListPatterns, get_pattern, list_patterns
+from opx.operations.questions import (
+    GetAuditRecord,
+    ListAuditRecords,
+    SettleGap,
+    get_audit_record,
+    list_audit_records,
+    settle_gap,
+)
+from opx.operations.search import Query, query
 from tests.isolation.making import any_world
-from tests.isolation.observing import Known, base_of, known_of, plain
+from tests.isolation.observing import Known, Seat, known_of, plain
 from tests.isolation.systems import Observed, holding
 from tests.isolation.worlds import World
 
@@ -24,7 +74,7 @@ STRANGER = Identity("stranger", "shop")
 EVERYTHING = QueryConfig(min_confidence=0.0)
 INVENTED = stable_hash("nobody has it")
 
-Asked = Callable[[LocalKnowledgeBase, str], Any]
+Asked = Callable[[Seat, str], Any]
 
 
 @pytest.fixture(scope="module")
@@ -45,65 +95,85 @@ def known(held: Observed, world: World) -> Known:
     return known_of(held, world)
 
 
-def reply(ask: Asked, base: LocalKnowledgeBase, name: str) -> str:
+def reply(ask: Asked, seat: Seat, name: str) -> str:
     """What comes back, with the name left out, which the asker knows."""
     try:
-        found = str(plain(ask(base, name)))
+        told = str(plain(ask(seat, name)))
     except OpxError as exc:
-        found = f"{type(exc).__name__}: {exc}"
-    return found.replace(name, "NAME")
+        told = f"{type(exc).__name__}: {exc}"
+    return told.replace(name, "NAME")
+
+
+def found(seat: Seat, config: QueryConfig) -> Sequence[RetrievalResult]:
+    return seat.call(query, Query(query="disk", config=config)).results
+
+
+def listed(seat: Seat, after: str = "") -> tuple[KnowledgeDocument, ...]:
+    return seat.call(list_documents, ListDocuments(after=after)).documents
 
 
 @pytest.mark.parametrize(
     ("kind", "ask"),
     [
-        ("documents", lambda base, name: base.document(name)),
-        ("documents", lambda base, name: base.document(name[:12])),
-        ("documents", lambda base, name: list(base.chunks(name))),
-        ("documents", lambda base, name: base.delete(name)),
-        ("documents", lambda base, name: base.audit_records(document=name)),
-        ("documents", lambda base, name: base.search("disk", QueryConfig(document_id=name)).results),
-        ("chunks", lambda base, name: list(base.chunks(name))),
-        ("receipts", lambda base, name: base.audit_record(name)),
-        ("gaps", lambda base, name: base.settle_gap(name, "", ignore=True)),
-        ("failures", lambda base, name: base.retry([name])),
+        ("documents", lambda seat, name: seat.call(get_document, GetDocument(document_id=name))),
+        ("documents", lambda seat, name: seat.call(get_document, GetDocument(document_id=name[:12]))),
+        ("documents", lambda seat, name: seat.call(get_document_details, GetDocumentDetails(document_id=name))),
+        ("documents", lambda seat, name: seat.call(diff_document, DiffDocument(document_id=name))),
+        ("documents", lambda seat, name: seat.call(restore_document, RestoreDocument(document_id=name))),
+        ("documents", lambda seat, name: seat.call(get_document_outcomes, GetDocumentOutcomes(document_id=name))),
+        ("documents", lambda seat, name: seat.call(add_hold, AddHold(reason="a matter", document=name))),
+        ("documents", lambda seat, name: seat.call(read_chunks, ReadChunks(document_id=name))),
+        ("documents", lambda seat, name: seat.call(delete_document, DeleteDocument(document_id=name))),
+        ("documents", lambda seat, name: seat.call(list_audit_records, ListAuditRecords(document_id=name))),
+        ("documents", lambda seat, name: found(seat, QueryConfig(document_id=name))),
+        ("chunks", lambda seat, name: seat.call(read_chunks, ReadChunks(document_id=name))),
+        ("receipts", lambda seat, name: seat.call(get_audit_record, GetAuditRecord(receipt_id=name))),
+        ("gaps", lambda seat, name: seat.call(settle_gap, SettleGap(gap_id=name, ignore=True))),
+        ("failures", lambda seat, name: seat.call(retry_failures, RetryFailures(failure_ids=(name,)))),
+        ("entries", lambda seat, name: seat.call(verify_entry, VerifyEntry(entry_id=name, worked=True))),
+        ("patterns", lambda seat, name: seat.orchestrator.call(get_pattern, GetPattern(pattern_id=name))),
     ],
 )
 def test_an_id_of_others_gives_what_an_id_of_nobody_gives(held: Observed, known: Known, kind: str, ask: Asked) -> None:
-    base = base_of(held, STRANGER)
-    seen_by_all = {one.document_id for one in base.documents().items}
+    seat = Seat(held, STRANGER)
+    seen_by_all = {one.document_id for one in listed(seat)}
+    seen_by_all |= {one.pattern_id for one in seat.orchestrator.call(list_patterns, ListPatterns()).patterns}
     names = [name for name in getattr(known, kind) if name not in seen_by_all]
     assert names or kind == "failures"
-    expected = reply(ask, base, INVENTED).replace(INVENTED[:12], "BEGINNING")
-    assert {reply(ask, base, name).replace(name[:12], "BEGINNING") for name in names} <= {expected}
+    expected = reply(ask, seat, INVENTED).replace(INVENTED[:12], "BEGINNING")
+    assert {reply(ask, seat, name).replace(name[:12], "BEGINNING") for name in names} <= {expected}
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda base, name: base.graph_node(name),
-        lambda base, name: base.graph_neighbours(name, Walk(3)),
-        lambda base, name: base.graph_path(name, "service:nobody", Walk()),
-        lambda base, name: base.graph_find(name),
-        lambda base, name: base.graph_changes(name),
+        lambda seat, name: seat.call(get_node, GetNode(reference=name)),
+        lambda seat, name: seat.call(list_neighbours, ListNeighbours(reference=name, hops=3)),
+        lambda seat, name: seat.call(find_path, FindPath(source=name, target="service:nobody")),
+        lambda seat, name: seat.call(find_nodes, FindNodes(text=name)),
+        lambda seat, name: seat.call(list_changes, ListChanges(reference=name)),
+        lambda seat, name: seat.call(find_related, FindRelated(reference=name)).record(),
+        lambda seat, name: seat.call(
+            explain_relation, ExplainRelation(from_reference=name, to_reference=name)
+        ).record(),
     ],
 )
 def test_a_thing_of_others_is_as_unknown_as_one_of_nobody(held: Observed, world: World, ask: Asked) -> None:
-    base = base_of(held, STRANGER)
+    seat = Seat(held, STRANGER)
     own = {name for piece in world.pieces if not piece.scope.client_id for name in piece.metadata.get("services", ())}
     services = {name for piece in world.pieces for name in piece.metadata.get("services", ())} - own
     aliases = {name.alias for name in world.names if name.scope.client_id}
-    expected = reply(ask, base, "service:inventedx")
-    assert {reply(ask, base, f"service:{name}") for name in (*services, *aliases)} == {expected}
+    expected = reply(ask, seat, "service:inventedx")
+    assert {reply(ask, seat, f"service:{name}") for name in (*services, *aliases)} == {expected}
 
 
 def test_the_end_of_a_page_of_somebody_else_shows_nothing_of_it(held: Observed, known: Known) -> None:
-    base = base_of(held, STRANGER)
-    own = {one.document_id for one in base.documents().items}
+    seat = Seat(held, STRANGER)
+    own = {one.document_id for one in listed(seat)}
     tokens = known.tokens
     assert tokens
     for token in tokens:
-        assert {one.document_id for one in base.documents(after=token).items} <= own
+        assert {one.document_id for one in listed(seat, after=token)} <= own
 
 
 @pytest.mark.parametrize("client", ["*", "%", "_", "a*", "..", "a/b", "", "A\n", "client:a", "(a|b)", "a,b", "global"])
@@ -111,19 +181,19 @@ def test_the_end_of_a_page_of_somebody_else_shows_nothing_of_it(held: Observed, 
 def test_a_scope_with_wild_characters_sees_what_nobody_in_particular_sees_or_nothing(
     held: Observed, client: str, project: str
 ) -> None:
-    expected = base_of(held, Identity()).search("disk", EVERYTHING)
+    expected = found(Seat(held, Identity()), EVERYTHING)
     try:
-        base = base_of(held, Identity(client, project))
-        found = base.search("disk", EVERYTHING)
-        listed = base.documents().items
+        seat = Seat(held, Identity(client, project))
+        results = found(seat, EVERYTHING)
+        documents = listed(seat)
     except InvalidScopeError:
         return
-    assert [one.document_id for one in found.results] == [one.document_id for one in expected.results]
-    assert listed == base_of(held, Identity()).documents().items
+    assert [one.document_id for one in results] == [one.document_id for one in expected]
+    assert documents == listed(Seat(held, Identity()))
 
 
 def test_nothing_is_written_or_removed_where_a_scope_is_not_its_own(held: Observed, known: Known) -> None:
-    base: KnowledgeBase = base_of(held, STRANGER)
+    seat = Seat(held, STRANGER)
     for key in known.objects:
         with pytest.raises(InvalidScopeError, match="does not belong to client:stranger/project:shop"):
-            base.delete_objects([key])
+            seat.call(delete_objects, DeleteObjects(object_keys=(key,)))
