@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -83,11 +84,19 @@ def _parts(route: Route, given: Mapping[str, Any]) -> tuple[str, str, bytes | No
     path = route.path
     for name in route.path_names:
         text = str(rest.pop(name))
+        _check_segments(name, text)
         path = path.replace(f"{{{name}}}", quote(text, safe="")).replace(f"{{{name}+}}", quote(text, safe="/"))
     rest.pop("kbId", None)
     if route.takes_body:
         return path, "", msgspec.json.encode(rest)
     return path, urlencode({name: _text(value) for name, value in rest.items()}, doseq=True, quote_via=quote), None
+
+
+def _check_segments(name: str, text: str) -> None:
+    """Raise `InvalidInputError` for what would be another address: an empty part of a path, `.` or `..`."""
+    if {"", ".", ".."} & set(text.split("/")):
+        words = re.sub("[A-Z]", lambda letter: f" {letter[0].lower()}", name)
+        raise InvalidInputError(f"{text!r} is no {words}")
 
 
 def _text(value: Any) -> Any:
