@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from opx.domain.record import Json
+from opx.domain.record import INTERNAL, Json
 from opx.edges.calling import token_scopes
 from opx.operations import load
 from opx.operations.corpus import API_VERSION
@@ -90,11 +90,12 @@ def _without_references(schema: Any, named: Json) -> Any:
 
 
 def _described(schema: Any) -> Any:
-    """Without the docstrings of record types, which are for programmers."""
+    """Without the docstrings of record types, which are for programmers, and without fields that never go out."""
     found = _plain(schema)
     if isinstance(found, dict) and "properties" in found:
         found.pop("description", None)
         found.pop("title", None)
+        found["properties"] = {name: one for name, one in found["properties"].items() if not one.get(INTERNAL)}
     return found
 
 
