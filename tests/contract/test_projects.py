@@ -24,7 +24,10 @@ CLAIMS = {"opx_client_id": "acme", "scope": "opx/write opx/admin"}
 
 @pytest.fixture(params=["local", "remote"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
-    with word_services(Settings(home=str(tmp_path / "home"))) as services, DeployedSystem(services, tokens={"token": CLAIMS}) as system:
+    with (
+        word_services(Settings(home=str(tmp_path / "home"))) as services,
+        DeployedSystem(services, tokens={"token": CLAIMS}) as system,
+    ):
         if request.param == "local":
             yield LocalClient(Context(services, Caller(Identity("acme"))))
         else:

@@ -39,12 +39,10 @@ def printed(opx: Opx, *arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-
-
 def test_what_is_to_be_reviewed_is_listed_with_its_owner(opx: Opx) -> None:
     taken_in(opx, disk=REVIEWED)
     found = printed(opx, "review")
-    described("list_reviews", found)
+    check_described("list_reviews", found)
     assert [(item["title"], item["owner"]) for item in found["items"]] == [("Disk full", "storage")]
     assert "days overdue" in opx("review").stdout
     assert opx("review", "--owners").stdout.splitlines()[1].split() == ["storage", "1", "1"]
@@ -55,7 +53,7 @@ def test_a_hold_is_put_in_force_listed_and_lifted(opx: Opx) -> None:
     taken_in(opx, disk=REVIEWED)
     document = printed(opx, "list")[0]["documentId"]
     added = printed(opx, "hold", "add", "--document", document, "--reason", "case 7")
-    described("add_hold", added)
+    check_described("add_hold", added)
     assert [hold["holdId"] for hold in printed(opx, "hold", "list")] == [added["holdId"]]
     refused = opx("delete", document, "-y")
     assert refused.exit_code == 2

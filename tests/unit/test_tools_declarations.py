@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 
 import pytest
-
 from opx.tools.declarations import (
     MAX_FUNCTION_PARAMETERS,
     MAX_TOOLS,

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from opx.domain.scopes import Identity
-from opx.errors import KnowledgeConfigError
-from opx.operations.grants import FOR_ALL, ToolGrants, read_grants
-from opx.operations.tool_groups import OPERATIONS
 from opx.tools.declarations import MAX_TOOLS, Tool
 from opx.tools.groups import TOOLS
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.replies import Reply
 from opx.tools.runtimes import Arguments, Serving, respond
+
+from opx.domain.scopes import Identity
+from opx.errors import KnowledgeConfigError
+from opx.operations.grants import FOR_ALL, ToolGrants, read_grants
+from opx.operations.tool_groups import OPERATIONS
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.fakes import FakeContext, Measured
 

@@ -214,9 +214,10 @@ class Services(LifecycleServices):
         return RerankStage(reranker, self.settings.rerank_seconds) if reranker else None
 
     def _chunks_for(self, identity: Identity, document_id: str) -> Iterator[DocumentChunk]:
-        from opx.local_reading import LocalReading
+        from opx.operations.context import Caller, Context
+        from opx.operations.documents import chunks_of
 
-        return LocalReading(self, identity).chunks(document_id)
+        return chunks_of(Context(self, Caller(identity)), document_id)
 
     def _go_on(self, reader: Reader, found: FoundText) -> Expanded:
         """From what was found as text along the graph."""

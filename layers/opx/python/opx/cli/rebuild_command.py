@@ -35,9 +35,9 @@ def rebuild_command(session: Session, *, graph_too: bool) -> None:
     started = time.perf_counter()
     if session.is_remote:
         raise InvalidInputError(REBUILD_ELSEWHERE)
-    base = session.existing_base()
+    session.require_knowledge()
     tally = Tally()
     with reporter_for_stderr() as reporter:
         tally.sent.update(session.call(rebuild, Rebuild(graph=graph_too)).object_keys)
-        Intake(base, session.place, reporter).work(tally)
+        Intake(session.client, session.loader, session.place, reporter).work(tally)
     finish(tally, started)

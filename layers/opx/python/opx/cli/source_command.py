@@ -12,7 +12,6 @@ from opx.cli.exits import NO_ANSWER
 from opx.cli.output import aligned, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, SourceBusyError
-from opx.knowledge_base import no_progress
 
 if TYPE_CHECKING:
     from opx.sources.states import PullReport, SourceView
@@ -162,7 +161,7 @@ def _ingest_pulled(session: Session, report: PullReport) -> bool:
 
     click.echo(told(report))
     failed = bool(report.error or report.flag)
-    for outcome in session.base.work((*report.put, *report.withdrawn), no_progress):
+    for outcome in session.loader.outcomes((*report.put, *report.withdrawn)):
         if outcome.error:
             warn(f"failed: {outcome.reason}")
             failed = True

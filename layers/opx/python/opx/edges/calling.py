@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
@@ -113,3 +113,13 @@ def given_of(request: Request) -> Mapping[str, Any]:
         for name, value in values.items()
         if facts[name].required or value != msgspec.to_builtins(facts[name].default)
     }
+
+
+def all_pages(client: Client, run: Run[Q, R], request: Q) -> Iterator[R]:
+    """The pages of a reply that says with `next` where the next one begins, one after the other."""
+    while True:
+        page: Any = client.call(run, request)
+        yield page
+        if not page.next:
+            return
+        request = msgspec.structs.replace(request, after=page.next)

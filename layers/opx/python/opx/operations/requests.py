@@ -66,7 +66,7 @@ class FieldFacts:
         return _choices(self.kind)
 
 
-def fields_of(kind: type[Record]) -> tuple[FieldFacts, ...]:
+def fields_of(kind: type[msgspec.Struct]) -> tuple[FieldFacts, ...]:
     """The fields of a request type, in order."""
     if kind not in _KNOWN:
         info = inspect.type_info(kind)
@@ -76,7 +76,7 @@ def fields_of(kind: type[Record]) -> tuple[FieldFacts, ...]:
     return _KNOWN[kind]
 
 
-_KNOWN: dict[type[Record], tuple[FieldFacts, ...]] = {}
+_KNOWN: dict[type[msgspec.Struct], tuple[FieldFacts, ...]] = {}
 
 
 def _facts(field: inspect.Field, annotation: Any) -> FieldFacts:
