@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.api_requests import check_described
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at
 
