@@ -80,21 +80,35 @@ def text_of(reply: Any) -> str:
     """The text that an agent reads of a reply."""
     if hasattr(reply, "text"):
         return cast("AgentReply[Any]", reply).text()
-    return msgspec.json.format(_encoded(reply), indent=2).decode()
+    return msgspec.json.format(encoded(reply), indent=2).decode()
 
 
 def json_bytes(reply: Any) -> bytes:
     """A reply as JSON. Documents may have halves of surrogate pairs, which JSON can escape and UTF-8 can't."""
-    return _encoded(record_of(reply))
+    return encoded(record_of(reply))
 
 
-def _encoded(record: Any) -> bytes:
+def encoded(record: Any) -> bytes:
+    """A record, or plain objects, as JSON."""
     try:
         return msgspec.json.encode(record)
     except UnicodeEncodeError:
         import json
 
         return json.dumps(to_json(record)).encode("ascii")
+
+
+def decoded(data: bytes, kind: Any) -> Any:
+    """What `encoded` made of a record of this type. Raises `msgspec.ValidationError` for another type, and `ValueError` or
+    `RecursionError` for what is no JSON."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # halves of surrogate pairs, unless it is no JSON at all
+        import json
+
+        return msgspec.convert(json.loads(data), kind)
 
 
 def plain(reply: Any) -> Any:

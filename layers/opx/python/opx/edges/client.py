@@ -13,7 +13,7 @@ import msgspec
 import opx
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause
-from opx.edges.calling import given_of
+from opx.edges.calling import decoded, encoded, given_of
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
 from opx.operations.corpus import API_VERSION, Status
@@ -67,11 +67,15 @@ class RemoteClient:
 
     def _read(self, operation: Operation[Any, Any], data: bytes) -> Any:
         try:
-            reply = msgspec.json.decode(data, type=operation.reply)
-        except msgspec.MsgspecError as exc:
+            reply = decoded(data, operation.reply)
+        except msgspec.ValidationError as exc:
             raise OpxError(
                 f"{self.endpoint} answered in a way that opx {opx.__version__} doesn't understand ({exc}): "
                 "one of the two is newer, bring both to the same version"
+            ) from exc
+        except (ValueError, RecursionError) as exc:
+            raise OpxError(
+                f"{self.endpoint} answered {operation.name} with what is not JSON: is it the API's address?"
             ) from exc
         if isinstance(reply, Status) and reply.api_version > API_VERSION:
             raise OpxError(f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})")
@@ -88,7 +92,7 @@ def _parts(route: Route, given: Mapping[str, Any]) -> tuple[str, str, bytes | No
         path = path.replace(f"{{{name}}}", quote(text, safe="")).replace(f"{{{name}+}}", quote(text, safe="/"))
     rest.pop("kbId", None)
     if route.takes_body:
-        return path, "", msgspec.json.encode(rest)
+        return path, "", encoded(rest)
     return path, urlencode({name: _text(value) for name, value in rest.items()}, doseq=True, quote_via=quote), None
 
 
