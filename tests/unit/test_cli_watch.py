@@ -178,9 +178,7 @@ def test_a_changed_sidecar_changes_its_document(opx: Opx, services: Services, ba
     assert titles(services) == {"docs/a.md": "Better"}
 
 
-def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(
-    opx: Opx, services: Services, base: Knowledge
-) -> None:
+def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(opx: Opx, services: Services, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
     shutil.rmtree(path.parent)

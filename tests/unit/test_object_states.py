@@ -10,11 +10,12 @@ import pytest
 from opx.domain.scopes import Identity
 from opx.edges.calling import LocalClient
 from opx.edges.loading import LocalLoader
-from opx.errors import InvalidScopeError
+from opx.errors import InvalidScopeError, OpxError
 from opx.ingestion.states import ObjectPhase, ObjectState
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetObjectStates, get_object_states
 from opx.operations.documents import ListDocuments, list_documents
+from opx.operations.requests import RequestError
 from opx.services import Services
 from opx.settings import Settings
 from tests.unit.cli_support import word_services
@@ -97,7 +98,14 @@ def test_an_interrupted_attempt_is_waited_for(services: Services, client: LocalC
     assert state(client).state is ObjectPhase.WAITING
 
 
-@pytest.mark.parametrize("foreign", ["clients/acme/documents/a.md", "chunks/a.jsonl", "clients//documents/a.md"])
-def test_objects_of_others_are_not_told_of(client: LocalClient, foreign: str) -> None:
-    with pytest.raises(InvalidScopeError):
+@pytest.mark.parametrize(
+    ("foreign", "error"),
+    [
+        ("clients/acme/documents/a.md", InvalidScopeError),
+        ("chunks/a.jsonl", InvalidScopeError),
+        ("clients//documents/a.md", RequestError),
+    ],
+)
+def test_objects_of_others_are_not_told_of(client: LocalClient, foreign: str, error: type[OpxError]) -> None:
+    with pytest.raises(error):
         client.call(get_object_states, GetObjectStates(object_keys=(KEY, foreign)))

@@ -73,9 +73,7 @@ def puts(system: DeployedSystem) -> list[Request]:
     return [request for request in system.requests if request.method == "PUT"]
 
 
-def test_bytes_arrive_as_they_are_past_the_api(
-    system: DeployedSystem, loader: RemoteLoader, tmp_path: Path
-) -> None:
+def test_bytes_arrive_as_they_are_past_the_api(system: DeployedSystem, loader: RemoteLoader, tmp_path: Path) -> None:
     data = b"# A\n\n" + bytes(range(32, 127)) * 70_000  # more than the API itself takes
     list(loader.put_files([a_file(tmp_path, data=data)], {}))
     with system.services.store.open("documents/docs/a.md") as stream:
@@ -83,9 +81,7 @@ def test_bytes_arrive_as_they_are_past_the_api(
     assert max(len(request.body) for request in system.requests if request.method == "POST") < 1000
 
 
-def test_the_sidecar_is_there_before_its_document(
-    system: DeployedSystem, loader: RemoteLoader, tmp_path: Path
-) -> None:
+def test_the_sidecar_is_there_before_its_document(system: DeployedSystem, loader: RemoteLoader, tmp_path: Path) -> None:
     a_file(tmp_path, "a.md" + SIDECAR_SUFFIX, b"{}")
     list(loader.put_files([a_file(tmp_path)], {}))
     assert [put.path for put in puts(system)] == [
@@ -161,9 +157,7 @@ def test_a_bucket_that_stays_busy_ends_the_command(
         list(loader.put_files([a_file(tmp_path)], {}))
 
 
-def test_an_address_that_is_refused_is_an_error(
-    system: DeployedSystem, loader: RemoteLoader, tmp_path: Path
-) -> None:
+def test_an_address_that_is_refused_is_an_error(system: DeployedSystem, loader: RemoteLoader, tmp_path: Path) -> None:
     system.inject(Response(403, "<Code>AccessDenied</Code>"), path="a.md")
     with pytest.raises(OpxError, match=r"refused .*a.md \(403, AccessDenied\)"):
         list(loader.put_files([a_file(tmp_path)], {}))
@@ -279,9 +273,7 @@ def test_many_keys_are_deleted_in_portions(system: DeployedSystem, client: Remot
     assert sizes == [100, 50]
 
 
-def test_a_system_that_is_newer_says_so_whatever_else_it_says(
-    system: DeployedSystem, client: RemoteClient
-) -> None:
+def test_a_system_that_is_newer_says_so_whatever_else_it_says(system: DeployedSystem, client: RemoteClient) -> None:
     system.inject(Response(200, {"apiVersion": API_VERSION + 1, "owner": "global"}), path="/status")
     with pytest.raises(OpxError, match="is newer than this command: update opx"):
         client.call(get_status, GetStatus())

@@ -42,8 +42,9 @@ class LocalClient:
 
 def perform(operation: Operation[Q, R], context: Context, request: Q) -> R:
     """Do an operation for a caller who may. Raises `ForbiddenError` and `NotOrchestratorError`, and what it raises."""
-    check_access(operation.access, context)
-    return operation.run(context, request)
+    own = replace(context)  # a context keeps whom its caller sees, which may change from one call to the next
+    check_access(operation.access, own)
+    return operation.run(own, request)
 
 
 def check_access(access: Access, context: Context) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import opx
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause
+from opx.domain.record import Record
 from opx.edges.calling import decoded, encoded, given_of
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
@@ -24,6 +25,10 @@ Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 
 KNOWLEDGE_BASE = "default"
+
+
+class _Version(Record, frozen=True):
+    api_version: int = API_VERSION
 
 
 class RemoteClient:
@@ -67,6 +72,8 @@ class RemoteClient:
 
     def _read(self, operation: Operation[Any, Any], data: bytes) -> Any:
         try:
+            if operation.reply is Status:
+                self._check_version(decoded(data, _Version))
             reply = decoded(data, operation.reply)
         except msgspec.ValidationError as exc:
             raise OpxError(
@@ -77,9 +84,12 @@ class RemoteClient:
             raise OpxError(
                 f"{self.endpoint} answered {operation.name} with what is not JSON: is it the API's address?"
             ) from exc
-        if isinstance(reply, Status) and reply.api_version > API_VERSION:
-            raise OpxError(f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})")
         return reply
+
+    def _check_version(self, found: _Version) -> None:
+        """Before anything else of the status is read, which may look different in another version."""
+        if found.api_version > API_VERSION:
+            raise OpxError(f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})")
 
 
 def _parts(route: Route, given: Mapping[str, Any]) -> tuple[str, str, bytes | None]:

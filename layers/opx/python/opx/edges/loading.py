@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.edges.calling import Client, all_pages
 from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.edges.calling import Client, all_pages
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ingestion.outcomes import Outcome, Result
