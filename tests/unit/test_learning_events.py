@@ -12,9 +12,9 @@ import pytest
 from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
+from opx.edges.learning_events import LAST_WAIT, handle_batch, learn
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
-from opx.edges.learning_events import LAST_WAIT, handle_batch, learn
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from tests.doubles.fake_time import FakeTime
