@@ -36,7 +36,7 @@ class LocalClient:
 
     def call(self, run: Run[Q, R], request: Q) -> R:
         operation = REGISTRY.of(run)
-        checked = read_request(operation.request, msgspec.to_builtins(request))
+        checked = read_request(operation.request, given_of(request))
         return perform(operation, self.context, checked)
 
 
