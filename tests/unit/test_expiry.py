@@ -8,13 +8,13 @@ from typing import Any
 
 import boto3
 import pytest
+from opx.local_knowledge_base import LocalKnowledgeBase
 
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.edges.calling import LocalClient
 from opx.errors import DocumentNotFoundError
 from opx.lifecycle.reviews import ReviewReport
-from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.context import Caller, Context
 from opx.operations.lifecycle import ListReviews, list_reviews
 from opx.retrieval.citations import citation
