@@ -41,9 +41,10 @@ class LocalClient:
 
 
 def perform(operation: Operation[Q, R], context: Context, request: Q) -> R:
-    """Do an operation for a caller who may. Raises `ForbiddenError` and `NotOrchestratorError`, and what it raises."""
+    """Do an operation for a caller who may. What the caller sees is looked up anew, also for a context that is kept between
+    calls. Raises `ForbiddenError` and `NotOrchestratorError`, and what the operation raises."""
     check_access(operation.access, context)
-    return operation.run(context, request)
+    return operation.run(replace(context), request)
 
 
 def check_access(access: Access, context: Context) -> None:
