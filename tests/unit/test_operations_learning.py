@@ -280,10 +280,14 @@ class TestOutcomes:
 
     def test_an_agent_reads_how_it_was_counted(self, services: Services, receipt: tuple[str, str]) -> None:
         given = {"receipt_id": receipt[0], "document_id": receipt[1], "result": "made_worse"}
-        answer = call(a_context(services), "report_outcome", **given)
+        session = Caller(replace(SHOP, principal="deployer session 7"), agent="deployer")
+        answer = call(Context(services, session), "report_outcome", **given)
         assert (answer.record().counted, answer.shortened()) == ("new", None)
         assert "0 of 1 resolved, 1 made it worse" in answer.text()
         assert "A warning will be shown" in answer.text()
+        assert services.capture(SHOP).entry(answer.record().warning_id).agent_type == "deployer"
+        [told] = services.outcomes(SHOP).standing(receipt[1]).latest
+        assert told.principal == "deployer"
 
 
 class TestTools:
