@@ -12,6 +12,7 @@ from opx.domain.scopes import Identity, Scope, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, OpxError
 from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectState
+from opx.knowledge_base import MAX_PAGE, Page, Progress, PutFile, Status
 from opx.local_reading import LocalReading
 from opx.local_versions import LocalVersions
 from opx.paging import page_of, read_token

@@ -44,6 +44,7 @@ _MAX_QUESTION = 100_000
 """Characters that the API takes; it searches for far fewer, and says so."""
 
 
+class RemoteKnowledgeBase(RemoteVersions):
     """A `KnowledgeBase` that asks the API at `endpoint`. Who the caller is follows from what `authorize` proves."""
 
     def __init__(
