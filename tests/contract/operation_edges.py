@@ -100,7 +100,7 @@ class World:
 
 
 @contextmanager
-def opened(home: Path, ids: Mapping[str, str] = {}, *, now: float = NOW) -> Iterator[World]:  # noqa: B006 - only read
+def opened(home: Path, ids: Mapping[str, str] = {}, *, now: float = NOW) -> Iterator[World]:
     """The system of a folder, whose time stands still. All tools are for all agents."""
     home.mkdir(parents=True, exist_ok=True)
     knowledge = home / "knowledge.yaml"
@@ -176,7 +176,7 @@ def over_http(world: World, operation: Operation[Any, Any], fields: Json) -> Sai
     route = operation.route
     assert route is not None
     rest = dict(fields)
-    path = {name: quote(str(rest.pop(name)), safe="") for name in route.path_names if name in rest}
+    path: dict[str, Any] = {name: quote(str(rest.pop(name)), safe="") for name in route.path_names if name in rest}
     body = rest if route.takes_body else None
     event = a_request(
         operation.name,
