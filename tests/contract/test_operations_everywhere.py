@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pytest
 from msgspec import inspect
 
 from opx.domain.record import Json
-from opx.domain.scopes import Scope
+from opx.domain.scopes import Identity, Scope
 from opx.operations import load
-from opx.operations.registry import Operation
+from opx.operations.context import Caller
+from opx.operations.registry import Access, Operation
 from opx.operations.requests import FieldFacts, fields_of
 from tests.contract.operation_edges import (
     BUILT,
@@ -32,7 +34,10 @@ from tests.contract.operation_edges import (
     in_words_of_tools,
     local,
     opened,
+    over_http,
     put,
+    remote,
+    remote_command,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -40,6 +45,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 REGISTRY = load()
 OWN = Scope(CALLER.client_id, project_id=CALLER.project_id)
 UNKNOWN = "0" * 32
+CALLER_WITHOUT_RIGHTS = Identity(CALLER.client_id, CALLER.project_id, "deployer")
 PROBLEM = "The nightly export stops with a lock timeout"
 DISK = "# Disk full\n\n## Fix\n\n1. Delete rotated logs.\n2. {}\n\nservice:web|DEPENDS_ON|service:db\n"
 
@@ -393,9 +399,15 @@ def check_equal(
 
 def check_refused(edge: str, operation: Operation[Any, Any], said: Said, wanted: Said) -> None:
     """The same code and message; commands and MCP have no codes, and functions tell only whether an agent goes on."""
-    message = in_words_of_tools(operation, wanted.message) if operation.tool and edge != "command" else wanted.message
+    message = (
+        in_words_of_tools(operation, wanted.message) if operation.tool and "command" not in edge else wanted.message
+    )
     assert said.message == message, edge
-    codes = {wanted.code, "REPROMPT" if edge in ("function", "mcp") else "", REFUSED_BY_COMMAND * (edge == "command")}
+    codes = {
+        wanted.code,
+        "REPROMPT" if edge in ("function", "mcp") else "",
+        REFUSED_BY_COMMAND if "command" in edge else "",
+    }
     if edge == "function" and wanted.code == "forbidden":
         codes.add("FAILURE")
     assert said.code in codes, (edge, said)
@@ -433,9 +445,9 @@ def test_what_no_request_may_have_is_refused_the_same_way_everywhere(world: Worl
         assert wrong in expected.message
         in_address = operation.route is not None and wrong in operation.route.path_names and wrong not in fields
         for edge_name, edge in edges_of(operation).items():
-            if edge_name == "command" and fields.get(wrong) == 5:
+            if "command" in edge_name and fields.get(wrong) == 5:
                 continue  # on a command line, that is a text
-            if edge_name == "command":
+            if "command" in edge_name:
                 assert edge(world, operation, fields).code == REFUSED_BY_COMMAND
             elif not (in_address and edge_name == "http"):  # without a part of its path it is no such route
                 check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
@@ -598,3 +610,27 @@ def check_refused_everywhere(world: World, name: str, fields: Json, code: str) -
     assert expected.code == code, expected
     for edge_name, edge in edges_of(operation).items():
         check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
+
+
+# -- who may
+
+
+@pytest.mark.parametrize("name", names(lambda one: one.route is not None and one.access is not Access.READER))
+def test_who_may_not_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+    """A token without scopes, of no orchestrator."""
+    nobody = replace(world, caller=Caller(CALLER_WITHOUT_RIGHTS, token_scopes=frozenset()))
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    fields = EXAMPLES[name](world)
+    expected = local(nobody, operation, fields)
+    assert expected.code == "forbidden", expected
+    assert over_http(nobody, operation, fields) == expected
+    said = remote(nobody, operation, fields)
+    assert (said.code, said.message) == ("forbidden", expected.message)
+
+
+@pytest.mark.parametrize("name", names(lambda one: one.route is None and one.tool is None))
+def test_what_is_done_on_the_machine_of_the_system_is_done_there_alone(world: World, name: str) -> None:
+    said = called(remote_command, world, name, EXAMPLES[name](world))
+    assert said.code == REFUSED_BY_COMMAND
+    assert said.message.startswith(f"{name} works where the stores are")
