@@ -26,8 +26,8 @@ from infra.constructs.learning_functions import (
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
 from infra.names import Names
+from opx.edges.learning_events import LAST_WAIT
 from opx.learning.events import SOURCE, Kind
-from opx.learning.handling import LAST_WAIT
 
 ARCHIVE_DAYS = 365
 """Events can be replayed for a year, so that a mistake in what was learned from them can be undone."""

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+import jsonschema
+
+from opx.edges.schemas import openapi
 from opx.operations import load
 from tests.fakes import FakeContext
 
@@ -85,6 +88,15 @@ def answered(reply: Mapping[str, Any]) -> tuple[int, Any]:
     assert reply["isBase64Encoded"] is False
     assert reply["headers"]["content-type"] == "application/json; charset=utf-8"
     return reply["statusCode"], json.loads(reply["body"])
+
+
+def check_described(name: str, found: object) -> None:
+    """Raise for a reply that isn't as the API's description says that this operation's is."""
+    described = openapi()
+    route = ROUTE[name]
+    operation = described["paths"][route.path.replace("+}", "}")][route.method.lower()]
+    schema = operation["responses"][str(route.status)]["content"]["application/json"]["schema"]
+    jsonschema.validate(found, {**schema, "components": described["components"]})
 
 
 def refusal(answer: tuple[int, Any]) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from opx.bootstrap import bootstrap
-from opx.learning.handling import handle_batch, learn
+from opx.edges.learning_events import handle_batch, learn
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.services import Services

@@ -18,15 +18,17 @@ from lambdas.learn_from_work.handler import make_handler as make_tools_handler
 from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_handler
 from opx.adapters.aws.queue import SqsQueue
 from opx.bootstrap import bootstrap
-from opx.domain.learning import CheckpointType, StagingEntry
+from opx.domain.learning import EntryType, StagingEntry
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
-from opx.learning.asked import TaskQuestion
-from opx.local_knowledge_base import LocalKnowledgeBase
-from opx.services import Services
+from opx.operations import load
+from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants
-from opx.tools.learning_group import LEARNING_GROUP
+from opx.operations.learning import ProcessCheckpoint, process_checkpoint
+from opx.operations.patterns import FindPatternsForTask, ListPatterns, find_patterns_for_task, list_patterns
+from opx.operations.tool_groups import LEARNING
+from opx.services import Services
 from tests.agent_calls import a_function_event, text_of
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.fakes import FakeContext, function_logs
@@ -69,6 +71,9 @@ class Learning:
     @property
     def services(self) -> Services:
         return self.cloud.services
+
+    def as_(self, identity: Identity) -> Context:
+        return Context(self.services, Caller(identity))
 
     def put(self, kind: str, **detail: Any) -> None:
         """What an agent or a pipeline does."""
@@ -166,11 +171,10 @@ def test_what_an_event_tells_becomes_a_pattern_that_another_project_finds(learni
     assert learning.entries()[0].embedded
     learning.cloud.send(learning.cloud.event(key))
     assert learning.cloud.deliver() == []
-    asks = LocalKnowledgeBase(learning.services, Identity("acme", "search", "orchestrator"))
-    (found, *_) = asks.patterns_for_task(TaskQuestion(FAILURE["failure_description"]))
+    task = FindPatternsForTask(task_description=FAILURE["failure_description"])
+    (found, *_) = find_patterns_for_task(learning.as_(Identity("acme", "search")), task).patterns
     assert (found.success_count, "read replica" in found.solution) == (1, True)
-    stranger = LocalKnowledgeBase(learning.services, Identity("umbrella", "shop", "orchestrator"))
-    assert list(stranger.patterns_for_task(TaskQuestion(FAILURE["failure_description"]))) == []
+    assert find_patterns_for_task(learning.as_(Identity("umbrella", "shop")), task).patterns == ()
 
 
 def test_an_event_that_comes_twice_counts_once(learning: Learning) -> None:
@@ -179,7 +183,7 @@ def test_an_event_that_comes_twice_counts_once(learning: Learning) -> None:
         learning.put("Checkpoint", client_id="acme", project_id="shop", checkpoint_type="project_completion")
         learning.deliver("learning")
         learning.deliver("checkpoints")
-    (pattern,) = LocalKnowledgeBase(learning.services, SHOP, whole_system=True).patterns()
+    (pattern,) = list_patterns(learning.as_(SHOP), ListPatterns()).patterns
     assert (pattern.success_count, len(learning.objects()), learning.refused) == (1, 1, [])
 
 
@@ -197,9 +201,8 @@ def test_every_kind_of_event_is_kept_as_its_type(learning: Learning) -> None:
 
 def test_a_verification_that_overtakes_its_entry_waits_for_it(learning: Learning) -> None:
     waiting = {**FAILURE, "success_verified": False}
-    entry_id = LocalKnowledgeBase(learning.services, SHOP).capture_entry(
-        {name: value for name, value in waiting.items() if name != "client_id"} | {"entry_type": "failure_solution"}
-    )
+    given = {name: value for name, value in waiting.items() if name != "client_id"}
+    entry_id = learning.services.capture(SHOP).capture(EntryType.FAILURE_SOLUTION, given)
     learning.services.staging._table.delete({"id": entry_id})
     learning.put("Verified", client_id="acme", project_id="shop", entry_id=entry_id, worked=True)
     assert len(learning.deliver("learning")) == 1
@@ -291,9 +294,8 @@ def test_an_installation_for_one_client_learns_of_no_other(learning: Learning) -
 
 
 def test_a_checkpoint_takes_in_what_the_client_captured_for_the_project_too(learning: Learning) -> None:
-    of_client = LocalKnowledgeBase(learning.services, Identity("acme"))
     given = {name: value for name, value in FAILURE.items() if name != "client_id"}
-    of_client.capture_entry({"entry_type": "failure_solution", **given})
+    learning.services.capture(Identity("acme")).capture(EntryType.FAILURE_SOLUTION, given)
     learning.put("Checkpoint", client_id="acme", project_id="shop", checkpoint_type="manual")
     assert learning.deliver("checkpoints") == []
     assert (len(learning.objects()), learning.refused) == (1, [])
@@ -302,24 +304,25 @@ def test_a_checkpoint_takes_in_what_the_client_captured_for_the_project_too(lear
 def test_a_checkpoint_that_the_api_asked_for_is_of_the_callers_scope_alone(learning: Learning) -> None:
     client = Identity("acme")
     given = {name: value for name, value in FAILURE.items() if name != "client_id"}
-    LocalKnowledgeBase(learning.services, client).capture_entry({"entry_type": "failure_solution", **given})
+    learning.services.capture(client).capture(EntryType.FAILURE_SOLUTION, given)
     learning.put("FailureSolved", **FAILURE)
     learning.deliver("learning")
     learning.services.checkpoint_requests = SqsQueue(learning.cloud.sqs, learning.queues["checkpoints"])
     for identity in (Identity("umbrella"), SHOP):
-        assert LocalKnowledgeBase(learning.services, identity).checkpoint("shop", CheckpointType.MANUAL) is None
+        reply = process_checkpoint(learning.as_(identity), ProcessCheckpoint(project_id="shop"))
+        assert (reply.asked, reply.report) == (True, None)
     learning.deliver("checkpoints")
     assert [entry.embedded for who in (SHOP, client) for entry in learning.entries(who)] == [True, False]
     assert len(learning.objects()) == 1
 
 
 def test_agents_tell_what_they_learned_within_the_sessions_scope(learning: Learning) -> None:
-    learning.services.__dict__["tool_grants"] = ToolGrants(frozenset(LEARNING_GROUP.names))
+    learning.services.__dict__["tool_grants"] = ToolGrants(frozenset(load().tools(LEARNING)))
     handler = make_tools_handler(lambda: learning.services)
 
     def told(tool: str, **arguments: str) -> str:
         event = a_function_event(tool, {"opxClientId": "acme", "opxProjectId": "shop"}, **arguments)
-        return text_of(handler({**event, "actionGroup": LEARNING_GROUP.name}, FakeContext()))
+        return text_of(handler({**event, "actionGroup": LEARNING.name}, FakeContext()))
 
     steps = "Rotate the logs\nRestart the service"
     answer = told("capture_failure_solution", failure_description="The disk fills up", solution_steps=steps)

@@ -12,9 +12,9 @@ from botocore.validate import ParamValidator
 
 from infra.agent import INSTRUCTIONS
 from opx.domain.scopes import Identity
+from opx.operations.grants import FOR_ALL
 from opx.settings import Settings
 from opx.tools import schemas
-from opx.operations.grants import FOR_ALL
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from tests.agent_calls import DISK_TITLE, Handler
 from tests.fakes import FakeContext

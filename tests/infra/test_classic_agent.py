@@ -14,8 +14,8 @@ from infra.agent import INSTRUCTIONS
 from infra.configuration import ContextError, Deployment
 from infra.constructs.rights import model_arns
 from infra.names import Names
-from opx.tools import schemas
 from opx.operations.grants import FOR_ALL
+from opx.tools import schemas
 from tests.agent_calls import DISK_TITLE, Handler, body_of, text_of
 from tests.fakes import FakeContext
 from tests.infra.templates import Assembly, Resource, lint_findings

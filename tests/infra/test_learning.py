@@ -21,14 +21,15 @@ from infra.learning import CHECKPOINT_DELAY, RECEIVES, LearningStack
 from infra.names import Names
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
+from opx.edges.calling import plain
+from opx.edges.learning_events import LAST_WAIT, checkpoint, learn
+from opx.edges.tools import call_tool
 from opx.learning.events import SOURCE, Kind, read_event
-from opx.learning.handling import LAST_WAIT, checkpoint, learn
-from opx.local_knowledge_base import LocalKnowledgeBase
-from opx.settings import Settings, env_name
+from opx.operations import load
+from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants
-from opx.tools.groups import TOOLS
-from opx.tools.learning_group import LEARNING_GROUP
-from opx.tools.learning_tools import LearningTools
+from opx.operations.tool_groups import LEARNING
+from opx.settings import Settings, env_name
 from tests.aws.cloud import Cloud, a_cloud
 from tests.fakes import function_logs
 from tests.infra.templates import Assembly, Resource, lint_findings, listed, synthesised
@@ -162,7 +163,7 @@ class TestFunctions:
 def granted(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """The stack where some agent may use the tools, and agents are made elsewhere."""
     outdir = tmp_path_factory.mktemp("learning")
-    grants = ToolGrants(agents={"orchestrator": frozenset(LEARNING_GROUP.names)})
+    grants = ToolGrants(agents={"orchestrator": frozenset(load().tools(LEARNING))})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("infra.constructs.learning_functions.tool_grants", lambda: grants)
         app = new_app({"aws:cdk:bundling-stacks": []}, str(outdir))
@@ -205,10 +206,10 @@ class TestTools:
         assert granted.findings == []
 
     def test_a_gateway_offers_them_to_its_target_of_their_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        grants = ToolGrants(agents={LEARNING_GROUP.name: frozenset({"capture_warning"})})
+        grants = ToolGrants(agents={LEARNING.name: frozenset({"capture_warning"})})
         monkeypatch.setattr(agent_tools, "tool_grants", lambda: grants)
-        (offer,) = agent_tools.offers({LEARNING_GROUP.name: "arn:learning"})
-        assert (offer.group.names, offer.function_arn) == (("capture_warning",), "arn:learning")
+        (offer,) = agent_tools.offers({LEARNING.name: "arn:learning"})
+        assert ([tool.name for tool in offer.tools], offer.function_arn) == (["capture_warning"], "arn:learning")
 
 
 class TestRightsAreEnough:
@@ -238,10 +239,10 @@ class TestRightsAreEnough:
         with function_logs(), a_cloud(aws) as cloud:
             outcome = _an_outcome(cloud)
             _record(cloud, asked)
-            tools = LearningTools(cloud.services, Identity("acme", "shop", "orchestrator"), "orchestrator")
+            caller = Caller(Identity("acme", "shop", "orchestrator"), agent="orchestrator")
 
-            def call(name: str, **given: str) -> dict[str, Any]:
-                return tools.call(TOOLS[name], given.items()).to_json()
+            def call(name: str, **given: str) -> Any:
+                return plain(call_tool(load().tools()[name], Context(cloud.services, caller), given.items()))
 
             entry = call("capture_failure_solution", failure_description="f", solution_steps="s")
             call("verify_solution", entry_id=entry["entryId"], result="worked")
@@ -271,8 +272,7 @@ def _an_outcome(cloud: Cloud) -> dict[str, Any]:
     """Of a document that was found: it made things worse."""
     cloud.put("documents/runbooks/disk.md", "# Disk\n\n## Full\n\n1. Delete old logs.\n2. Restart the broker.\n")
     cloud.deliver()
-    base = LocalKnowledgeBase(cloud.services, Identity("acme", "shop"))
-    answer = base.search("disk full", QueryConfig(min_confidence=0), receipt=True)
+    answer = cloud.services.query_service(Identity("acme", "shop")).answer("disk full", QueryConfig(min_confidence=0))
     found = {"receipt_id": answer.receipt_id, "document_id": answer.results[0].document_id}
     return {**_WHOSE, **found, "section": "Full", "result": "made_worse", "step": "Restart the broker."}
 

@@ -17,11 +17,11 @@ from infra.constructs.agent_tools import offers
 from infra.constructs.code import LayerSource, Platform
 from infra.constructs.operational_queries import OperationalQueries, are_wanted, telemetry_rights
 from infra.names import Names
+from opx.operations import load
+from opx.operations.grants import ToolGrants, for_all
+from opx.operations.tool_groups import KNOWLEDGE, OPERATIONS
 from opx.settings import Settings, env_name
 from opx.telemetry.rules import MetricFamily, TelemetryRules
-from opx.operations.grants import FOR_ALL, ToolGrants
-from opx.tools.knowledge_group import KNOWLEDGE_GROUP
-from opx.tools.operations_group import OPERATIONS_GROUP
 from tests.infra.templates import Assembly, Resource, synthesised
 from tests.infra.test_ingestion import pairs
 
@@ -31,10 +31,10 @@ EVERYTHING = TelemetryRules(
     metrics=(MetricFamily("AWS/EC2", "InstanceId", ("CPUUtilization",)),),
     services=("*",),
 )
-ALL_TOOLS = frozenset(OPERATIONS_GROUP.names)
-GRANTS = ToolGrants(agents={"responder": ALL_TOOLS, OPERATIONS_GROUP.name: ALL_TOOLS})
+ALL_TOOLS = frozenset(load().tools(OPERATIONS))
+GRANTS = ToolGrants(agents={"responder": ALL_TOOLS, OPERATIONS.name: ALL_TOOLS})
 
-FUNCTIONS = {KNOWLEDGE_GROUP.name: "arn:search", OPERATIONS_GROUP.name: "arn:operations"}
+FUNCTIONS = {KNOWLEDGE.name: "arn:search", OPERATIONS.name: "arn:operations"}
 
 
 def told(patch: pytest.MonkeyPatch, grants: ToolGrants = GRANTS, rules: TelemetryRules = EVERYTHING) -> None:
@@ -163,23 +163,23 @@ class TestOffers:
         told(monkeypatch)
 
     def test_agent_is_offered_what_it_may_use_and_no_empty_group(self) -> None:
-        assert [(offer.group.names, offer.function_arn) for offer in offers(FUNCTIONS, "responder")] == [
-            (OPERATIONS_GROUP.names, "arn:operations")
+        assert [(offer.tools, offer.function_arn) for offer in offers(FUNCTIONS, "responder")] == [
+            (tuple(load().tools(OPERATIONS).values()), "arn:operations")
         ]
         (offer,) = offers(FUNCTIONS, "other")
-        assert set(offer.group.names) == FOR_ALL
+        assert {tool.name for tool in offer.tools} == for_all()
 
     def test_gateways_target_is_offered_what_its_name_may_use(self) -> None:
-        assert [offer.group.name for offer in offers(FUNCTIONS)] == [KNOWLEDGE_GROUP.name, OPERATIONS_GROUP.name]
+        assert [offer.group.name for offer in offers(FUNCTIONS)] == [KNOWLEDGE.name, OPERATIONS.name]
 
     def test_group_without_a_function_is_not_offered(self) -> None:
-        assert offers({KNOWLEDGE_GROUP.name: "arn:search"}, "responder") == []
+        assert offers({KNOWLEDGE.name: "arn:search"}, "responder") == []
 
 
 def test_gateway_has_a_target_and_the_right_to_call_for_both(queries: Assembly) -> None:
     targets = {found["Name"]: found for found in queries.resources("agent", "BedrockAgentCore::GatewayTarget").values()}
-    assert set(targets) == {KNOWLEDGE_GROUP.name, OPERATIONS_GROUP.name}
-    called = targets[OPERATIONS_GROUP.name]["TargetConfiguration"]["Mcp"]["Lambda"]
+    assert set(targets) == {KNOWLEDGE.name, OPERATIONS.name}
+    called = targets[OPERATIONS.name]["TargetConfiguration"]["Mcp"]["Lambda"]
     assert called["LambdaArn"].endswith(":function:dev-opx-query-operations")
     assert {tool["Name"] for tool in called["ToolSchema"]["InlinePayload"]} == ALL_TOOLS
     (policy,) = queries.resources("agent", "IAM::Policy").values()

@@ -71,7 +71,7 @@ FUNCTIONS = {
     ),
     "learn_from_events": (
         "ingest",
-        ("opx.learning.capture", "opx.learning.outcomes.recording", "opx.learning.handling"),
+        ("opx.learning.capture", "opx.learning.outcomes.recording", "opx.edges.learning_events"),
     ),
     "process_checkpoint": ("ingest", ("opx.learning.checkpoints", "opx.learning.matching", "opx.ingestion.manager")),
     "prune_knowledge": ("ingest", ("opx.lifecycle.pruning", "opx.lifecycle.removal", "opx.adapters.aws.opensearch")),

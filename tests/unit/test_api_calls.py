@@ -9,12 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from opx.operations.grants import ToolGrants
 
 from lambdas.manage_knowledge.handler import make_handler as make_manage_handler
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve_handler
-from opx.api.calls import respond
-from opx.api.routes import ROUTES, Function, Route
+from opx.edges.http import respond
 from opx.errors import (
     ConditionFailedError,
     DocumentNotFoundError,
@@ -25,6 +23,9 @@ from opx.errors import (
     UnknownCategoryError,
     UnparsableDocumentError,
 )
+from opx.operations import load
+from opx.operations.grants import ToolGrants
+from opx.operations.registry import Function, Operation
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from tests.agent_calls import a_function_event
@@ -43,17 +44,17 @@ def never_started() -> Any:
     raise AssertionError("nothing should have been started")
 
 
-def raising(error: Exception) -> Callable[..., Any]:
-    """Operations that all fail with this."""
+def raising(error: Exception) -> Callable[[], Any]:
+    """Starts a system in which whoever asks for what a caller may see gets this error."""
 
     def fail(_: object) -> None:
         raise error
 
-    return lambda *_: SimpleNamespace(status=fail)
+    return lambda: SimpleNamespace(settings=SETTINGS, projects=SimpleNamespace(reader=fail))
 
 
 def status_of(error: Exception, report: Any = None) -> dict[str, Any]:
-    return respond(a_request("get_status"), Function.RETRIEVE, started, raising(error), report or Measured())
+    return respond(a_request("get_status"), Function.RETRIEVE, raising(error), report or Measured())
 
 
 class TestErrors:
@@ -102,14 +103,17 @@ class TestErrors:
 
     def test_what_is_done_is_counted_as_a_request_alone(self) -> None:
         report = Measured()
-        operations: Any = lambda *_: SimpleNamespace(status=lambda _: {})  # noqa: E731
-        respond(a_request("get_status"), Function.RETRIEVE, started, operations, report)
+        system: Any = SimpleNamespace(
+            settings=SETTINGS, knowledge=SimpleNamespace(categories={}, default_category="docs")
+        )
+        reply = respond(a_request("list_categories"), Function.RETRIEVE, lambda: system, report)
+        assert answered(reply)[0] == 200
         assert report.counts == {Metric.API_REQUESTS: 1}
 
     def test_a_refusal_is_logged_without_what_was_sent(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         event = a_request("query", body={"query": SECRET, "config": {"mode": SECRET}, SECRET: 1}, kbId="default")
-        respond(event, Function.RETRIEVE, started, raising(RuntimeError()), Measured())
+        respond(event, Function.RETRIEVE, started, Measured())
         assert "POST /knowledge/{kbId}/query: invalid_argument" in caplog.text
         assert SECRET not in caplog.text
 
@@ -123,7 +127,7 @@ class TestErrors:
             raise error
 
         report = Measured()
-        reply = respond(a_request("get_status"), Function.RETRIEVE, broken, raising(RuntimeError()), report)
+        reply = respond(a_request("get_status"), Function.RETRIEVE, broken, report)
         assert refusal(answered(reply)) == (500, "internal")
         assert report.counts == {Metric.API_REQUESTS: 1, Metric.API_ERRORS: 1}
         assert SECRET in caplog.text
@@ -135,15 +139,14 @@ class TestErrors:
 
 
 class TestRoutes:
-    @pytest.mark.parametrize("route", ROUTES.values(), ids=lambda route: str(route.name))
-    def test_a_route_is_done_by_its_function_and_by_no_other(self, route: Route) -> None:
-        event = a_request(route.name)
+    @pytest.mark.parametrize("operation", load().routes.values(), ids=lambda one: str(one.name))
+    def test_a_route_is_done_by_its_function_and_by_no_other(self, operation: Operation[Any, Any]) -> None:
+        event, route = a_request(operation.name), ROUTE[operation.name]
         for function in Function:
             reply = respond(
                 event,
                 function,
                 never_started if function is not route.function else started,
-                raising(RuntimeError()),
                 Measured(),
             )
             refused = refusal(answered(reply)) == (404, "no_such_route")
@@ -152,20 +155,20 @@ class TestRoutes:
     @pytest.mark.parametrize("key", ["GET /", "$default", "ANY /{proxy+}", "GET /status/", "POST /status", ""])
     def test_another_route_is_not_there(self, key: str) -> None:
         event = a_request("get_status") | {"routeKey": key}
-        reply = respond(event, Function.RETRIEVE, never_started, raising(RuntimeError()), Measured())
+        reply = respond(event, Function.RETRIEVE, never_started, Measured())
         assert refusal(answered(reply)) == (404, "no_such_route")
 
     def test_the_deployed_functions_know_their_own_routes_alone(self) -> None:
         with function_logs():
             reading, writing = make_retrieve_handler(never_started), make_manage_handler(never_started)
-            for route in ROUTE.values():
+            for name, route in ROUTE.items():
                 other = writing if route.function is Function.RETRIEVE else reading
-                reply = answered(other(a_request(route.name), FakeContext()))
+                reply = answered(other(a_request(name), FakeContext()))
                 assert refusal(reply) == (404, "no_such_route")
 
     def test_nobody_is_answered_before_it_is_known_who_asks(self) -> None:
         event = a_request("query", caller=None, body="{" * 10, kbId="../..")
-        reply = respond(event, Function.RETRIEVE, started, raising(RuntimeError()), Measured())
+        reply = respond(event, Function.RETRIEVE, started, Measured())
         assert refusal(answered(reply)) == (403, "forbidden")
 
 

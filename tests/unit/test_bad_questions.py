@@ -79,7 +79,7 @@ class TestBounds:
     def test_most_results_out_of_range_are_refused_by_name(self, handler: Handler, most: object) -> None:
         answer = queried(handler, "disk", maxResults=most)
         assert refusal(answer) == (400, "invalid_argument")
-        assert answer[1]["error"]["message"].startswith("maxResults must be ")
+        assert answer[1]["error"]["message"].startswith("config.maxResults must be ")
 
     def test_whole_number_may_be_written_with_a_point(self, handler: Handler) -> None:
         assert len(queried(handler, "disk", maxResults=1.0, minConfidence=0)[1]["results"]) == 1
@@ -176,7 +176,7 @@ class TestUnicode:
 class TestSize:
     def test_ten_thousand_tags_are_refused(self, handler: Handler) -> None:
         tags = [f"t{number}" for number in range(10_000)]
-        message = "tags may have at most 500 entries, not 10,000"
+        message = "config.tags may have at most 500 entries, not 10,000"
         assert queried(handler, "disk", tags=tags) == (400, {"error": {"code": "invalid_argument", "message": message}})
 
     def test_five_hundred_tags_are_searched(self, handler: Handler) -> None:

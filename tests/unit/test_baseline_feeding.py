@@ -93,7 +93,7 @@ class TestCommand:
             (("push", "--file", "-", "--format", "xml"), "csv or jsonl"),
             (("push", "--file", "-", "--format", "csv"), "missing: node, metric, value"),
             (("show", "web-01", "cpu", "--window", "1y"), "must be 1h to 90d"),
-            (("show", "web-01", "cpu", "--hour", "3"), "--hour goes with --value"),
+            (("show", "web-01", "cpu", "--hour", "3"), "hour goes with value only"),
         ],
     )
     def test_wrong_usage_is_told(self, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -134,7 +134,7 @@ class TestApi:
             assert call(retrieve, "list_baseline_series", caller=other)[1] == {"series": []}
 
     def test_series_come_in_pages(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("opx.api.baselines.SERIES_A_PAGE", 2)
+        monkeypatch.setattr("opx.operations.baselines.SERIES_A_PAGE", 2)
         services.baselines.add([{"node": f"n{n}", "metric": "cpu", "value": 1} for n in range(5)])
         retrieve = make_retrieve(lambda: services)
         seen, after = [], ""
@@ -158,7 +158,7 @@ class TestApi:
         ],
     )
     def test_wrong_questions_are_refused(self, services: Services, query: dict[str, str]) -> None:
-        answer = call(make_retrieve(lambda: services), "baseline", query=query)
+        answer = call(make_retrieve(lambda: services), "get_baseline_stats", query=query)
         assert refusal(answer) == (400, "invalid_argument")
 
     def test_who_may_only_read_adds_nothing(self, services: Services) -> None:

@@ -11,19 +11,15 @@ from click.testing import CliRunner, Result
 
 from opx.bootstrap import bootstrap
 from opx.cli.main import Launch, cli
-from opx.ports.telemetry import TelemetryStores
 from opx.services import Services
 from opx.settings import Settings
-from opx.telemetry.rules import MetricFamily, TelemetryRules
-from tests.unit.test_tools_operations import GROUP, FakeLogs, FakeMetrics, FakeTraces
-
-METRICS = MetricFamily("AWS/EC2", "InstanceId", ("cpu", "net"))
+from tests.unit.telemetry_support import GROUP, RULES, fake_stores
 
 
 def with_telemetry(settings: Settings) -> Services:
     services = bootstrap(settings)
-    services.telemetry = TelemetryStores(FakeLogs(), FakeMetrics(), FakeTraces())  # type: ignore[arg-type]
-    services.__dict__["telemetry_rules"] = TelemetryRules((GROUP,), (METRICS,), ("shop",))
+    services.telemetry = fake_stores()
+    services.__dict__["telemetry_rules"] = RULES
     return services
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from opx.api.replies import REPLIES, SCHEMAS
+from tests.api_requests import check_described
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at
 
@@ -41,14 +40,10 @@ def printed(opx: Opx, *arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def described(route: str, reply: Any) -> None:
-    jsonschema.validate(reply, {**REPLIES[route], "components": {"schemas": SCHEMAS}})
-
-
 def test_what_is_to_be_reviewed_is_listed_with_its_owner(opx: Opx) -> None:
     taken_in(opx, disk=REVIEWED)
     found = printed(opx, "review")
-    described("reviews", found)
+    check_described("list_reviews", found)
     assert [(item["title"], item["owner"]) for item in found["items"]] == [("Disk full", "storage")]
     assert "days overdue" in opx("review").stdout
     assert opx("review", "--owners").stdout.splitlines()[1].split() == ["storage", "1", "1"]
@@ -59,7 +54,7 @@ def test_a_hold_is_put_in_force_listed_and_lifted(opx: Opx) -> None:
     taken_in(opx, disk=REVIEWED)
     document = printed(opx, "list")[0]["documentId"]
     added = printed(opx, "hold", "add", "--document", document, "--reason", "case 7")
-    described("add_hold", added)
+    check_described("add_hold", added)
     assert [hold["holdId"] for hold in printed(opx, "hold", "list")] == [added["holdId"]]
     refused = opx("delete", document, "-y")
     assert refused.exit_code == 2
@@ -106,7 +101,6 @@ def test_what_expired_is_removed_and_reported(folder: Opx) -> None:
     taken_in(folder, old=EXPIRED, disk=REVIEWED)
     assert "would go: 1 of runbooks/procedures" in folder("prune", "--dry-run").stdout
     assert "removed: 1 of runbooks/procedures" in folder("prune").stdout
-    described("prunings", {"prunings": printed(folder, "prune", "--reports")})
     assert "is past its retention" in folder("prune").stdout
     assert [one["title"] for one in printed(folder, "list", "--all-versions")] == ["Disk full"]
 

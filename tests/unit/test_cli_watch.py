@@ -18,10 +18,13 @@ from opx.adapters.remote.waiting import Waiting
 from opx.cli.intake import Place
 from opx.cli.watch_command import Follower
 from opx.domain.scopes import Identity
+from opx.edges.calling import Client, LocalClient
+from opx.edges.client import RemoteClient
 from opx.errors import StoreUnavailableError
 from opx.ingestion.files import FileToIngest
 from opx.knowledge_base import KnowledgeBase, PutFile
 from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.context import Caller, Context
 from opx.services import Services
 from tests.doubles.api_gateway import DeployedSystem
 from tests.unit.cli_support import Opx
@@ -51,10 +54,21 @@ def base(request: pytest.FixtureRequest, services: Services) -> Iterator[Knowled
         base.close()
 
 
+def client_of(base: KnowledgeBase) -> Client:
+    if isinstance(base, Fails):
+        return client_of(base._base)
+    if isinstance(base, LocalKnowledgeBase):
+        return LocalClient(Context(base._services, Caller(Identity(), owns_system=True)))
+    assert isinstance(base, RemoteKnowledgeBase)
+    return RemoteClient(base.endpoint, bearer("token"), Connections())
+
+
 def a_follower(
     opx: Opx, base: KnowledgeBase, *, delete: bool = True, sleep: Callable[[float], None] = lambda seconds: None
 ) -> Follower:
-    return Follower(base, Place(opx.folder, opx.home), opx.folder / "docs", {}, delete=delete, sleep=sleep)
+    return Follower(
+        base, client_of(base), Place(opx.folder, opx.home), opx.folder / "docs", {}, delete=delete, sleep=sleep
+    )
 
 
 def following(opx: Opx, base: KnowledgeBase, *, delete: bool = True) -> Follower:

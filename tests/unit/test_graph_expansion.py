@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import jsonschema
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx import wire
-from opx.api.replies import REPLIES, SCHEMAS
 from opx.cli.related import related_lines
 from opx.domain.documents import DocumentKey
 from opx.domain.evidence_pack import EvidenceItem, EvidencePack, EvidenceSource
@@ -34,7 +31,7 @@ from opx.ingestion.chunk_files import read_chunks
 from opx.retrieval.query import INDEX_DOWN
 from opx.services import Services
 from tests.agent_calls import a_system
-from tests.api_requests import call
+from tests.api_requests import call, check_described
 from tests.fakes import function_logs
 from tests.unit.cli_support import Opx
 from tests.unit.graph_support import write
@@ -224,8 +221,8 @@ class TestPack:
 
     def test_survives_the_wire(self, services: Services) -> None:
         answer = ask(services)
-        data = json.loads(json.dumps(wire.answer_to_json(answer)))
-        assert wire.answer_to_json(wire.answer_from_json(data))["evidencePack"] == data["evidencePack"]
+        data = json.loads(json.dumps(answer.to_json()))
+        assert Answer.from_json(data).to_json()["evidencePack"] == data["evidencePack"]
 
     def test_is_bounded_however_many_relations_there_are(self, services: Services) -> None:
         with services.unit_of_work():
@@ -367,6 +364,6 @@ def test_the_http_api_gives_the_pack_where_it_is_asked_for(services: Services) -
         assert "evidencePack" not in call(handler, "search", query={"q": QUESTION}, kbId="default")[1]
         by_config = call(handler, "query", body={"query": QUESTION, "config": {"expandGraph": True}}, kbId="default")[1]
     assert status == 200, found
-    jsonschema.validate(found, {**REPLIES["search"], "components": {"schemas": SCHEMAS}})
+    check_described("search", found)
     assert found["evidencePack"]["items"]
     assert by_config["evidencePack"]["items"]

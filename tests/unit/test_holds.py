@@ -10,7 +10,9 @@ import pytest
 
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Identity, Scope
+from opx.edges.calling import LocalClient
 from opx.errors import (
+    ForbiddenError,
     HeldError,
     HoldNotFoundError,
     InvalidInputError,
@@ -18,7 +20,9 @@ from opx.errors import (
     UnknownCategoryError,
 )
 from opx.lifecycle.holds import Hold
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.context import Caller, Context
+from opx.operations.corpus import DeleteDocument, DeleteObjects, delete_document, delete_objects
+from opx.operations.lifecycle import AddHold, LiftHold, ListHolds, add_hold, lift_hold, list_holds
 from opx.services import Services
 from opx.tenants.offboarding import Offboarding
 from tests.agent_calls import a_system, id_of
@@ -44,8 +48,12 @@ def lifted(services: Services) -> Iterator[None]:
         services.holds.lift(hold.id, "test")
 
 
-def base_of(services: Services, client: str = "", project: str = "") -> LocalKnowledgeBase:
-    return LocalKnowledgeBase(services, Identity(client, project, "ada"))
+def client_of(services: Services, client: str = "", project: str = "") -> LocalClient:
+    return LocalClient(Context(services, Caller(Identity(client, project, "ada"))))
+
+
+def held_by(client: LocalClient, **parts: Any) -> Hold:
+    return client.call(add_hold, AddHold(reason="case", **parts))
 
 
 @pytest.mark.parametrize(
@@ -110,11 +118,12 @@ def test_a_hold_that_says_too_little_is_refused(
 
 def test_what_is_held_can_not_be_deleted_by_hand(services: Services) -> None:
     document = id_of(services, SHARED)
-    hold = base_of(services).add_hold("case", document=document[:12])
+    client = client_of(services)
+    hold = held_by(client, document=document[:12])
     with pytest.raises(HeldError, match=f"documents/runbooks/disk.md can't be removed: hold {hold.id} on document"):
-        base_of(services).delete(document)
+        client.call(delete_document, DeleteDocument(document_id=document))
     with pytest.raises(HeldError, match="case"):
-        base_of(services).delete_objects([SHARED])
+        client.call(delete_objects, DeleteObjects(object_keys=(SHARED,)))
     assert id_of(services, SHARED) == document
 
 
@@ -134,28 +143,29 @@ def test_holds_on_others_do_not_keep_a_client(services: Services, parts: dict[st
 
 class TestWhoMay:
     def test_a_client_holds_what_is_its_own(self, services: Services) -> None:
-        assert base_of(services, "acme").add_hold("case", everything=True).within == "client:acme"
-        assert base_of(services, "acme", "shop").add_hold("case", category="runbooks").within == OF_SHOP_KEY
+        assert held_by(client_of(services, "acme"), everything=True).within == "client:acme"
+        assert held_by(client_of(services, "acme", "shop"), category="runbooks").within == OF_SHOP_KEY
 
     @pytest.mark.parametrize("within", ["global", "client:other", "client:acme"])
     def test_nobody_holds_what_is_not(self, services: Services, within: str) -> None:
-        with pytest.raises(InvalidScopeError, match="your own"):
-            base_of(services, "acme", "shop").add_hold("case", within=within)
+        with pytest.raises(ForbiddenError, match="your own"):
+            held_by(client_of(services, "acme", "shop"), within=within)
 
     def test_a_client_sees_and_ends_its_own_alone(self, services: Services) -> None:
-        mine = base_of(services, "acme").add_hold("case", everything=True)
+        acme = client_of(services, "acme")
+        mine = held_by(acme, everything=True)
         others = services.holds.add(Hold("case", "ada"))
-        assert base_of(services, "acme").holds() == [mine]
+        assert acme.call(list_holds, ListHolds()).holds == (mine,)
         with pytest.raises(HoldNotFoundError):
-            base_of(services, "acme").lift_hold(others.id)
-        assert {hold.id for hold in base_of(services).holds()} == {mine.id, others.id}
+            acme.call(lift_hold, LiftHold(hold_id=others.id))
+        assert {hold.id for hold in client_of(services).call(list_holds, ListHolds()).holds} == {mine.id, others.id}
 
     @pytest.mark.parametrize(
         "parts", [{}, {"everything": True, "category": INCIDENTS}, {"document": "ab12", "category": INCIDENTS}]
     )
     def test_what_is_to_be_held_has_to_be_said_once(self, services: Services, parts: dict[str, Any]) -> None:
         with pytest.raises(InvalidInputError, match=r"to be held|hold on a document"):
-            base_of(services).add_hold("case", **parts)
+            held_by(client_of(services), **parts)
 
 
 OF_SHOP_KEY = "client:acme/project:shop"

@@ -12,9 +12,9 @@ import pytest
 from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
+from opx.edges.learning_events import LAST_WAIT, handle_batch, learn
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
-from opx.learning.handling import LAST_WAIT, handle_batch, learn
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from tests.doubles.fake_time import FakeTime
@@ -247,7 +247,7 @@ class TestBatches:
         assert self.handled(body, receives=LAST_WAIT - 1)[0] == ["0"]
 
     def test_every_kind_of_event_that_captures_has_a_type(self) -> None:
-        from opx.learning.handling import _CAPTURED
+        from opx.edges.learning_events import _CAPTURED
 
         assert set(_CAPTURED.values()) == set(EntryType)
         assert set(Kind) - set(_CAPTURED) == {Kind.VERIFIED, Kind.OUTCOME, Kind.CHECKPOINT}

@@ -12,6 +12,7 @@ from opx.domain.learning import CheckpointType, EntryState, EntryType, RAGPatter
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace, to_json
 from opx.domain.scopes import Identity
+from opx.edges.calling import perform
 from opx.errors import (
     DocumentNotFoundError,
     EntryNotFoundError,
@@ -42,7 +43,6 @@ CAPTURED: dict[str, Any] = {
     "task_type": "operations",
     "agent_type": "database",
 }
-TASK = patterns.FindPatternsForTask(task_description=FAILURE)
 
 
 @pytest.fixture
@@ -216,9 +216,22 @@ class TestPatterns:
         assert call(stranger, "find_patterns_for_task", taskDescription=FAILURE).patterns == ()
 
     def test_whoever_owns_the_machine_needs_no_name(self, services: Services) -> None:
+        for name in ("find_patterns_for_task", "query_for_task"):
+            operation = REGISTRY.get(name)
+            assert operation
+            request = read_request(operation.request, {"taskDescription": FAILURE})
+            with pytest.raises(NotOrchestratorError):
+                perform(operation, a_context(services), request)
+            assert perform(operation, a_context(services, owns_system=True), request).patterns == ()
+
+    def test_an_agent_is_an_orchestrator_by_its_name_whatever_its_session(self, services: Services) -> None:
+        operation = REGISTRY.get("query_for_task")
+        assert operation
+        request = read_request(operation.request, {"taskDescription": FAILURE})
+        session = Identity("acme", "search", "orchestrator session 7")
+        assert perform(operation, Context(services, Caller(session, agent="orchestrator")), request).patterns == ()
         with pytest.raises(NotOrchestratorError):
-            patterns.find_patterns_for_task(a_context(services), TASK)
-        assert patterns.find_patterns_for_task(a_context(services, owns_system=True), TASK).patterns == ()
+            perform(operation, Context(services, Caller(session, agent="deployer")), request)
 
     def test_whatever_tells_patterns_is_for_orchestrators(self) -> None:
         reading = {one.name for one in REGISTRY if one.access is Access.ORCHESTRATOR}

@@ -218,8 +218,8 @@ class TestProjects:
         assert get_project(context_of(system, "acme"), GetProject(**SHOP)).group_id == ""
 
     def test_without_an_id_are_refused(self, system: Services) -> None:
-        with pytest.raises(InvalidScopeError, match="no project id"):
-            get_project(context_of(system), GetProject(client_id="acme", project_id=""))
+        with pytest.raises(InvalidScopeError, match="needs its client id"):
+            list_projects(context_of(system), ListProjects(client_id=""))
 
 
 class TestClients:

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.remote.connections import Connections
+from opx.adapters.remote.http import bearer
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
+from opx.edges.calling import Client, LocalClient
+from opx.edges.client import RemoteClient
 from opx.errors import InvalidInputError, ReceiptNotFoundError
 from opx.operations import paging
 from opx.operations.context import Caller, Context
@@ -25,6 +29,7 @@ from opx.operations.questions import (
     list_gaps,
     settle_gap,
 )
+from opx.operations.search import Query, query
 from opx.records.audit import AuditLog
 from opx.records.gaps.likeness import Wording
 from opx.records.gaps.model import Gap, GapStatus, Nearest, from_item
@@ -32,7 +37,9 @@ from opx.services import Services
 from opx.tables import AUDIT
 from tests.agent_calls import DISK as DISK_FILE
 from tests.agent_calls import DISK_TITLE, a_system, id_of
+from tests.doubles.api_gateway import DeployedSystem
 from tests.unit.records_support import without_records
+from tests.unit.remote_support import KINDS
 
 ACME, SHOP, OTHER, NOBODY = Identity("acme"), Identity("acme", "shop"), Identity("other"), Identity()
 ESPRESSO, TEA = "brew espresso on mondays", "pour darjeeling for auditors"
@@ -60,6 +67,43 @@ def owner(system: Services, identity: Identity = NOBODY) -> Context:
 
 def ask(system: Services, identity: Identity, question: str = DISK_TITLE, **config: Any) -> str:
     return system.query_service(identity).answer(question, QueryConfig(**config)).receipt_id
+
+
+@pytest.fixture(params=KINDS)
+def client(request: pytest.FixtureRequest, system: Services) -> Iterator[Client]:
+    """Of this process, or of a deployed system, for the same caller."""
+    if request.param == "folder":
+        yield LocalClient(caller(system, SHOP))
+        return
+    claims = {"opx_client_id": SHOP.client_id, "opx_project_id": SHOP.project_id, "scope": "opx/write opx/admin"}
+    with DeployedSystem(system, tokens={"token": claims}) as deployed:
+        client = RemoteClient(deployed.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
+        yield client
+        client.close()
+
+
+class TestEveryClient:
+    def test_unanswered_questions_are_among_the_gaps(self, client: Client) -> None:
+        client.call(query, Query(query=ESPRESSO, config=QueryConfig()))
+        (gap,) = client.call(list_gaps, ListGaps(owner="nobody")).gaps
+        assert (gap.question, gap.count, gap.scope) == (ESPRESSO, 1, "client:acme/project:shop")
+        found = client.call(list_gaps, ListGaps(service="billing"))
+        assert (found.gaps, found.more, found.dropped) == ((), False, 0)
+
+    def test_questions_are_in_the_audit_log(self, client: Client) -> None:
+        asked = Query(query=DISK_TITLE, config=QueryConfig(min_confidence=0), receipt=True)
+        answer = client.call(query, asked)
+        document = answer.results[0].document_id
+        (record,) = client.call(list_audit_records, ListAuditRecords(document_id=document[:8])).records
+        assert record.receipt_id == answer.receipt_id
+        assert client.call(list_audit_records, ListAuditRecords(since="2999")).records == ()
+        assert client.call(list_audit_records, ListAuditRecords(who="nobody else")).records == ()
+
+    def test_answer_of_the_operation_is_that_of_every_client(self, client: Client, system: Services) -> None:
+        ask(system, SHOP, ESPRESSO)
+        assert client.call(list_gaps, ListGaps()) == list_gaps(caller(system, SHOP), ListGaps())
+        expected = list_audit_records(caller(system, SHOP), ListAuditRecords())
+        assert client.call(list_audit_records, ListAuditRecords()) == expected
 
 
 class TestAudit:

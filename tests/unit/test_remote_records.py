@@ -43,4 +43,4 @@ def test_gaps_and_audit_log_are_read_over_http(opx: DeployedOpx) -> None:
 def test_gaps_are_not_settled_from_afar(opx: DeployedOpx) -> None:
     found = opx("gaps", "check")
     assert found.exit_code == 2
-    assert "folder of this machine" in found.stderr
+    assert "check_gaps works where the stores are" in found.stderr

@@ -7,24 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx import wire
-from opx.api.replies import REPLIES, SCHEMAS
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.research import Finding, ResearchReport, Step, StepKind, Stopped
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
+from opx.operations.registry import Function
 from opx.retrieval.query import INDEX_DOWN
 from opx.retrieval.research.model_planner import ChatPlanner
 from opx.retrieval.research.rules import RulePlanner
 from opx.services import Services
 from opx.settings import Settings
 from tests.agent_calls import CORPUS, a_system
-from tests.api_requests import ROUTE, Handler, a_token, call, refusal
+from tests.api_requests import ROUTE, Handler, a_token, call, check_described, refusal
 from tests.fakes import Measured, function_logs
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at
@@ -64,7 +62,7 @@ def handler(services: Services) -> Iterator[Handler]:
 
 class TestWire:
     def test_a_report_survives_the_wire(self) -> None:
-        assert wire.research_from_json(json.loads(json.dumps(wire.research_to_json(REPORT)))) == REPORT
+        assert ResearchReport.from_json(json.loads(json.dumps(REPORT.to_json()))) == REPORT
 
     def test_names_are_those_that_callers_know(self) -> None:
         found = REPORT.to_json()
@@ -74,7 +72,7 @@ class TestWire:
         assert finding["section"] == "Steps"
 
     def test_it_is_as_it_is_described(self) -> None:
-        jsonschema.validate(REPORT.to_json(), {**REPLIES["research"], "components": {"schemas": SCHEMAS}})
+        check_described("research", REPORT.to_json())
 
 
 class TestServices:
@@ -118,7 +116,7 @@ class TestHttpApi:
         assert status == 200
         assert any("of acme" in finding["content"] for finding in found["findings"])
         assert len(found["findings"]) <= 3
-        jsonschema.validate(found, {**REPLIES["research"], "components": {"schemas": SCHEMAS}})
+        check_described("research", found)
 
     def test_others_do_not_find_it(self, handler: Handler) -> None:
         body = {"topic": TOPIC, "config": {"minConfidence": 0}}
@@ -141,7 +139,7 @@ class TestHttpApi:
         assert refusal(call(handler, "research", body=body)) == (400, "invalid_argument")
 
     def test_it_is_a_route_of_the_function_that_reads(self) -> None:
-        assert (ROUTE["research"].key, ROUTE["research"].scopes) == ("POST /research", ())
+        assert (ROUTE["research"].key, ROUTE["research"].function) == ("POST /research", Function.RETRIEVE)
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -17,9 +17,9 @@ from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.operations.grants import ToolGrants
 from opx.runtime.metrics import NAMESPACE, Metric
 from opx.services import Services
-from opx.operations.grants import ToolGrants
 from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from opx.tools.knowledge_tools import KnowledgeTools
 from opx.tools.runtimes import MAX_RESPONSE_BYTES, Serving, respond

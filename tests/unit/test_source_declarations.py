@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from opx.bootstrap import bootstrap
 from opx.domain.sources import SourceDefinition
@@ -15,7 +15,7 @@ from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.knowledge_file import load_knowledge
 from opx.services import Services
 from opx.settings import Settings
-from opx.sources.connector import read_options
+from opx.sources.connector import Options, Texts, read_options
 from opx.sources.control import SourceControl
 from opx.sources.declared import declared_sources, definition_of
 from opx.sources.presets import PRESETS
@@ -90,45 +90,47 @@ class TestDeclared:
         assert definition_of("blog", definition.fields(), KNOWLEDGE) == definition
 
 
-@dataclass(frozen=True)
-class Options:
+class Chosen(Options, frozen=True):
     url: str
     pages: int = 3
     share: float = 0.5
     deep: bool = False
-    paths: tuple[str, ...] = ()
+    paths: Texts = ()
 
 
 class TestOptions:
     def test_they_are_read_by_their_types(self) -> None:
         given = {"url": "u", "pages": 1, "share": 1, "deep": True, "paths": ["a", "b"]}
-        assert read_options(Options, given, of="x") == Options("u", 1, 1, deep=True, paths=("a", "b"))
+        assert read_options(Chosen, given, of="x") == Chosen("u", 1, 1, deep=True, paths=("a", "b"))
 
     def test_one_text_is_a_list_of_one(self) -> None:
-        assert read_options(Options, {"url": "u", "paths": "a"}, of="x").paths == ("a",)
+        assert read_options(Chosen, {"url": "u", "paths": "a"}, of="x").paths == ("a",)
 
     @pytest.mark.parametrize(
         ("given", "problem"),
         [
             ({}, "x: the option 'url' is needed"),
             ({"url": "u", "uri": "v"}, "x: unknown option 'uri'; allowed: url, pages, share, deep, paths"),
-            ({"url": 5}, "'url' must be a text"),
-            ({"url": "u", "pages": True}, "'pages' must be a whole number"),
-            ({"url": "u", "pages": "3"}, "'pages' must be a whole number"),
-            ({"url": "u", "deep": 1}, "'deep' must be true or false"),
-            ({"url": "u", "paths": ["a", 1]}, "'paths' must be a list of texts"),
+            ({"url": 5}, "x: option url must be a text, not 5"),
+            ({"url": None}, "x: the option 'url' has no value; leave it out"),
+            ({"url": "u", "pages": True}, "option pages must be a whole number, not"),
+            ({"url": "u", "pages": "3"}, "option pages must be a whole number, not"),
+            ({"url": "u", "deep": 1}, "option deep must be true or false, not 1"),
+            ({"url": "u", "paths": 5}, "option paths must be a list, not 5"),
+            ({"url": "u", "paths": ["a", ""]}, "option paths must have at least 1 characters"),
+            ({"url": "u", "paths": ["a", 1]}, "option paths must be a text, not 1"),
         ],
     )
     def test_wrong_ones_are_named(self, given: dict[str, Any], problem: str) -> None:
         with pytest.raises(InvalidInputError, match=problem):
-            read_options(Options, given, of="x")
+            read_options(Chosen, given, of="x")
 
 
 class TestKinds:
     @pytest.mark.parametrize("kind", sorted({*CONNECTORS, *PRESETS}))
     def test_each_has_a_connector_whose_options_are_of_known_types(self, kind: str) -> None:
-        allowed = {"str", "int", "float", "bool", "tuple[str, ...]"}
-        assert {str(each.type) for each in fields(connector_type(kind).options_type)} <= allowed
+        allowed = {str, int, float, bool, Texts}
+        assert {each.type for each in structs.fields(connector_type(kind).options_type)} <= allowed
 
     def test_each_is_described(self) -> None:
         assert {kind for kind, _, _ in described_kinds()} == {*CONNECTORS, *PRESETS}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 
 import pytest
-
 from opx.tools.declarations import (
     MAX_FUNCTION_PARAMETERS,
     MAX_TOOLS,
@@ -25,7 +24,6 @@ from opx.tools.knowledge_group import (
     SEARCH_RUNBOOKS,
 )
 from opx.tools.knowledge_tools import KnowledgeTools
-from opx.tools.operations_group import GET_BASELINE
 
 
 def read(tool: Tool = SEARCH_RUNBOOKS, **given: object) -> dict[str, Value]:
@@ -43,12 +41,6 @@ def test_tools_are_those_that_agents_know() -> None:
             "research_topic": ["topic", "max_iterations"],
             "find_related": ["reference", "hops", "edge_types", "direction", "since"],
             "explain_relation": ["from_reference", "to_reference"],
-        },
-        "query-operations": {
-            "query_logs": ["query", "log_group", "minutes", "limit", "show"],
-            "correlate_metrics": ["metric", "node", "minutes", "candidates", "max_lag"],
-            "analyze_traces": ["service", "minutes", "limit"],
-            "get_baseline": ["node", "metric", "time_window", "value"],
         },
         "learn-from-work": {
             "capture_failure_solution": [
@@ -205,19 +197,6 @@ class TestOptionalParameters:
     def test_choices_and_default_are_in_the_description(self) -> None:
         (parameter,) = [p for p in SEARCH_DOCS.parameters if p.name == "thoroughness"]
         assert parameter.description.endswith("One of fast, balanced, thorough, balanced if not given.")
-
-    @pytest.mark.parametrize(("given", "value"), [("-3.5", -3.5), (7, 7.0), ("1e3", 1000.0)])
-    def test_number_may_be_any(self, given: object, value: float) -> None:
-        assert read(GET_BASELINE, node="n", metric="m", value=given)["value"] == value
-
-    @pytest.mark.parametrize("given", ["much", "", "nan", "inf", True, [1]])
-    def test_what_is_no_number_is_refused(self, given: object) -> None:
-        with pytest.raises(ArgumentError, match="value must be a number, not "):
-            read(GET_BASELINE, node="n", metric="m", value=given)
-
-    @pytest.mark.parametrize("given", [{}, {"value": None}])
-    def test_nothing_stands_in_for_a_number_that_was_left_out(self, given: dict[str, object]) -> None:
-        assert read(GET_BASELINE, node="n", metric="m", **given) == {"node": "n", "metric": "m", "time_window": "7d"}
 
 
 def test_part_of_a_group_has_its_name() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from opx.domain.scopes import Identity
+from opx.edges.factories import create_research_topic_tool, create_search_docs_tool
 from opx.errors import StoreUnavailableError
 from opx.services import Services
-from opx.edges.factories import create_research_topic_tool, create_search_docs_tool
 from tests.agent_calls import DISK_TITLE, a_system
 
 VAULT = "Unseal the acme vault"
@@ -61,7 +61,7 @@ def test_failure_is_told_without_its_details(services: Services, monkeypatch: py
         raise ZeroDivisionError("secret detail")
 
     monkeypatch.setitem(services.__dict__, "query_service", broken)
-    assert create_search_docs_tool(services)(query="q") == "Error: the tool failed; the error was logged"
+    assert create_search_docs_tool(services)(query="q") == "Error: the request failed; the error was logged"
 
 
 def test_store_that_is_away_is_told(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opx.tools.declarations import MAX_TOOLS, Tool
+from opx.tools.groups import TOOLS
+from opx.tools.knowledge_group import KNOWLEDGE_GROUP
+from opx.tools.replies import Reply
+from opx.tools.runtimes import Arguments, Serving, respond
 
 from opx.domain.scopes import Identity
 from opx.errors import KnowledgeConfigError
-from opx.tools.declarations import MAX_TOOLS, Tool
 from opx.operations.grants import FOR_ALL, ToolGrants, read_grants
-from opx.tools.groups import TOOLS
-from opx.tools.knowledge_group import KNOWLEDGE_GROUP
-from opx.tools.operations_group import OPERATIONS_GROUP
-from opx.tools.replies import Reply
-from opx.tools.runtimes import Arguments, Serving, respond
+from opx.operations.tool_groups import OPERATIONS
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.fakes import FakeContext, Measured
 
@@ -75,8 +75,8 @@ class TestReading:
             read(tmp_path, f"agents:\n  default: {tools}\n")
 
     def test_group_is_wanted_once_somebody_may_use_a_tool_of_it(self, tmp_path: Path) -> None:
-        assert read(tmp_path, FILE).anyone_may_use(OPERATIONS_GROUP)
-        assert not ToolGrants().anyone_may_use(OPERATIONS_GROUP)
+        assert read(tmp_path, FILE).anyone_may_use(OPERATIONS)
+        assert not ToolGrants().anyone_may_use(OPERATIONS)
 
 
 class Echo:

@@ -17,7 +17,7 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectPhase, ObjectState
-from opx.knowledge_base import ProjectView, Status
+from opx.knowledge_base import Status
 from opx.knowledge_file import load_knowledge
 from tests.builders import a_piece, a_version
 
@@ -133,11 +133,9 @@ def test_flat_things_survive() -> None:
     )
     state = ObjectState("documents/a.md", ObjectPhase.INGESTED, "d", "A", 3)
     status = Status("global", 1, 2, 3, "ok", None, "m/1", {"runbooks": 1})
-    project = ProjectView("g", ("global",))
     assert wire.failure_from_json(sent(wire.failure_to_json(failure))) == failure
     assert wire.state_from_json(sent(wire.state_to_json(state))) == state
     assert wire.status_from_json(sent(wire.status_to_json(status))) == status
-    assert wire.project_from_json(sent(wire.project_to_json(project))) == project
 
 
 def test_fields_of_a_newer_version_are_ignored() -> None:

@@ -15,32 +15,15 @@ from opx.settings import Settings
 
 if TYPE_CHECKING:
     from opx.edges.client import RemoteClient
-    from opx.knowledge_base import DeployedKnowledgeBase
-
-
-def open_remote(settings: Settings) -> DeployedKnowledgeBase:
-    """The deployed system that the settings mean. The caller closes it.
-
-    Its address is `api_url`, or what its stack says in the AWS account of the profile; the caller is whom the token
-    or the profile's credentials are of. Raises `InvalidInputError`, `AccessDeniedError`, and `OpxError` if there is no
-    such system.
-    """
-    from opx.adapters.remote.connections import Connections
-    from opx.adapters.remote.http import bearer
-    from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
-
-    if settings.api_url and settings.api_token:  # nothing of AWS is needed
-        return RemoteKnowledgeBase(settings.api_url, bearer(settings.api_token), Connections())
-    from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
-
-    account = AwsAccount(settings.aws_profile, settings.aws_region)
-    endpoint = settings.api_url or account.api_url(settings.environment or DEFAULT_ENVIRONMENT)
-    authorize = bearer(settings.api_token) if settings.api_token else account.signed
-    return RemoteKnowledgeBase(endpoint, authorize, Connections(certificates=account.certificates))
 
 
 def open_client(settings: Settings) -> RemoteClient:
-    """The same, to call operations of. The caller closes it."""
+    """Calls operations of the deployed system that the settings name. The caller closes it.
+
+    Its address is `api_url`, or the one that its stack says in the AWS account of the profile; the caller is whom the token
+    or the profile's credentials are of. Raises `InvalidInputError`, `AccessDeniedError`, and `OpxError` if there is no
+    such system.
+    """
     from opx.adapters.remote.connections import Connections
     from opx.adapters.remote.http import bearer
     from opx.edges.client import RemoteClient

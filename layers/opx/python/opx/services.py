@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from opx.domain.streams import StreamDefinition
     from opx.graph.found_text import Expanded, FoundText
     from opx.ingestion.manager import IngestionManager
-    from opx.knowledge_base import RelatedKnowledge
     from opx.learning.context import OrchestratorContextBuilder
     from opx.learning.query import RAGQueryService
     from opx.lifecycle.as_of import AsOf
@@ -215,9 +214,10 @@ class Services(LifecycleServices):
         return RerankStage(reranker, self.settings.rerank_seconds) if reranker else None
 
     def _chunks_for(self, identity: Identity, document_id: str) -> Iterator[DocumentChunk]:
-        from opx.local_reading import LocalReading
+        from opx.operations.context import Caller, Context
+        from opx.operations.documents import chunks_of
 
-        return LocalReading(self, identity).chunks(document_id)
+        return chunks_of(Context(self, Caller(identity)), document_id)
 
     def _go_on(self, reader: Reader, found: FoundText) -> Expanded:
         """From what was found as text along the graph."""
@@ -229,13 +229,6 @@ class Services(LifecycleServices):
 
     def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
         return self.baselines.get(reader, node, metric, time_window)
-
-    def related(self, identity: Identity | None = None) -> RelatedKnowledge:
-        """Things and relations with the text that proves them, for this identity, or for the one that the installation is
-        configured for."""
-        from opx.local_knowledge_base import LocalKnowledgeBase
-
-        return LocalKnowledgeBase(self, self.identity_of(identity))
 
     def research_service(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
         """Research for this identity, or for the one that the installation is configured for. Its searches are reported

@@ -26,8 +26,8 @@ class Phases:
         if self._shown:
             click.echo("\r\033[K", err=True, nl=False)
 
-    def count(self, what: str, count: int) -> None:
-        self.phase(f"{count:,} {what}")
+    def progress(self, step: str, count: int) -> None:
+        self.phase(f"{count:,} {step}" if count else step)
 
     def phase(self, text: str) -> None:
         now = time.monotonic()

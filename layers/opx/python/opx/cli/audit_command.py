@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import click
 
-from opx.cli.output import SHORT_ID, print_json, print_table
-from opx.cli.session import Session, pass_session
-from opx.records.audit import MAX_RECORDS, AuditRecord
+from opx.cli.operations import Shape, operation_command
+from opx.cli.output import SHORT_ID, print_table
+from opx.cli.session import Session
+from opx.operations.questions import AuditRecords, list_audit_records
+from opx.records.audit import AuditRecord
 
 
-@click.command("audit")
-@click.option("--who", default="", metavar="TEXT", help="Scopes and callers that have this in their names.")
-@click.option("--since", default="", metavar="TIME", help="From this day or time on, e.g. 2026-03-31.")
-@click.option("--document", default="", metavar="ID", help="Where this document was returned.")
-@click.option("--limit", type=click.IntRange(1, MAX_RECORDS), default=100, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
-@pass_session
-def audit_command(session: Session, *, who: str, since: str, document: str, limit: int, as_json: bool) -> None:
+@operation_command(
+    "audit",
+    list_audit_records,
+    Shape(
+        options={"document_id": "--document"},
+        metavars={"who": "TEXT", "since": "TIME", "document_id": "ID"},
+        items="records",
+    ),
+)
+def audit_command(_session: Session, reply: AuditRecords) -> None:
     """List questions, the newest first: who asked when, and how many documents were returned. Questions themselves are
     not kept, but for a hash.
 
     On this machine all are listed, or with --client those of that client (and --project). Of a deployed system those of
     your own scope; it takes a token with the scope opx/admin.
     """
-    records = session.existing_base().audit_records(
-        who=who, since=since, document=document, limit=limit, every_scope=session.sees_every_scope
-    )
-    if as_json:
-        print_json([record.to_json() for record in records])
-    elif not records:
+    if not reply.records:
         click.echo("no records")
-    else:
-        print_table(("RECEIPT", "ASKED AT", "WHO", "BY", "RESULTS", "FIRST"), [_row(record) for record in records])
+        return
+    print_table(("RECEIPT", "ASKED AT", "WHO", "BY", "RESULTS", "FIRST"), [_row(record) for record in reply.records])
 
 
 def _row(record: AuditRecord) -> tuple[str, ...]:

@@ -12,17 +12,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opx.cli.exits import NO_ANSWER
-from opx.cli.output import plural, print_json, print_table, warn
+from opx.cli.operations import Shape, operation_command
+from opx.cli.output import plural, print_table, warn
 from opx.cli.session import Session, pass_session
+from opx.domain.anomalies import Distribution, Verdict, shown
+from opx.domain.baselines import AddedValues, BaselineStats
 from opx.errors import InvalidInputError
+from opx.operations.baselines import (
+    MAX_VALUES,
+    AddValues,
+    BaselineFound,
+    SeriesPage,
+    add_values,
+    get_baseline_stats,
+    list_baseline_series,
+)
 
 if TYPE_CHECKING:
-    from opx.domain.anomalies import Distribution, Verdict
-    from opx.domain.baselines import AddedValues, BaselineStats
-    from opx.knowledge_base import KnowledgeBase
+    from opx.edges.calling import Client
 
-AT_ONCE = 1000
-SAID = 20
+MOST_NAMED = 20
 """Lines about refused values; the rest is counted."""
 
 Row = tuple[int, Mapping[str, Any] | InvalidInputError]
@@ -40,31 +49,26 @@ def baseline_command() -> None:
     """
 
 
-@baseline_command.command("show")
-@click.argument("node")
-@click.argument("metric")
-@click.option(
-    "--window", default="7d", show_default=True, metavar="TIME", help="How far back: 1h to 90d, or weeks: 4w."
+@operation_command(
+    "show",
+    get_baseline_stats,
+    Shape(
+        arguments=("node", "metric"),
+        options={"time_window": "--window"},
+        metavars={"time_window": "TIME", "value": "NUMBER", "hour": "0-23"},
+    ),
 )
-@click.option("--value", type=float, metavar="NUMBER", help="Say whether this value is out of the ordinary.")
-@click.option("--hour", type=click.IntRange(0, 23), metavar="0-23", help="The hour of the day (UTC) that it is of.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@pass_session
-def show_baseline(
-    session: Session, node: str, metric: str, *, window: str, value: float | None, hour: int | None, as_json: bool
-) -> None:
+def show_baseline(_session: Session, reply: BaselineFound, *, as_json: bool) -> None:
     """Show what is normal for METRIC of NODE. Exit codes: 0 shown, 1 there are no values."""
-    if hour is not None and value is None:
-        raise InvalidInputError("--hour goes with --value")
-    stats = session.existing_base().baseline(node, metric, window)
-    verdict = stats.judge(value, hour) if value is not None else None
-    if as_json:
-        print_json({"baseline": stats.to_json(), **({"verdict": verdict.to_json()} if verdict else {})})
-    elif stats.count:
-        _print(stats, verdict)
+    stats = reply.baseline
+    if stats.count and not as_json:
+        _print(stats, reply.verdict)
     if not stats.count:
         if not as_json:
-            warn(f"no data: {stats.metric} of {stats.node} has no values in the last {window}; see `opx baseline list`")
+            warn(
+                f"no data: {stats.metric} of {stats.node} has no values in the last {stats.time_window}; "
+                "see `opx baseline list`"
+            )
         click.get_current_context().exit(NO_ANSWER)
 
 
@@ -78,32 +82,29 @@ def _print(stats: BaselineStats, verdict: Verdict | None) -> None:
     rows = [("all", *_cells(stats)), *((f"{one.hour:02}:00", *_cells(one)) for one in stats.by_hour)]
     print_table(("HOUR (UTC)", "COUNT", "MEAN", "STDDEV", "MIN", "P50", "P95", "P99", "MAX"), rows)
     if verdict is not None:
-        said = "out of the ordinary" if verdict.anomalous else "nothing unusual"
-        click.echo(f"{said}: {verdict.reason}")
+        judged = "out of the ordinary" if verdict.anomalous else "nothing unusual"
+        click.echo(f"{judged}: {verdict.reason}")
 
 
 def _cells(values: Distribution) -> list[str]:
-    from opx.domain.anomalies import shown
-
     numbers = (values.mean, values.stddev, values.minimum, values.p50, values.p95, values.p99, values.maximum)
     return [f"{values.count:,}", *("-" if number is None else shown(number) for number in numbers)]
 
 
-@baseline_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-@pass_session
-def list_series(session: Session, *, as_json: bool) -> None:
+@operation_command("list", list_baseline_series, Shape(without=("after",), items="series"))
+def list_series(_session: Session, reply: SeriesPage) -> None:
     """List which metrics of which nodes have values."""
-    series = session.existing_base().baseline_series()
-    if as_json:
-        print_json([one.to_json() for one in series])
-    elif not series:
+    if not reply.series:
         click.echo(
             "no values yet: `opx baseline push`, a stream of operations/baselines, or `baselines:` in knowledge.yaml"
         )
-    else:
-        rows = [(one.node, one.metric, one.unit or "-", one.last_seen) for one in series]
-        print_table(("NODE", "METRIC", "UNIT", "LAST SEEN"), rows)
+        return
+    rows = [(one.node, one.metric, one.unit or "-", one.last_seen) for one in reply.series]
+    print_table(("NODE", "METRIC", "UNIT", "LAST SEEN"), rows)
+
+
+baseline_command.add_command(show_baseline)
+baseline_command.add_command(list_series)
 
 
 @baseline_command.command("push", context_settings={"ignore_unknown_options": True})
@@ -139,11 +140,11 @@ def push_values(
         rows: Iterable[Row] = (
             (place, {"node": node, "metric": metric, "value": value, **common}) for place, value in enumerate(values, 1)
         )
-        _push(session.base, rows, "value")
+        _push(session.client, rows, "value")
         return
     if node:
         raise InvalidInputError("give either NODE METRIC VALUE..., or --file PATH")
-    _push(session.base, _rows_of(file, kind, common), "line")
+    _push(session.client, _rows_of(file, kind, common), "line")
 
 
 def _rows_of(file: str, kind: str | None, common: Mapping[str, str]) -> Iterator[Row]:
@@ -169,30 +170,28 @@ def _with(common: Mapping[str, str], rows: Iterable[Row]) -> Iterator[Row]:
         yield line, row if isinstance(row, InvalidInputError) else {**common, **row}
 
 
-def _push(base: KnowledgeBase, rows: Iterable[Row], called: str) -> None:
+def _push(client: Client, rows: Iterable[Row], called: str) -> None:
     """Send values in portions, and say what became of them."""
     added = repeated = 0
     refused: list[tuple[int, str]] = []
     rows = iter(rows)
-    while portion := list(islice(rows, AT_ONCE)):
+    while portion := list(islice(rows, MAX_VALUES)):
         refused += [(line, str(row)) for line, row in portion if isinstance(row, InvalidInputError)]
         good = [(line, row) for line, row in portion if not isinstance(row, InvalidInputError)]
-        for done, lines in _sent(base, good):
+        for done, lines in _sent(client, good):
             added, repeated = added + done.added, repeated + done.repeated
             refused += [(lines[one.index], one.reason) for one in done.refused]
-    for line, reason in sorted(refused)[:SAID]:
+    for line, reason in sorted(refused)[:MOST_NAMED]:
         warn(f"{called} {line}: {reason}")
-    if len(refused) > SAID:
-        warn(f"and {plural(len(refused) - SAID, 'refused value')} more")
+    if len(refused) > MOST_NAMED:
+        warn(f"and {plural(len(refused) - MOST_NAMED, 'refused value')} more")
     again = f", {repeated:,} had been counted before" if repeated else ""
     click.echo(f"{plural(added, 'value')} added{again}" + (f", {len(refused):,} refused" if refused else ""))
     if refused:
         click.get_current_context().exit(NO_ANSWER)
 
 
-def _sent(
-    base: KnowledgeBase, rows: Sequence[tuple[int, Mapping[str, Any]]]
-) -> Iterator[tuple[AddedValues, list[int]]]:
+def _sent(client: Client, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[AddedValues, list[int]]]:
     """Send a portion, with the lines that its indexes are of. Values with a time go apart from those of now: the id of
     their batch is then the same whenever they are sent, so that they count once."""
     from opx.domain.ids import stable_hash
@@ -202,5 +201,6 @@ def _sent(
     untimed = [(line, {**row, "at": now}) for line, row in rows if "at" not in row]
     for some in (timed, untimed):
         if some:
-            values = [row for _, row in some]
-            yield base.add_values(values, batch_id=stable_hash("push", *values)), [line for line, _ in some]
+            values = tuple(dict(row) for _, row in some)
+            request = AddValues(values=values, batch_id=stable_hash("push", *values))
+            yield client.call(add_values, request), [line for line, _ in some]

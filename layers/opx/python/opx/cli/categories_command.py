@@ -6,6 +6,7 @@ import click
 
 from opx.cli.output import print_json, print_table
 from opx.cli.session import Session, pass_session
+from opx.operations.documents import ListCategories, list_categories
 
 
 @click.command("categories")
@@ -13,8 +14,8 @@ from opx.cli.session import Session, pass_session
 @pass_session
 def categories_command(session: Session, *, as_json: bool) -> None:
     """List the categories of `knowledge.yaml`: tier, trust, retention and when sources are pulled."""
-    model = session.base.knowledge
-    found = [model.categories[path] for path in sorted(model.categories)]
+    model = session.client.call(list_categories, ListCategories())
+    found = model.categories
     if as_json:
         names = ("path", "description", "folders")
         print_json(

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from opx.cli.exits import NO_ANSWER
 from opx.cli.output import print_json, print_table, warn
 from opx.cli.session import Session, pass_session
-from opx.errors import InvalidInputError, OpxError
+from opx.errors import InvalidInputError
+from opx.operations.administration import (
+    AddClient,
+    ClientInventory,
+    GetClient,
+    ListClients,
+    RemoveClient,
+    add_client,
+    get_client,
+    list_clients,
+    remove_client,
+)
 
 if TYPE_CHECKING:
-    from opx.tenants.administration import Administration
+    from opx.operations.registry import Run
+    from opx.operations.requests import Request
+
+Q = TypeVar("Q", bound="Request")
+R = TypeVar("R")
 
 
 @click.group("client")
@@ -38,7 +53,7 @@ def client_command() -> None:
 @pass_session
 def list_(session: Session, *, as_json: bool) -> None:
     """List the clients, those that were removed included."""
-    found = _administration(session).clients()
+    found = _call(session, list_clients, ListClients()).clients
     if as_json:
         print_json([one.to_json() for one in found])
     elif not found:
@@ -56,7 +71,7 @@ def list_(session: Session, *, as_json: bool) -> None:
 @pass_session
 def show(session: Session, client: str, *, as_json: bool) -> None:
     """Show how much there is of CLIENT in each store."""
-    _print_inventory(_administration(session), client, as_json=as_json)
+    _print_inventory(_call(session, get_client, GetClient(client_id=client)), as_json=as_json)
 
 
 @client_command.command("add")
@@ -64,7 +79,7 @@ def show(session: Session, client: str, *, as_json: bool) -> None:
 @pass_session
 def add(session: Session, client: str) -> None:
     """Serve CLIENT, also after it was removed: it begins with nothing. A client that was never removed needs no adding."""
-    added = _administration(session).add(client)
+    added = _call(session, add_client, AddClient(client_id=client))
     click.echo(f"client {added.client_id} is {added.state.value} since {added.since}")
 
 
@@ -82,13 +97,12 @@ def remove(session: Session, client: str, *, dry_run: bool, yes: bool, as_json: 
 
     Exit codes: 0 all is gone, 1 something is left (it is named; begin again), 2 it could not be done.
     """
-    administration = _administration(session)
     if dry_run:
-        _print_inventory(administration, client, as_json=as_json)
+        _print_inventory(_call(session, get_client, GetClient(client_id=client)), as_json=as_json)
         return
     if not yes:
-        _confirm(administration, client)
-    report = administration.remove(client)
+        _confirm(session, client)
+    report = _call(session, remove_client, RemoveClient(client_id=client))
     if as_json:
         print_json(report.to_json())
     else:
@@ -101,40 +115,34 @@ def remove(session: Session, client: str, *, dry_run: bool, yes: bool, as_json: 
         click.get_current_context().exit(NO_ANSWER)
 
 
-def _administration(session: Session) -> Administration:
+def _call(session: Session, run: Run[Q, R], request: Q) -> R:
     if session.is_remote:
         raise InvalidInputError(
             "clients are administered where the stores are: leave --profile and --api out, and for a system on AWS set "
             "OPX_BACKEND=aws and the settings of its functions"
         )
-    if not session.has_knowledge:
-        raise OpxError(
-            f"no knowledge in {session.location}: run `opx ingest PATH...` first, or give --home or OPX_HOME"
-        )
-    from opx.tenants.administration import Administration
-
-    return Administration(session.services, by=session.user, progress=_progress)
+    session.require_knowledge()
+    return session.watched_client(_progress).call(run, request)
 
 
-def _progress(step: str) -> None:
+def _progress(step: str, _count: int) -> None:
     if sys.stderr.isatty():
         click.echo(f"{step} ...", err=True)
 
 
-def _print_inventory(administration: Administration, client: str, *, as_json: bool) -> None:
-    found, known = administration.inventory(client), administration.view(client)
+def _print_inventory(found: ClientInventory, *, as_json: bool) -> None:
     if as_json:
-        print_json({"clientId": client, "state": known.state.value, "stores": found})
+        print_json(found.to_json())
         return
-    click.echo(f"client {client}: {known.state.value}" + (f" since {known.since}" if known.since else ""))
-    print_table(("STORE", "ITEMS"), [(name, f"{count:,}") for name, count in found.items()])
+    click.echo(f"client {found.client_id}: {found.state.value}" + (f" since {found.since}" if found.since else ""))
+    print_table(("STORE", "ITEMS"), [(name, f"{count:,}") for name, count in found.stores.items()])
 
 
-def _confirm(administration: Administration, client: str) -> None:
+def _confirm(session: Session, client: str) -> None:
     """Has the id typed again: there is no way back."""
     if not sys.stdin.isatty():
         raise InvalidInputError("nobody can be asked here: add --yes to remove the client without a question")
-    _print_inventory(administration, client, as_json=False)
+    _print_inventory(_call(session, get_client, GetClient(client_id=client)), as_json=False)
     typed = click.prompt("All of this will be gone for good. Type the client's id to remove it", err=True)
     if typed != client:
         raise InvalidInputError(f"{json.dumps(typed)} is not {client}: nothing was removed")

@@ -12,19 +12,19 @@ from opx.errors import OpxError
 from opx.ingestion.outcomes import Result
 
 if TYPE_CHECKING:
-    from opx.knowledge_base import KnowledgeBase
+    from opx.edges.calling import Client
 
 
-def tell_closed_gaps(base: KnowledgeBase, tally: Tally) -> None:
+def tell_closed_gaps(client: Client, tally: Tally) -> None:
     """Ask open gaps again if anything was taken in on this machine, and say which have an answer now. That they can't be
     asked is said, and changes nothing of what was done."""
-    from opx.local_knowledge_base import LocalKnowledgeBase
-    from opx.records.gaps.checking import MAX_ASKED
+    from opx.edges.calling import LocalClient
+    from opx.operations.questions import CheckGaps, check_gaps
 
-    if not tally.count(Result.INGESTED) or not isinstance(base, LocalKnowledgeBase):
+    if not tally.count(Result.INGESTED) or not isinstance(client, LocalClient):
         return
     try:
-        found = base.check_gaps(limit=MAX_ASKED, every_scope=True)
+        found = client.call(check_gaps, CheckGaps(every_scope=True))
     except OpxError as exc:
         warn(f"open gaps were not asked again: {exc}")
         return

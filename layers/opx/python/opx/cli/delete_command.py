@@ -7,13 +7,14 @@ from collections.abc import Collection
 
 import click
 
+from opx.cli.documents import find_versions
 from opx.cli.exits import NO_ANSWER
 from opx.cli.intake import Tally, still_under_way
 from opx.cli.output import plural, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
-from opx.knowledge_base import no_progress
+from opx.operations.corpus import DeleteDocument, GetStatus, delete_document, get_status
 
 
 @click.command("delete")
@@ -28,17 +29,22 @@ def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool
     Exit codes: 0 all are gone, 1 a removal failed (see `opx failed`) or is still under way after the wait, 2 a document
     is unknown or another's: then none is removed.
     """
-    base = session.existing_base()
-    documents = {found.document_id: found for found in (base.document(wanted).document for wanted in document_ids)}
-    _check_deletable(documents.values(), base.own_scope())
+    session.require_knowledge()
+    client, loader = session.client, session.loader
+    wanted = (find_versions(client, document_id).document for document_id in document_ids)
+    documents = {document.document_id: document for document in wanted}
+    _check_deletable(documents.values(), client.call(get_status, GetStatus()).scope)
     if not yes:
         _confirm([f"{found.document_id}  {found.title}" for found in documents.values()])
     sent: list[str] = []
+    loader.note_failures()
     for document_id, document in documents.items():
-        sent.extend(found.key.scope.prefix + found.key.source for found in base.delete(document_id))
+        # None is deleted where an earlier attempt, whose reply was lost, did it.
+        deleted = client.call(delete_document, DeleteDocument(document_id=document_id)).deleted or (document,)
+        sent.extend(found.key.scope.prefix + found.key.source for found in deleted)
         click.echo(f"deleted {document_id}  {document.title}")
     tally = Tally(sent=set(sent))
-    for outcome in base.work(sent, no_progress):
+    for outcome in loader.outcomes(sent):
         tally.add(outcome)
     for failure in tally.failures:
         warn(f"failed: {failure.reason}")

@@ -18,10 +18,11 @@ from opx.cli.search_command import MIN_CONFIDENCE
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
+from opx.operations.search import Query, query
 from opx.settings import Settings
 
 if TYPE_CHECKING:
-    from opx.knowledge_base import KnowledgeBase
+    from opx.edges.calling import Client
 
 HITS_SHOWN = 3
 
@@ -73,7 +74,7 @@ def demo_command(session: Session, documents: Path | None) -> None:
     click.echo(f"Taking in {folder}, keeping it in {used.settings.home_path}")
     _take_in(used, folder)
     for number, question in enumerate(QUESTIONS, start=1):
-        _ask(used.base, number, question)
+        _ask(used.client, number, question)
     click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Now yours:")
     click.echo(f'  opx {_home_option(used.settings)}search "pods keep restarting" --explain')
 
@@ -100,7 +101,7 @@ def _take_in(session: Session, folder: Path) -> None:
     started = time.perf_counter()
     tally = Tally()
     with reporter_for_stderr() as reporter:
-        intake = Intake(session.base, session.place, reporter)
+        intake = Intake(session.client, session.loader, session.place, reporter)
         intake.put(intake.plan([folder]), {}, tally)
         intake.work(tally)
     for outcome in tally.failures:
@@ -108,9 +109,9 @@ def _take_in(session: Session, folder: Path) -> None:
     click.echo(summary(tally, started))
 
 
-def _ask(base: KnowledgeBase, number: int, question: DemoQuestion) -> None:
+def _ask(client: Client, number: int, question: DemoQuestion) -> None:
     config = QueryConfig(max_results=HITS_SHOWN, min_confidence=question.min_confidence)
-    answer = base.search(question.text, config)
+    answer = client.call(query, Query(query=question.text, config=config))
     click.echo("\n" + click.style(f"=== {number}. {question.shows}", bold=True))
     click.echo(f"    {question.text}\n")
     for line in answer_lines(answer.results, question.text):

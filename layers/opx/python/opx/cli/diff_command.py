@@ -7,6 +7,7 @@ import click
 from opx.cli.output import print_json, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.versions import VersionDiff, VersionName
+from opx.operations.documents import DiffDocument, diff_document
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -22,7 +23,7 @@ def diff_command(session: Session, document_id: str, *, before: int | None, afte
 
     Texts are those that were read of the files, as `opx show` prints them.
     """
-    found = session.existing_base().version_diff(document_id, before=before or 0, after=after or 0)
+    found = session.call(diff_document, DiffDocument(document_id=document_id, before=before, after=after))
     if as_json:
         print_json(found.to_json())
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,7 +13,8 @@ from opx.cli.output import warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.outcomes import Result
-from opx.knowledge_base import no_progress
+from opx.operations.evidence import PutEvidence, put_evidence
+from opx.operations.requests import read_request
 
 
 @click.command("evidence")
@@ -29,14 +29,15 @@ def evidence_command(context: click.Context, session: Session, files: tuple[Path
      "problem": "The disk was full.", "solution": "Rotate the logs.", "incident": "INC-7"}
     """
     put: dict[str, Path] = {}
+    session.loader.note_failures()
     failed = False
     for file in files:
         try:
-            put[session.base.put_evidence(_read(file))] = file
+            put[session.client.call(put_evidence, _read(file)).object_key] = file
         except InvalidInputError as exc:
             warn(f"{file}: {exc}")
             failed = True
-    for outcome in session.base.work(tuple(put), no_progress):
+    for outcome in session.loader.outcomes(tuple(put)):
         if outcome.object_key not in put:
             continue
         if outcome.result is Result.FAILED:
@@ -48,11 +49,14 @@ def evidence_command(context: click.Context, session: Session, files: tuple[Path
         context.exit(NO_ANSWER)
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path) -> PutEvidence:
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return json.loads(data)
+        given = json.loads(data)
     except OSError as exc:
         raise OpxError(f"can't read {file}: {exc.strerror}") from exc
     except (ValueError, RecursionError) as exc:
         raise InvalidInputError(f"not JSON: {exc}") from exc
+    if not isinstance(given, dict):
+        raise InvalidInputError("not a JSON object")
+    return read_request(PutEvidence, given)

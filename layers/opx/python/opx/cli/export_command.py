@@ -9,6 +9,7 @@ import click
 from opx.cli.archive_progress import Phases
 from opx.cli.output import plural, print_json, readable_size, warn
 from opx.cli.session import Session, pass_session
+from opx.operations.administration import ExportArchive, export_archive
 
 
 @click.command("export")
@@ -26,12 +27,11 @@ def export_command(session: Session, file: Path, *, audit: bool, as_json: bool) 
     For a folder of this machine, and for a system on AWS by whoever may use its stores themselves (OPX_BACKEND=aws with
     the settings of its functions). How to check a backup: docs/backup.md.
     """
-    from opx.lifecycle.exporting import Exporter
-
-    if not session.is_remote:
-        session.existing_base()
+    session.require_knowledge()
     with Phases() as phases:
-        report = Exporter(session.services, phases.count).write(file, audit=audit)
+        report = session.watched_client(phases.progress).call(
+            export_archive, ExportArchive(path=str(file), audit=audit)
+        )
     for note in report.notes:
         warn(note)
     if as_json:

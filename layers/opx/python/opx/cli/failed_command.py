@@ -9,11 +9,12 @@ import click
 from opx.cli.exits import NO_ANSWER
 from opx.cli.output import SHORT_ID, plural, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
+from opx.edges.calling import all_pages
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import Failure
 from opx.ingestion.outcomes import Outcome, Result
-from opx.knowledge_base import KnowledgeBase, every_failure, no_progress
+from opx.operations.corpus import MAX_BATCH, ListFailures, RetryFailures, list_failures, retry_failures
 
 
 @click.group("failed", invoke_without_command=True)
@@ -36,7 +37,8 @@ def failed_command(context: click.Context, *, as_json: bool) -> None:
 @pass_session
 def list_failed(session: Session, *, as_json: bool) -> None:
     """List failed items with their reasons."""
-    items = list(every_failure(session.existing_base()))
+    session.require_knowledge()
+    items = _every_failure(session)
     if as_json:
         print_json([item.to_json() for item in items])
     elif not items:
@@ -58,10 +60,10 @@ def retry_failed(session: Session, ids: tuple[str, ...], *, everything: bool, as
     """
     if bool(ids) == everything:
         raise InvalidInputError("name the items to retry (see `opx failed`), or give --all")
-    base = session.existing_base()
-    known = list(every_failure(base))
+    session.require_knowledge()
+    known = _every_failure(session)
     items = known if everything else [_wanted(known, wanted) for wanted in ids]
-    outcomes = _settled(base, base.retry([item.failure_id for item in items]))
+    outcomes = _settled(session, items)
     _print_outcomes(outcomes, items, as_json=as_json)
     if any(outcome.result is Result.FAILED for outcome in outcomes):
         click.get_current_context().exit(NO_ANSWER)
@@ -75,9 +77,19 @@ def _wanted(items: Sequence[Failure], wanted: str) -> Failure:
     return found[0]
 
 
-def _settled(base: KnowledgeBase, keys: Sequence[str]) -> list[Outcome]:
-    """Have the items taken in, which removes those that are settled; what concerns others is not told."""
-    return [o for o in base.work(keys, no_progress) if o.object_key.removesuffix(SIDECAR_SUFFIX) in keys]
+def _every_failure(session: Session) -> list[Failure]:
+    found = all_pages(session.client, list_failures, ListFailures())
+    return [failure for page in found for failure in page.failures]
+
+
+def _settled(session: Session, items: Sequence[Failure]) -> list[Outcome]:
+    """Have the items ingested, which removes those that are settled; what concerns others is left out."""
+    session.loader.note_failures()
+    keys: list[str] = []
+    for at in range(0, len(items), MAX_BATCH):
+        ids = tuple(item.failure_id for item in items[at : at + MAX_BATCH])
+        keys += session.client.call(retry_failures, RetryFailures(failure_ids=ids)).object_keys
+    return [o for o in session.loader.outcomes(keys) if o.object_key.removesuffix(SIDECAR_SUFFIX) in keys]
 
 
 def _print_outcomes(outcomes: Sequence[Outcome], items: Sequence[Failure], *, as_json: bool) -> None:

@@ -9,7 +9,10 @@ import click
 
 from opx.cli.output import SHORT_ID, plural, print_json, print_table, warn
 from opx.cli.session import SESSION, Session, pass_session
+from opx.edges.calling import plain
 from opx.errors import OpxError
+from opx.operations.questions import CheckGaps, ListGaps, SettleGap, list_gaps, settle_gap
+from opx.operations.questions import check_gaps as ask_gaps_again
 from opx.records.gaps.checking import MAX_ASKED
 from opx.records.gaps.listing import NOBODY, GapView, report_lines, settled_because
 
@@ -38,19 +41,19 @@ def gaps_command(
     if context.invoked_subcommand is not None:
         return
     session: Session = context.meta[SESSION]
-    base = session.existing_base()
-    every = session.sees_every_scope
-    found = base.gaps(service=service, owner=owner, settled=settled, every_scope=every)
+    found = session.call(list_gaps, ListGaps(service=service, owner=owner, settled=settled))
     if report is not None:
-        _write(report, found)
+        _write(report, found.gaps)
     elif as_json:
-        print_json([gap.to_json() for gap in found])
-    elif not found:
+        print_json(plain(found)["gaps"])
+    elif not found.gaps:
         click.echo("no gaps")
     else:
-        print_table(("ID", "ASKED", "LAST", "OWNER", "NEAREST", "QUESTION"), [_row(gap) for gap in found])
-    if not session.is_remote and (dropped := session.local_base.dropped_gaps(every_scope=every)):
-        warn(f"{plural(dropped, 'gap')} had to make room for others; close or ignore some")
+        print_table(("ID", "ASKED", "LAST", "OWNER", "NEAREST", "QUESTION"), [_row(gap) for gap in found.gaps])
+    if found.more:
+        warn("there are more gaps than one reply holds: give --service or --owner")
+    if found.dropped:
+        warn(f"{plural(found.dropped, 'gap')} had to make room for others; close or ignore some")
 
 
 def _row(gap: GapView) -> tuple[str, ...]:
@@ -77,8 +80,7 @@ def _write(path: Path, found: Sequence[GapView]) -> None:
 @pass_session
 def check_gaps(session: Session, *, limit: int) -> None:
     """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
-    session.existing_base()
-    found = session.local_base.check_gaps(limit=limit, every_scope=session.sees_every_scope)
+    found = session.call(ask_gaps_again, CheckGaps(limit=limit))
     for gap in found.closed:
         click.echo(f"closed  {gap.question}  <- {gap.closed_by_title}")
     if found.failed:
@@ -106,6 +108,5 @@ def ignore_gap(session: Session, gap_id: str, *, because: str) -> None:
 
 
 def _settle(session: Session, gap_id: str, because: str, *, ignore: bool) -> None:
-    session.existing_base()
-    settled = session.local_base.settle_gap(gap_id, because, ignore=ignore, every_scope=session.sees_every_scope)
+    settled = session.call(settle_gap, SettleGap(gap_id=gap_id, because=because, ignore=ignore))
     click.echo(f"{settled.status}  {settled.question}")

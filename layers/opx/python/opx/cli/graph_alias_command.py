@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from opx.cli.exits import NO_ANSWER
-from opx.cli.output import print_json, print_table, printable
-from opx.cli.session import Session, pass_session
-
-if TYPE_CHECKING:
-    from opx.domain.aliases import Alias, Merge
+from opx.cli.operations import Shape, operation_command
+from opx.cli.output import print_table, printable
+from opx.cli.session import Session
+from opx.domain.aliases import Alias, Merge
+from opx.operations import graph
+from opx.operations.graph import Aliases, Merges, RemoveAlias, RemovedAlias
 
 
 @click.group("alias", no_args_is_help=True)
@@ -28,17 +27,12 @@ def alias_command() -> None:
     """
 
 
-@alias_command.command("list")
-@click.option("--limit", type=click.IntRange(1, 1000), default=1000, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-@pass_session
-def list_aliases(session: Session, *, limit: int, as_json: bool) -> None:
+@alias_command.add_command
+@operation_command("list", graph.list_aliases, Shape(items="aliases"))
+def list_aliases(_: Session, found: Aliases) -> None:
     """List other names that questions know."""
-    found = session.existing_base().aliases(limit=limit)
-    if as_json:
-        print_json([one.to_json() for one in found])
-    elif found:
-        print_table(("NAME", "MEANS", "OF", "SEEN", "LAST", "BY"), [_row(one) for one in found])
+    if found.aliases:
+        print_table(("NAME", "MEANS", "OF", "SEEN", "LAST", "BY"), [_row(one) for one in found.aliases])
     else:
         click.echo("no other names: `opx graph alias add`, or `aliases:` in a document's front matter")
 
@@ -48,47 +42,41 @@ def _row(one: Alias) -> tuple[str, ...]:
     return one.alias, one.canonical, one.area, f"{one.seen_count}x", printable(one.last_seen_at), printable(said_by)
 
 
-@alias_command.command("add")
-@click.argument("alias")
-@click.argument("canonical")
-@pass_session
-def add_alias(session: Session, alias: str, canonical: str) -> None:
+@alias_command.add_command
+@operation_command("add", graph.add_alias, Shape(arguments=("alias", "canonical")), json=False)
+def add_alias(_: Session, added: Alias) -> None:
     """Know CANONICAL by the name ALIAS, too."""
-    added = session.existing_base().add_alias(alias, canonical)
     click.echo(f"{added.alias} means {added.canonical} in {added.area}")
 
 
-@alias_command.command("remove")
-@click.argument("alias")
-@pass_session
-def remove_alias(session: Session, alias: str) -> None:
+@alias_command.add_command
+@operation_command("remove", graph.remove_alias, Shape(arguments=("alias",)), json=False)
+def remove_alias(_: Session, found: RemovedAlias, *, request: RemoveAlias) -> None:
     """Forget a name. Exit codes: 0 forgotten, 1 there was none."""
-    if not session.existing_base().remove_alias(alias):
-        click.echo(f"{printable(alias)} is no other name of anything in your scope")
+    if not found.removed:
+        click.echo(f"{printable(request.alias)} is no other name of anything in your scope")
         click.get_current_context().exit(NO_ANSWER)
-    click.echo(f"{printable(alias)} is forgotten")
+    click.echo(f"{printable(request.alias)} is forgotten")
 
 
-@alias_command.command("merge")
-@click.argument("source", metavar="FROM")
-@click.argument("into", metavar="INTO")
-@pass_session
-def merge_things(session: Session, source: str, into: str) -> None:
+@alias_command.add_command
+@operation_command(
+    "merge",
+    graph.merge_nodes,
+    Shape(arguments=("source", "into"), metavars={"source": "FROM"}),
+    json=False,
+)
+def merge_things(_: Session, done: Merge) -> None:
     """Make FROM another name of INTO: what is said of one is said of the other, with all its evidence."""
-    done = session.existing_base().merge_things(source, into)
     click.echo(f"{done.source} is {done.into} now; to undo: opx graph alias undo {done.merge_id}")
 
 
-@alias_command.command("merges")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-@pass_session
-def list_merges(session: Session, *, as_json: bool) -> None:
+@alias_command.add_command
+@operation_command("merges", graph.list_merges, Shape(items="merges"))
+def list_merges(_: Session, found: Merges) -> None:
     """List what was merged in your scope, the newest first."""
-    found = session.existing_base().merges()
-    if as_json:
-        print_json([one.to_json() for one in found])
-    elif found:
-        print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), [_merge_row(one) for one in found])
+    if found.merges:
+        print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), [_merge_row(one) for one in found.merges])
     else:
         click.echo("nothing was merged")
 
@@ -97,10 +85,8 @@ def _merge_row(one: Merge) -> tuple[str, ...]:
     return one.merge_id, one.source, one.into, one.state.value, printable(one.at), printable(one.by) or "-"
 
 
-@alias_command.command("undo")
-@click.argument("merge_id", metavar="MERGE_ID")
-@pass_session
-def undo_merge(session: Session, merge_id: str) -> None:
+@alias_command.add_command
+@operation_command("undo", graph.undo_merge, Shape(arguments=("merge_id",)), json=False)
+def undo_merge(_: Session, undone: Merge) -> None:
     """Make two things of what was merged."""
-    undone = session.existing_base().undo_merge(merge_id)
     click.echo(f"{undone.source} and {undone.into} are two things again")

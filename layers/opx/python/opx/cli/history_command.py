@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from opx.cli.documents import find_versions
 from opx.cli.output import SHORT_ID, print_json, print_table, printable
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentState, KnowledgeDocument
@@ -22,7 +23,8 @@ def history_command(session: Session, document_id: str, *, as_json: bool) -> Non
     The beginning of an id is enough for current documents; of a deleted one, give the full id (`opx list
     --all-versions` has it). `opx diff` shows what changed, and `opx restore` puts a version back.
     """
-    found = session.existing_base().document(document_id)
+    session.require_knowledge()
+    found = find_versions(session.client, document_id)
     if as_json:
         print_json(_as_json(found.document, found.versions))
         return

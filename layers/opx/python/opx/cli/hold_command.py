@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import click
 
+from opx.cli.operations import Shape, operation_command
 from opx.cli.output import print_json, print_table
 from opx.cli.session import Session, pass_session
 from opx.lifecycle.holds import Hold
+from opx.operations.lifecycle import AddHold, HoldList, ListHolds, add_hold, lift_hold, list_holds
 
 
 @click.group("hold")
@@ -39,39 +41,41 @@ def add(
     session: Session, /, *, reason: str, document: str, category: str, within: str, everything: bool, as_json: bool
 ) -> None:
     """Put a hold in force. The same one again changes nothing."""
-    base = session.existing_base()
-    before = {hold.id for hold in base.holds()} if document else set()
-    hold = base.add_hold(reason, document=document, category=category, within=within, everything=everything)
+    before = {hold.id for hold in session.call(list_holds, ListHolds()).holds} if document else set()
+    request = AddHold(
+        reason=reason,
+        document=document or None,
+        category=category or None,
+        within=within or None,
+        everything=everything,
+    )
+    hold = session.call(add_hold, request)
     if as_json:
         print_json(hold.to_json())
         return
-    others = [one for one in base.holds() if one.id not in before | {hold.id}] if document else []
+    found = session.call(list_holds, ListHolds()).holds if document else ()
+    others = [one for one in found if one.id not in before | {hold.id}]
     for one in (hold, *others):  # the same text may be there under several names
         click.echo(f"hold {one.id} on {one.what}, by {one.by} since {one.since}")
 
 
-@hold_command.command("list")
-@click.option("--lifted", is_flag=True, help="Those that were lifted, in place of those in force.")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-@pass_session
-def list_(session: Session, *, lifted: bool, as_json: bool) -> None:
+@operation_command("list", list_holds, Shape(items="holds"))
+def list_command(_session: Session, reply: HoldList, request: ListHolds) -> None:
     """List the holds."""
-    found = session.existing_base().holds(lifted=lifted)
-    if as_json:
-        print_json([hold.to_json() for hold in found])
-    elif not found:
+    if not reply.holds:
         click.echo("no holds")
     else:
-        _print(found, lifted=lifted)
+        _print(reply.holds, lifted=request.lifted)
 
 
-@hold_command.command("remove")
-@click.argument("hold_id", metavar="ID")
-@pass_session
-def remove(session: Session, hold_id: str) -> None:
+@operation_command("remove", lift_hold, Shape(arguments=("hold_id",), metavars={"hold_id": "ID"}), json=False)
+def remove_command(_session: Session, hold: Hold) -> None:
     """Lift a hold. What is past its retention goes with the next run; the hold is kept as a record."""
-    hold = session.existing_base().lift_hold(hold_id)
     click.echo(f"lifted hold {hold.id} on {hold.what}, which was in force since {hold.since}")
+
+
+hold_command.add_command(list_command)
+hold_command.add_command(remove_command)
 
 
 def _print(found: Sequence[Hold], *, lifted: bool) -> None:

@@ -12,6 +12,7 @@ from opx.cli.exits import NO_ANSWER, CommandFailed
 from opx.cli.output import plural, print_json, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import ArchiveError
+from opx.operations.administration import ImportArchive, import_archive
 
 if TYPE_CHECKING:
     from opx.lifecycle.report import ImportReport
@@ -38,11 +39,10 @@ def import_command(session: Session, file: Path, *, dry_run: bool, merge: bool, 
 
     Exit codes: 0 done, 1 some documents could not be taken in (`opx failed`), 2 the archive was refused or a store failed.
     """
-    from opx.lifecycle.importing import Importer
-
+    request = ImportArchive(path=str(file), merge=merge, dry_run=dry_run)
     try:
         with Phases() as phases:
-            report = Importer(session.services, phases.phase).run(file, merge=merge, dry_run=dry_run)
+            report = session.watched_client(phases.progress).call(import_archive, request)
     except ArchiveError as exc:  # may quote an archive that somebody made to harm
         raise CommandFailed(printable(str(exc))) from exc
     for note in report.notes:

@@ -10,7 +10,7 @@ import click
 
 from opx.cli.closed_gaps import tell_closed_gaps
 from opx.cli.exits import INTERRUPTED, NO_ANSWER, CommandFailed
-from opx.cli.intake import Intake, Tally, canonical, still_under_way, summary
+from opx.cli.intake import Intake, Tally, canonical, find_category, still_under_way, summary
 from opx.cli.output import warn
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.session import Session, pass_session
@@ -50,14 +50,13 @@ def ingest_command(
     130 interrupted. With --no-wait, what is left to the workers is no reason for 1.
     """
     started = time.perf_counter()
-    base = session.base
     metadata: dict[str, Any] = {"tags": list(tags)} if tags else {}
     if category:
-        metadata["category"] = base.knowledge.category(category).path
+        metadata["category"] = find_category(session.client, category)
     tally = Tally()
     try:
         with reporter_for_stderr(uploads=session.is_remote) as reporter:
-            intake = Intake(base, session.place, reporter)
+            intake = Intake(session.client, session.loader, session.place, reporter)
             steps = intake.plan(paths)
             folders = [folder for path in paths if (folder := canonical(path)).is_dir()]
             gone = intake.missing(folders, steps, force=force) if delete_missing else []
@@ -67,7 +66,7 @@ def ingest_command(
                 intake.work(tally)
     except KeyboardInterrupt:
         raise CommandFailed(TO_GO_ON, INTERRUPTED) from None
-    tell_closed_gaps(base, tally)
+    tell_closed_gaps(session.client, tally)
     finish(tally, started, left=tally.left_to_others if wait else 0)
 
 

@@ -13,13 +13,16 @@ from opx.cli.output import plural
 from opx.cli.remarks import remarks_summary
 from opx.cli.reporting import Reporter
 from opx.domain.scopes import scope_of_object
+from opx.edges.loading import remove_objects, stored_under
 from opx.errors import InvalidInputError
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ingestion.files import FileToIngest, plan_files, source_name
 from opx.ingestion.outcomes import Outcome, Result
+from opx.operations.documents import ListCategories, list_categories
 
 if TYPE_CHECKING:
-    from opx.knowledge_base import KnowledgeBase
+    from opx.edges.calling import Client
+    from opx.edges.loading import Loader
 
 LARGEST_LOSS = 0.2
 """A folder that lost more than this share of its documents is more likely not mounted than cleaned up."""
@@ -76,8 +79,9 @@ class Place:
 class Intake:
     """Takes files of this machine in."""
 
-    def __init__(self, knowledge_base: KnowledgeBase, place: Place, reporter: Reporter) -> None:
-        self._base = knowledge_base
+    def __init__(self, client: Client, loader: Loader, place: Place, reporter: Reporter) -> None:
+        self._client = client
+        self._loader = loader
         self._place = place
         self._reporter = reporter
 
@@ -92,7 +96,7 @@ class Intake:
         for step in steps:
             if isinstance(step, Outcome):
                 tally.add(step)
-        for done, put in enumerate(self._base.put_files(files, metadata), start=1):
+        for done, put in enumerate(self._loader.put_files(files, metadata), start=1):
             if put.outcome is not None:
                 tally.add(put.outcome)
             else:
@@ -102,13 +106,14 @@ class Intake:
     def remove(self, keys: Sequence[str], tally: Tally) -> None:
         """Delete objects."""
         if keys:
-            self._base.delete_objects(keys)
+            self._loader.note_failures()
+            remove_objects(self._client, keys)
         tally.sent.update(keys)
 
     def work(self, tally: Tally) -> None:
         """Have what was sent taken in, and wait for it."""
         self._reporter.expect(len(tally.sent))
-        for outcome in self._base.work(tally.sent, self._reporter.embedding):
+        for outcome in self._loader.outcomes(tally.sent, self._reporter.embedding):
             tally.add(outcome)
             self._reporter.settled(outcome)
 
@@ -137,7 +142,12 @@ class Intake:
 
     def stored_under(self, path: Path) -> list[str]:
         """Keys of the documents that came from a file or a folder."""
-        return list(self._base.stored_under(source_name(path, self._place.base)))
+        return list(stored_under(self._client, source_name(path, self._place.base)))
+
+
+def find_category(client: Client, name: str) -> str:
+    """The path of the category that a name or a part of a path stands for. Raises `UnknownCategoryError`."""
+    return client.call(list_categories, ListCategories()).model().category(name).path
 
 
 def source_of(object_key: str) -> str:

@@ -14,7 +14,8 @@ from opx.cli.output import print_json
 from opx.cli.session import Session, pass_session
 from opx.domain.learning import Effect, EntryType
 from opx.errors import InvalidInputError, OpxError
-from opx.learning.given import TYPE_FIELD
+from opx.operations.learning import CaptureEntry, capture_entry
+from opx.operations.requests import read_request
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -110,7 +111,7 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
     entries = found if isinstance(found, list) else [found]
     ids: list[str] = []
     try:
-        ids.extend(map(session.base.capture_entry, entries))
+        ids.extend(_captured(session, entry) for entry in entries)
     except InvalidInputError as exc:
         if len(entries) == 1:
             raise
@@ -124,11 +125,17 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
 
 def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], *, as_json: bool) -> None:
     fields = {name: _plain(value) for name, value in given.items() if value not in ("", (), False)}
-    entry_id = session.base.capture_entry({TYPE_FIELD: entry_type.value, **fields})
+    entry_id = _captured(session, {"entry_type": entry_type.value, **fields})
     if as_json:
         print_json({"id": entry_id})
     else:
         click.echo(entry_id)
+
+
+def _captured(session: Session, given: object) -> str:
+    if not isinstance(given, Mapping):
+        raise InvalidInputError("what is captured must be a JSON object")
+    return session.client.call(capture_entry, read_request(CaptureEntry, given)).id
 
 
 def _plain(value: object) -> object:

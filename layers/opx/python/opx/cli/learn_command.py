@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from opx.cli.exits import NO_ANSWER
 from opx.cli.learn_capture_command import capture_command
 from opx.cli.learn_output import entry_rows, found_lines, pattern_lines, pattern_rows, report_lines, verified_line
+from opx.cli.operations import Shape, operation_command
 from opx.cli.output import print_json, print_table, warn
 from opx.cli.session import Session, pass_session
-from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, CheckpointType, Effect, EntryState
-from opx.learning.asked import FailureQuestion, TaskQuestion
+from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, Effect, EntryState, PatternView, RAGPattern, StagingEntry
+from opx.domain.record import replace
+from opx.operations.learning import (
+    Checkpoint,
+    ListEntries,
+    VerifyEntry,
+    list_entries,
+    process_checkpoint,
+    verify_entry,
+)
+from opx.operations.patterns import (
+    FindPatternsForFailure,
+    FindPatternsForTask,
+    ListPatterns,
+    PromptContext,
+    find_patterns_for_failure,
+    find_patterns_for_task,
+    get_pattern,
+    get_task_context,
+    list_patterns,
+)
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 agent_option = click.option("--agent", default="", metavar="TYPE", help="Only what agents of this type learned.")
@@ -46,14 +68,16 @@ learn_command.add_command(capture_command)
 @click.option("--incident", default="", metavar="ID", help="The incident's id.")
 @as_json_option
 @pass_session
-def verify_entry(
+def verify(
     session: Session, /, entry_id: str, *, worked: bool | None, effect: str | None, incident: str, as_json: bool
 ) -> None:
     """Say whether what was captured worked. Until then it is told to nobody."""
     if worked is None and effect is None:
         raise click.UsageError("say --worked or --failed, or what came of it with --effect")
-    base = session.existing_base()
-    found = base.verify_entry(entry_id, worked=bool(worked), effect=effect or "", incident=incident)
+    request = VerifyEntry(
+        entry_id=entry_id, worked=bool(worked), effect=Effect(effect) if effect else None, incident=incident
+    )
+    found = session.call(verify_entry, request)
     if as_json:
         print_json(found.to_json())
     else:
@@ -67,12 +91,12 @@ def verify_entry(
 @click.option("--after", default="", metavar="ENTRY_ID", help="Those before this one, which was the last on the page.")
 @as_json_option
 @pass_session
-def list_entries(
+def show_entries(
     session: Session, /, state: str | None, project_id: str, *, limit: int, after: str, as_json: bool
 ) -> None:
     """List what was captured in your scope, the newest first. Exit codes: 0 there is something, 1 there is nothing."""
-    base = session.existing_base()
-    found = base.learning_entries(state=state or "", project_id=project_id, limit=limit, after=after)
+    wanted = EntryState(state) if state else None
+    found = _entries(session, ListEntries(state=wanted, project_id=project_id, limit=limit, after=after))
     if as_json:
         print_json([entry.to_json() for entry in found])
     elif found:
@@ -83,35 +107,40 @@ def list_entries(
         click.get_current_context().exit(NO_ANSWER)
 
 
-@learn_command.command("checkpoint")
-@click.argument("project_id", metavar="[PROJECT]", default="")
-@click.option(
-    "--type",
-    "checkpoint_type",
-    type=click.Choice([kind.value for kind in CheckpointType]),
-    default=CheckpointType.MANUAL.value,
-    show_default=True,
-    help="Why now.",
+def _entries(session: Session, request: ListEntries) -> list[StagingEntry]:
+    """As many as were requested, if need be of several pages: a page has what fits into a reply."""
+    found: list[StagingEntry] = []
+    following = request
+    while True:
+        page = session.call(list_entries, following)
+        found += page.entries
+        if not page.next or len(found) >= request.limit:
+            return found
+        following = replace(request, limit=request.limit - len(found), after=page.next)
+
+
+@learn_command.add_command
+@operation_command(
+    "checkpoint",
+    process_checkpoint,
+    Shape(
+        arguments=("project_id",),
+        options={"checkpoint_type": "--type"},
+        metavars={"project_id": "[PROJECT]"},
+    ),
 )
-@as_json_option
-@pass_session
-def process_checkpoint(session: Session, /, project_id: str, checkpoint_type: str, *, as_json: bool) -> None:
+def show_checkpoint(session: Session, reply: Checkpoint, *, as_json: bool) -> None:  # noqa: ARG001
     """Take in what was captured for PROJECT and is verified. Done twice, it counts once.
 
     Exit codes: 0 done or asked for, 1 some of it could not be taken in, 2 there is no such project, or any other error.
     """
-    report = session.existing_base().checkpoint(project_id, CheckpointType(checkpoint_type))
+    report = reply.report
     if report is None:
-        if as_json:
-            print_json({"asked": True})
-        else:
+        if not as_json:
             click.echo("asked for: it begins in a few minutes, after what is still on its way")
         return
-    if as_json:
-        print_json({"asked": False, "report": report.to_json()})
-    else:
-        for line in report_lines(report):
-            click.echo(line)
+    for line in () if as_json else report_lines(report):
+        click.echo(line)
     for one in report.refused:
         warn(f"{one.entry_id}: {one.reason}")
     if report.refused:
@@ -145,18 +174,29 @@ def find_patterns(
 
     Exit codes: 0 there is something, 1 there is nothing.
     """
-    base = session.existing_base()
     if task and (failure or error):
         raise click.UsageError("give either a task, or --failure")
     if limit and (failure or error or (task and limit > MAX_RESULTS)):
         raise click.UsageError(f"--limit is {MAX_RESULTS} at most for a task; for a failure there are three at most")
-    if not (task or failure or error):
-        _list_patterns(session, limit or 100, as_json=as_json)
-        return
     if task:
-        found = base.patterns_for_task(TaskQuestion(task, agent, task_type, technology, limit or DEFAULT_RESULTS))
+        by_task = FindPatternsForTask(
+            task_description=task,
+            agent_type=agent,
+            task_type=task_type,
+            technology=technology,
+            max_results=limit or DEFAULT_RESULTS,
+        )
+        _show_found(session.call(find_patterns_for_task, by_task).patterns, as_json=as_json)
+    elif failure or error:
+        by_failure = FindPatternsForFailure(
+            failure_description=failure or error, error_message=error, agent_type=agent, task_type=task_type
+        )
+        _show_found(session.call(find_patterns_for_failure, by_failure).patterns, as_json=as_json)
     else:
-        found = base.patterns_for_failure(FailureQuestion(failure or error, error, agent, task_type))
+        _show_all(session, limit or 100, as_json=as_json)
+
+
+def _show_found(found: Sequence[RAGPattern], *, as_json: bool) -> None:
     if as_json:
         print_json([pattern.to_json() for pattern in found])
     for line in () if as_json else found_lines(found):
@@ -165,8 +205,8 @@ def find_patterns(
         click.get_current_context().exit(NO_ANSWER)
 
 
-def _list_patterns(session: Session, limit: int, *, as_json: bool) -> None:
-    found = session.existing_base().patterns(limit=limit)
+def _show_all(session: Session, limit: int, *, as_json: bool) -> None:
+    found = session.call(list_patterns, ListPatterns(limit=limit)).patterns
     if as_json:
         print_json([pattern.to_json() for pattern in found])
     elif found:
@@ -177,30 +217,28 @@ def _list_patterns(session: Session, limit: int, *, as_json: bool) -> None:
         click.get_current_context().exit(NO_ANSWER)
 
 
-@learn_command.command("pattern")
-@click.argument("pattern_id", metavar="PATTERN_ID")
-@as_json_option
-@pass_session
-def show_pattern(session: Session, /, pattern_id: str, *, as_json: bool) -> None:
+@learn_command.add_command
+@operation_command("pattern", get_pattern, Shape(arguments=("pattern_id",)))
+def show_pattern(session: Session, found: PatternView) -> None:  # noqa: ARG001
     """Show a pattern, and each entry that was counted for it."""
-    found = session.existing_base().pattern(pattern_id)
-    if as_json:
-        print_json(found.to_json())
-        return
     for line in pattern_lines(found):
         click.echo(line)
 
 
-@learn_command.command("context")
-@click.argument("task")
-@agent_option
-@task_type_option
-@technology_option
-@pass_session
-def show_context(session: Session, /, task: str, *, agent: str, task_type: str, technology: str) -> None:
+@learn_command.add_command
+@operation_command(
+    "context",
+    get_task_context,
+    Shape(
+        arguments=("task_description",),
+        options={"agent_type": "--agent"},
+        metavars={"task_description": "TASK", "agent_type": "TYPE", "task_type": "TYPE", "technology": "NAME"},
+    ),
+    json=False,
+)
+def show_context(session: Session, reply: PromptContext) -> None:  # noqa: ARG001
     """Print what was learned for TASK, as it goes into an agent's prompt. Exit codes: 0 there is something, 1 nothing."""
-    context = session.existing_base().task_context(TaskQuestion(task, agent, task_type, technology))
-    if not context:
+    if not reply.context:
         warn("nothing that was learned helps with this")
         click.get_current_context().exit(NO_ANSWER)
-    click.echo(context)
+    click.echo(reply.context)

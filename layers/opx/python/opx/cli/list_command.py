@@ -7,7 +7,8 @@ import click
 from opx.cli.output import SHORT_ID, print_json, print_table
 from opx.cli.remarks import KINDS, has_remark
 from opx.cli.session import Session, pass_session
-from opx.knowledge_base import every_document
+from opx.edges.calling import all_pages
+from opx.operations.documents import ListDocuments, list_documents
 
 
 @click.command("list")
@@ -21,10 +22,12 @@ def list_command(
     session: Session, *, category: str, tag: str, remarks: str | None, all_versions: bool, as_json: bool
 ) -> None:
     """List the documents that you may see, by category."""
-    base = session.existing_base()
+    session.require_knowledge()
+    request = ListDocuments(category=category, all_versions=all_versions)
     found = [
         document
-        for document in every_document(base, category=category, all_versions=all_versions)
+        for page in all_pages(session.client, list_documents, request)
+        for document in page.documents
         if (not tag or tag in document.tags) and has_remark(document.remarks, remarks)
     ]
     if as_json:

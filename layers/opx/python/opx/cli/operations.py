@@ -3,7 +3,7 @@ only thing that a command adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,7 @@ from msgspec import inspect, structs
 
 from opx.cli.output import print_json
 from opx.cli.session import SESSION, Session
-from opx.edges.calling import plain
+from opx.edges.calling import all_pages, plain
 from opx.operations.requests import FieldFacts, Request, fields_of, read_request
 
 if TYPE_CHECKING:
@@ -117,20 +117,10 @@ def _reply(session: Session, run: Run[Any, Any], request: Any, shape: Shape) -> 
 
 def whole(client: Client, run: Run[Q, R], request: Q, items: str) -> R:
     """The reply with what is on all its pages in `items`."""
-    *_, last = [found := list(pages(client, run, request)), found[-1]]
+    *_, last = [found := list(all_pages(client, run, request)), found[-1]]
     every = tuple(one for page in found for one in getattr(page, items))
     reply: R = structs.replace(last, **{items: every})  # type: ignore[type-var]
     return reply
-
-
-def pages(client: Client, run: Run[Q, R], request: Q) -> Iterator[R]:
-    """The pages of a reply that says with `next` where the next one begins, one after the other."""
-    while True:
-        page: Any = client.call(run, request)
-        yield page
-        if not page.next:
-            return
-        request = msgspec.structs.replace(request, after=page.next)
 
 
 def _operation(run: Run[Any, Any]) -> Operation[Any, Any]:
@@ -173,7 +163,7 @@ def _option(fact: FieldFacts, shape: Shape) -> click.Option:
 def _default(fact: FieldFacts, shape: Shape) -> Any:
     default = shape.defaults.get(fact.name, fact.default)
     if isinstance(default, Enum):
-        return default.value
+        default = default.value
     return default if isinstance(default, str | int | float | bool | None) else None
 
 

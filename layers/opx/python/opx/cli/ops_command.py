@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from opx.cli.operations import request_of
 from opx.cli.output import print_json
 from opx.cli.session import Session, pass_session
-from opx.domain.scopes import Identity
-from opx.tools.declarations import Tool
-from opx.tools.operations_group import ANALYZE_TRACES, CORRELATE_METRICS, QUERY_LOGS, SHOWN
+from opx.edges.calling import plain, text_of
+from opx.operations.registry import Run
+from opx.operations.telemetry import (
+    AnalyzeTraces,
+    CorrelateMetrics,
+    QueryLogs,
+    analyze_traces,
+    correlate_metrics,
+    query_logs,
+)
+from opx.ports.telemetry import LogShow
+
+SHOWN = tuple(show.value for show in LogShow)
 
 
 @click.group("ops", no_args_is_help=True)
@@ -35,9 +45,9 @@ def ops_command() -> None:
 @click.option("--show", type=click.Choice(SHOWN), default=SHOWN[0], show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @pass_session
-def ask_logs(session: Session, /, *, as_json: bool, **asked: Any) -> None:
+def ask_logs(session: Session, /, *, as_json: bool, **given: Any) -> None:
     """Search the lines of LOG_GROUP for the words and "phrases" of QUERY, but without its -words; * is every line."""
-    _ask(session, QUERY_LOGS, asked, as_json=as_json)
+    _ask(session, query_logs, request_of(QueryLogs, given), as_json=as_json)
 
 
 @ops_command.command("metrics")
@@ -48,9 +58,9 @@ def ask_logs(session: Session, /, *, as_json: bool, **asked: Any) -> None:
 @click.option("--max-lag", type=int, default=30, show_default=True, help="Minutes that one may move before the other.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @pass_session
-def ask_metrics(session: Session, /, *, as_json: bool, **asked: Any) -> None:
+def ask_metrics(session: Session, /, *, as_json: bool, **given: Any) -> None:
     """Find which other metrics of NODE moved with METRIC, and which of them moved first."""
-    _ask(session, CORRELATE_METRICS, asked, as_json=as_json)
+    _ask(session, correlate_metrics, request_of(CorrelateMetrics, given), as_json=as_json)
 
 
 @ops_command.command("traces")
@@ -59,17 +69,14 @@ def ask_metrics(session: Session, /, *, as_json: bool, **asked: Any) -> None:
 @click.option("--limit", type=int, default=5, show_default=True, help="Parts of each kind at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @pass_session
-def ask_traces(session: Session, /, *, as_json: bool, **asked: Any) -> None:
+def ask_traces(session: Session, /, *, as_json: bool, **given: Any) -> None:
     """Find where requests through SERVICE are slow or fail."""
-    _ask(session, ANALYZE_TRACES, asked, as_json=as_json)
+    _ask(session, analyze_traces, request_of(AnalyzeTraces, given), as_json=as_json)
 
 
-def _ask(session: Session, tool: Tool, asked: Mapping[str, Any], *, as_json: bool) -> None:
-    from opx.tools.operations_tools import OperationsTools
-
-    identity = Identity(session.settings.client_id, session.settings.project_id)
-    reply = OperationsTools(session.services, identity).call(tool, asked.items())
+def _ask(session: Session, run: Run[Any, Any], request: Any, *, as_json: bool) -> None:
+    reply = session.client.call(run, request)
     if as_json:
-        print_json(reply.to_json())
+        print_json(plain(reply))
     else:
-        click.echo(reply.text())
+        click.echo(text_of(reply))

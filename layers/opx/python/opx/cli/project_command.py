@@ -8,11 +8,22 @@ import click
 
 from opx.cli.output import print_table
 from opx.cli.session import Session, pass_session
+from opx.operations.projects import (
+    AssignProject,
+    GetProject,
+    ListProjects,
+    RemoveProject,
+    assign_project,
+    get_project,
+    list_projects,
+    preview_project_move,
+    remove_project,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opx.retrieval.readers import ProjectRegistry, SightChange
+    from opx.retrieval.readers import SightChange
 
 
 @click.group("project")
@@ -34,11 +45,12 @@ def project_command() -> None:
 @pass_session
 def assign(session: Session, client: str, project: str, group: str, *, dry_run: bool) -> None:
     """Put PROJECT of CLIENT into GROUP; "" takes it out. Takes effect on the next question."""
+    move = AssignProject(client_id=client, project_id=project, group_id=group)
     if dry_run:
-        _describe(_registry(session).effects(client, project, group), planned=True)
+        _describe(session.client.call(preview_project_move, move).changes, planned=True)
         return
-    changes = [] if session.is_remote else _registry(session).effects(client, project, group)
-    session.base.assign_project(client, project, group)
+    changes = () if session.is_remote else session.client.call(preview_project_move, move).changes
+    session.client.call(assign_project, move)
     click.echo(f"project {project} of client {client} is in " + (f"group {group}" if group else "no group"))
     _describe(changes)
 
@@ -49,7 +61,7 @@ def assign(session: Session, client: str, project: str, group: str, *, dry_run: 
 @pass_session
 def show(session: Session, client: str, project: str) -> None:
     """Show the group of PROJECT of CLIENT, and whose documents it may see."""
-    found = session.existing_base().project(client, project)
+    found = session.call(get_project, GetProject(client_id=client, project_id=project))
     click.echo(f"group  {found.group_id or '-'}")
     for scope in found.visible:
         click.echo(f"sees   {scope}")
@@ -61,13 +73,8 @@ def show(session: Session, client: str, project: str) -> None:
 @pass_session
 def list_(session: Session, client: str, group: str | None) -> None:
     """List the projects of CLIENT that had documents or were put into a group."""
-    registry = _registry(session)
-    members = registry.members(client, group) if group else None
-    rows = [
-        (place.project_id, place.group_id or "-")
-        for place in registry.projects(client)
-        if members is None or place.project_id in members
-    ]
+    found = session.client.call(list_projects, ListProjects(client_id=client, group_id=group or "")).projects
+    rows = [(place.project_id, place.group_id or "-") for place in found]
     if rows:
         print_table(("PROJECT", "GROUP"), rows)
     else:
@@ -80,15 +87,9 @@ def list_(session: Session, client: str, group: str | None) -> None:
 @pass_session
 def remove(session: Session, client: str, project: str) -> None:
     """Forget that PROJECT of CLIENT is there and in a group. Its documents stay, and are its own."""
-    registry = _registry(session)
-    changes = registry.effects(client, project, "")
-    registry.remove(client, project)
+    move = session.client.call(remove_project, RemoveProject(client_id=client, project_id=project))
     click.echo(f"project {project} of client {client} is in no list any more")
-    _describe(changes)
-
-
-def _registry(session: Session) -> ProjectRegistry:
-    return session.services.projects
+    _describe(move.changes)
 
 
 def _describe(changes: Sequence[SightChange], *, planned: bool = False) -> None:

@@ -9,6 +9,7 @@ from opx.cli.output import print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.lifecycle.report import PruneReport
+from opx.operations.lifecycle import ListPrunings, PruneExpired, list_prunings, prune_expired
 
 
 @click.command("prune")
@@ -35,7 +36,7 @@ def prune_command(session: Session, *, dry_run: bool, allow_share: float | None,
 
     Exit codes: 0 done, 1 it was stopped as too much would go, 2 it could not be done.
     """
-    session.existing_base()
+    session.require_knowledge()
     if reports:
         _print_reports(session, as_json=as_json)
         return
@@ -44,7 +45,7 @@ def prune_command(session: Session, *, dry_run: bool, allow_share: float | None,
             "a deployed system prunes once a day by itself. `opx prune --reports` shows what it did; to run it now, leave "
             "--profile and --api out and set OPX_BACKEND=aws and the settings of its functions"
         )
-    report = session.services.pruning.run(dry_run=dry_run, allow_share=allow_share)
+    report = session.call(prune_expired, PruneExpired(dry_run=dry_run, allow_share=allow_share))
     if as_json:
         print_json(report.to_json())
     else:
@@ -61,18 +62,18 @@ def _stopped(report: PruneReport) -> str:
 
 
 def _print_reports(session: Session, *, as_json: bool) -> None:
-    found = session.base.prune_reports()
+    found = session.call(list_prunings, ListPrunings()).prunings
     if as_json:
-        print_json([dict(one) for one in found])
+        print_json([one.to_json() for one in found])
     elif not found:
         click.echo("no run has removed anything so far")
     else:
         rows = [
             (
-                one["started"],
-                f"{one['versions']:,}",
-                ", ".join(f"{count:,} {category}" for category, count in one["removed"].items()) or "-",
-                "stopped" if one["stopped"] else "unfinished" if one["unfinished"] else "done",
+                one.started,
+                f"{one.versions:,}",
+                ", ".join(f"{count:,} {category}" for category, count in one.removed.items()) or "-",
+                "stopped" if one.stopped else "unfinished" if one.unfinished else "done",
             )
             for one in found
         ]

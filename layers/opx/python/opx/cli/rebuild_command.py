@@ -11,14 +11,7 @@ from opx.cli.intake import Intake, Tally
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
-from opx.graph.incarnation import renew
-from opx.ingestion.announcing import AnnouncingObjectStore
-from opx.tables import GRAPH
-
-ON_AWS = (
-    "rebuild works on a folder of this machine. A deployed system gets a new index by a message (docs/rebuild.md), or "
-    "by a deployment (docs/deploy.md); then `opx ingest` of the same files sends again what that index lacks"
-)
+from opx.operations.administration import REBUILD_ELSEWHERE, Rebuild, rebuild
 
 
 @click.command("rebuild")
@@ -41,15 +34,10 @@ def rebuild_command(session: Session, *, graph_too: bool) -> None:
     """
     started = time.perf_counter()
     if session.is_remote:
-        raise InvalidInputError(ON_AWS)
-    base = session.existing_base()
-    store = session.services.store
-    if not isinstance(store, AnnouncingObjectStore):
-        raise InvalidInputError(ON_AWS)
-    if graph_too:
-        renew(session.services.table(GRAPH))
+        raise InvalidInputError(REBUILD_ELSEWHERE)
+    session.require_knowledge()
     tally = Tally()
     with reporter_for_stderr() as reporter:
-        tally.sent.update(store.announce_all())
-        Intake(base, session.place, reporter).work(tally)
+        tally.sent.update(session.call(rebuild, Rebuild(graph=graph_too)).object_keys)
+        Intake(session.client, session.loader, session.place, reporter).work(tally)
     finish(tally, started)

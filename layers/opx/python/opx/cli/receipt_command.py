@@ -11,7 +11,9 @@ from opx.cli.output import print_json, print_table
 from opx.cli.receipts import receipt_text
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
-from opx.errors import OpxError
+from opx.errors import OpxError, ReceiptNotFoundError
+from opx.operations.questions import GetAuditRecord, get_audit_record
+from opx.operations.search import Query, query
 from opx.retrieval.receipts import Receipt, TamperedReceiptError, read_receipt
 from opx.retrieval.replaying import Replay, Verdict, replay
 
@@ -52,14 +54,16 @@ def _compare_with_record(session: Session, receipt: Receipt) -> None:
     has the last word. Of a deployed system it isn't asked for."""
     if session.is_remote:
         return
-    session.existing_base()
-    record = session.local_base.audit_record(str(receipt["receiptId"]))
-    if record is not None and record.answer_hash != receipt["answerHash"]:
+    try:
+        record = session.call(get_audit_record, GetAuditRecord(receipt_id=receipt["receiptId"]))
+    except ReceiptNotFoundError:
+        return
+    if record.answer_hash != receipt["answerHash"]:
         raise TamperedReceiptError("the audit log has another answer for this receipt: it was not given out like this")
 
 
 def _ask(session: Session, question: str, config: QueryConfig) -> Receipt:
-    answer = session.existing_base().search(question, config, receipt=True)
+    answer = session.call(query, Query(query=question, config=config, receipt=True))
     if not answer.receipt:
         raise OpxError("the answer has no receipt to compare with: the audit log is off, or can't be written")
     return answer.receipt

@@ -9,6 +9,7 @@ import click
 from opx.cli.exits import NO_ANSWER
 from opx.cli.output import plural, print_json, printable, warn
 from opx.cli.session import Session, pass_session
+from opx.operations.administration import Reconcile, reconcile
 
 if TYPE_CHECKING:
     from opx.lifecycle.differences_found import ReconcileReport
@@ -39,12 +40,9 @@ def reconcile_command(
 
     Exit codes: 0 all say the same or were put right, 1 differences are left, 2 it could not be done.
     """
-    from opx.lifecycle.reconcile import MOST_REMOVED, Reconciler
-
-    if not session.is_remote:
-        session.existing_base()
-    reconciler = Reconciler(session.services, thorough=thorough)
-    report = reconciler.run(repair=repair, max_share=MOST_REMOVED if max_share is None else max_share)
+    session.require_knowledge()
+    request = Reconcile(repair=repair, thorough=thorough, max_share=max_share)
+    report = session.client.call(reconcile, request)
     if as_json:
         print_json(report.to_json())
     else:

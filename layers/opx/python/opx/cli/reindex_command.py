@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from opx.cli.exits import NO_ANSWER, CommandFailed
 from opx.cli.output import aligned, print_json
 from opx.cli.session import Session, pass_session
-from opx.domain.times import iso_time
-from opx.errors import InvalidInputError, ReindexBusyError
+from opx.errors import InvalidInputError
+from opx.lifecycle.reindex.job import Phase
+from opx.operations.administration import (
+    GetIndexStatus,
+    Reindex,
+    SwitchIndex,
+    discard_indexes,
+    force_reindex,
+    get_index_status,
+    progress_of,
+    reindex,
+    roll_back_reindex,
+)
 
 if TYPE_CHECKING:
-    from opx.lifecycle.reindex.job import Job
-    from opx.lifecycle.reindex.making import Progress
-    from opx.lifecycle.reindex.reindexing import Reindexer
-    from opx.services import Services
+    from opx.edges.calling import Client
+    from opx.operations.administration import IndexJob
 
-STEP_SECONDS = 2.0
-LONGEST_WAIT = 5.0
 REMOTE = (
     "reindex works on a folder of this machine, or with OPX_BACKEND=aws on what is deployed in the account of your "
     "credentials; there, a message to the queue of rebuilds does the same: see docs/rebuild.md"
 )
+
+
+class _Steps:
+    """Prints the progress to stderr, each line once."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+
+    def __call__(self, line: str, _count: int) -> None:
+        if line != self._shown:
+            click.echo(line, err=True)
+        self._shown = line
 
 
 @click.command("reindex")
@@ -61,83 +78,28 @@ def reindex_command(
     """
     if session.is_remote:
         raise InvalidInputError(REMOTE)
-    session.existing_base()
+    session.require_knowledge()
     if sum((rollback, discard, status_only, force, bool(model), bool(model_path))) > 1:
         raise InvalidInputError("give one of --model, --model-path, --force, --rollback, --discard and --status")
-    services = session.services
+    client = session.watched_client(_Steps())
     if status_only:
-        _print_status(services.reindexer, as_json=as_json)
-        return
-    with services.exclusive_reindex():
-        reindexer = services.reindexer
-        if discard:
-            _discard(reindexer)
-            return
-        if rollback:
-            reindexer.roll_back()
-        elif force:
-            reindexer.force()
-        elif model or model_path or not reindexer.is_under_way:
-            edition = reindexer.start(model=model, model_path=model_path, dimension=dimension)
-            click.echo(f"a new index for {edition.model_id}", err=True)
-        _finish(_worked(services, reindexer), as_json=as_json)
+        _print_status(client, as_json=as_json)
+    elif discard:
+        _discard(client)
+    elif rollback or force:
+        _finish(client.call(roll_back_reindex if rollback else force_reindex, SwitchIndex()), as_json=as_json)
+    else:
+        request = Reindex(model=model, model_path=model_path, dimension=dimension)
+        _finish(client.call(reindex, request), as_json=as_json)
 
 
-def _worked(services: Services, reindexer: Reindexer) -> Progress:
-    """Work here, or watch the function that does."""
-    if services.rebuilds:
-        from opx.lifecycle.reindex.asked import GO_ON
-
-        with suppress(ReindexBusyError):  # a function has it in hand already
-            reindexer.compare_again()
-        services.rebuilds.send(GO_ON)
-        click.echo("a function works on it; Ctrl-C ends watching, and `opx reindex` watches again", err=True)
-        return _watched(reindexer)
-    reindexer.compare_again()
-    shown = ""
-    while True:
-        progress = reindexer.advance(_timer(STEP_SECONDS))
-        shown = _show(progress.job, shown)
-        if progress.finished:
-            return progress
-        time.sleep(min(progress.wait_seconds, LONGEST_WAIT))
-
-
-def _watched(reindexer: Reindexer) -> Progress:
-    from opx.lifecycle.reindex.making import Progress
-
-    shown = ""
-    while True:
-        time.sleep(LONGEST_WAIT)
-        job = reindexer.status()[1]
-        if job:
-            shown = _show(job, shown)
-            progress = Progress(job)
-            if progress.finished:
-                return progress
-
-
-def _timer(seconds: float) -> Any:
-    ends = time.monotonic() + seconds
-    return lambda: time.monotonic() >= ends
-
-
-def _show(job: Job, shown: str) -> str:
-    line = f"{job.phase}: {job.documents:,} documents, {job.chunks:,} chunks, {job.renewed:,} changes made up for"
-    if line != shown:
-        click.echo(line, err=True)
-    return line
-
-
-def _finish(progress: Progress, *, as_json: bool) -> None:
-    job = progress.job
+def _finish(job: IndexJob, *, as_json: bool) -> None:
     if as_json:
-        print_json(_job_json(job))
-    problems = job.report.get("problems", [])
-    if job.phase == "refused":
-        told = "; ".join(problems)
+        print_json(job.to_json())
+    if job.phase is Phase.REFUSED:
+        found = "; ".join(job.report.get("problems", []))
         raise CommandFailed(
-            f"not switched: {told}. The old index answers on. `opx reindex` compares again, --force switches all the "
+            f"not switched: {found}. The old index answers on. `opx reindex` compares again, --force switches all the "
             "same, --discard gives the new one up",
             NO_ANSWER,
         )
@@ -146,7 +108,7 @@ def _finish(progress: Progress, *, as_json: bool) -> None:
             click.echo(line)
 
 
-def _report_lines(job: Job) -> list[str]:
+def _report_lines(job: IndexJob) -> list[str]:
     if job.rollback:
         return [f"the earlier index answers again; {job.renewed:,} changes made up for"]
     lines = [f"the new index answers: {job.documents:,} documents, {job.chunks:,} chunks"]
@@ -159,42 +121,29 @@ def _report_lines(job: Job) -> list[str]:
     return [*lines, "the old one is kept for `opx reindex --rollback`; `opx reindex --discard` removes it"]
 
 
-def _discard(reindexer: Reindexer) -> None:
-    gone = reindexer.discard()
+def _discard(client: Client) -> None:
+    gone = client.call(discard_indexes, SwitchIndex()).indexes
     if not gone:
         click.echo("there is no index but the one that answers")
     for edition in gone:
-        click.echo(f"removed the index {edition.name or 'that was the first'} for {edition.model_id}")
+        click.echo(f"removed the index {edition.name or 'that was the first'} for {edition.embedding_model}")
 
 
-def _print_status(reindexer: Reindexer, *, as_json: bool) -> None:
-    state, job = reindexer.status()
-    editions = [one for one in state.editions if one.state != "discarded"]
+def _print_status(client: Client, *, as_json: bool) -> None:
+    status = client.call(get_index_status, GetIndexStatus())
     if as_json:
-        facts = [
-            {"name": one.name, "state": one.state.value, "embeddingModel": one.model_id, "madeAt": one.made_at}
-            for one in editions
-        ]
-        print_json({"indexes": facts, "target": state.target, "job": _job_json(job) if job else None})
+        print_json(status.to_json())
         return
-    rows = [(one.name or "(first)", one.state.value, one.model_id or one.model or "(default)") for one in editions]
+    rows = [
+        (one.name or "(first)", one.state.value, one.embedding_model or one.model or "(default)")
+        for one in status.indexes
+    ]
     for line in aligned(rows):
         click.echo(line)
-    if job and state.target is not None:
-        _show(job, "")
-        if job.not_before > time.time():
-            click.echo(f"goes on at {iso_time(job.not_before)}")
+    job = status.job
+    if job and status.target is not None:
+        click.echo(progress_of(job), err=True)
+        if job.goes_on_at:
+            click.echo(f"goes on at {job.goes_on_at}")
     for problem in job.report.get("problems", []) if job else []:
         click.echo(f"problem: {problem}")
-
-
-def _job_json(job: Job) -> dict[str, Any]:
-    return {
-        "index": job.edition,
-        "phase": job.phase.value,
-        "documents": job.documents,
-        "chunks": job.chunks,
-        "renewed": job.renewed,
-        "lacking": job.lacking_count,
-        "report": job.report,
-    }

@@ -12,6 +12,7 @@ from opx.cli.output import aligned, print_json, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, Finding, ResearchReport, Step, StepKind, Stopped
+from opx.operations.search import MAX_QUESTION, Research, research
 
 _DEFAULTS = QueryConfig()
 _SHOWN_CHARACTERS = 70
@@ -61,7 +62,7 @@ def research_command(
     Exit codes: 0 there are findings, 1 there are none, 2 wrong usage, or nothing could be searched.
     """
     config = QueryConfig(categories=tuple(categories) or None, max_results=limit, min_confidence=min_confidence)
-    report = session.existing_base().research_topic(topic, iterations, config)
+    report = session.call(research, Research(topic=topic[:MAX_QUESTION], max_iterations=iterations, config=config))
     if report.stopped_because is Stopped.UNAVAILABLE and not report.findings:
         raise CommandFailed("; ".join(report.notes))
     if as_json:

@@ -9,7 +9,7 @@ from opx.cli.intake import Tally, still_under_way
 from opx.cli.output import warn
 from opx.cli.session import Session, pass_session
 from opx.domain.versions import Restored
-from opx.knowledge_base import no_progress
+from opx.operations.corpus import RestoreDocument, restore_document
 
 
 @click.command("restore")
@@ -28,14 +28,15 @@ def restore_command(session: Session, document_id: str, *, version: int | None) 
     Exit codes: 0 it is restored, 1 taking it in failed (see `opx failed`) or is still under way after the wait, 2 it is
     unknown, another's, or current.
     """
-    base = session.existing_base()
-    restored = base.restore(document_id, version or 0)
+    session.require_knowledge()
+    session.loader.note_failures()
+    restored = session.call(restore_document, RestoreDocument(document_id=document_id, version=version))
     what = "as the file was" if restored.original else "as the text that was read of it"
     click.echo(f"version {restored.restored.version} of {restored.object_key} is put back, {what}")
     for note in restored.notes:
         warn(note)
     tally = Tally(sent={restored.object_key})
-    for outcome in base.work([restored.object_key], no_progress):
+    for outcome in session.loader.outcomes([restored.object_key]):
         tally.add(outcome)
     _tell(restored, tally)
     if tally.failures or tally.left_to_others:

@@ -4,35 +4,37 @@ from __future__ import annotations
 
 import click
 
-from opx.cli.output import SHORT_ID, plural, print_json, print_table, warn
-from opx.cli.session import Session, pass_session
-from opx.lifecycle.reviews import SOON_DAYS, ReviewItem
+from opx.cli.operations import Shape, operation_command
+from opx.cli.output import SHORT_ID, plural, print_table, warn
+from opx.cli.session import Session
+from opx.lifecycle.reviews import ReviewItem, ReviewReport
+from opx.operations.lifecycle import ListReviews, list_reviews
 
 
-@click.command("review")
-@click.option("--days", type=click.IntRange(min=0, max=3650), default=SOON_DAYS, show_default=True, help="Days ahead.")
-@click.option("--owner", default="", metavar="NAME", help="What this owner is to see to.")
+@operation_command("review", list_reviews, Shape(without=("limit",), metavars={"owner": "NAME"}))
 @click.option("--owners", "by_owner", is_flag=True, help="Count by owner.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@pass_session
-def review_command(session: Session, *, days: int, owner: str, by_owner: bool, as_json: bool) -> None:
+def review_command(
+    _session: Session, report: ReviewReport, *, request: ListReviews, by_owner: bool, as_json: bool
+) -> None:
     """List documents whose `review_by:` is past, or soon, the most overdue first.
 
     An owner is the document's own (`owner:`), else that of one of its services or of its category in the section `owners`
     of knowledge.yaml, else its author.
     """
-    report = session.existing_base().reviews(days=days, owner=owner)
-    if as_json:
-        print_json(report.to_json())
-    elif not report.items:
-        click.echo(f"nothing is to be reviewed within {plural(days, 'day')}")
+    if not as_json:
+        _print(report, request, by_owner=by_owner)
+    if report.more:
+        warn("there are more; name an --owner or fewer --days")
+
+
+def _print(report: ReviewReport, request: ListReviews, *, by_owner: bool) -> None:
+    if not report.items:
+        click.echo(f"nothing is to be reviewed within {plural(request.days, 'day')}")
     elif by_owner:
         rows = [(one.owner, f"{one.overdue:,}", f"{one.items:,}") for one in report.owners]
         print_table(("OWNER", "OVERDUE", "TO REVIEW"), rows)
     else:
         print_table(("ID", "REVIEW BY", "", "OWNER", "CATEGORY", "TITLE"), [_row(item) for item in report.items])
-    if report.more:
-        warn("there are more; name an --owner or fewer --days")
 
 
 def _row(item: ReviewItem) -> tuple[str, ...]:

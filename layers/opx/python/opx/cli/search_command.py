@@ -19,6 +19,8 @@ from opx.domain.queries import MAX_RESULTS, Expand, Fusion, QueryConfig, SearchM
 from opx.domain.results import Answer
 from opx.domain.times import day_text, first_day
 from opx.errors import InvalidInputError
+from opx.operations.search import MAX_QUESTION, Query
+from opx.operations.search import query as ask
 from opx.retrieval.query import INDEX_DOWN
 
 _DEFAULTS = QueryConfig()
@@ -81,7 +83,7 @@ def search_command(
     """
     text = _question(query)
     config = _config(options)
-    answer = session.existing_base().search(text, config, receipt=receipt is not None)
+    answer = session.call(ask, Query(query=text[:MAX_QUESTION], config=config, receipt=receipt is not None))
     if INDEX_DOWN in answer.notes:
         raise CommandFailed(INDEX_DOWN)
     if receipt is not None:

@@ -11,7 +11,7 @@ from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from opx.ports.sources import WritableSecrets
+    from opx.edges.calling import Client
 
 
 @click.group("secret", no_args_is_help=True)
@@ -30,10 +30,11 @@ def secret_command() -> None:
 @pass_session
 def set_secret(session: Session, name: str) -> None:
     """Set a secret. The value is asked for, or read from a pipe: on a command line others could see it."""
-    value = (_asked() if sys.stdin.isatty() else sys.stdin.read()).strip()
-    if not value:
-        raise InvalidInputError("an empty value is no secret; nothing was set")
-    _secrets(session).put(name, value)
+    from opx.operations.webhooks import SetSecret
+    from opx.operations.webhooks import set_secret as put
+
+    value = _asked() if sys.stdin.isatty() else sys.stdin.read()
+    _client(session).call(put, SetSecret(name=name, value=value))
     click.echo(f"set {name}")
 
 
@@ -41,7 +42,10 @@ def set_secret(session: Session, name: str) -> None:
 @pass_session
 def list_secrets(session: Session) -> None:
     """List the names of the secrets."""
-    for name in _secrets(session).names():
+    from opx.operations.webhooks import ListSecrets
+    from opx.operations.webhooks import list_secrets as listed
+
+    for name in _client(session).call(listed, ListSecrets()).names:
         click.echo(name)
 
 
@@ -50,10 +54,10 @@ def list_secrets(session: Session) -> None:
 @pass_session
 def remove_secret(session: Session, name: str) -> None:
     """Remove a secret."""
-    secrets = _secrets(session)
-    if name not in secrets.names():
-        raise InvalidInputError(f"there is no secret {name!r}; `opx secret list` shows those there are")
-    secrets.delete(name)
+    from opx.operations.webhooks import RemoveSecret
+    from opx.operations.webhooks import remove_secret as remove
+
+    _client(session).call(remove, RemoveSecret(name=name))
     click.echo(f"removed {name}")
 
 
@@ -62,9 +66,8 @@ def _asked() -> str:
     return answer
 
 
-def _secrets(session: Session) -> WritableSecrets:
+def _client(session: Session) -> Client:
     """Raises `InvalidInputError` for a deployed system."""
     if session.is_remote:
         raise InvalidInputError("secrets of a deployed system are in Secrets Manager: set them there")
-    found: WritableSecrets = session.services.secrets  # type: ignore[assignment]  # the only one that there is here
-    return found
+    return session.client

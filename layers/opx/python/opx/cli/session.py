@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from opx.cli.intake import Place
     from opx.edges.calling import Client
     from opx.edges.client import RemoteClient
-    from opx.knowledge_base import DeployedKnowledgeBase, KnowledgeBase
-    from opx.local_knowledge_base import LocalKnowledgeBase
-    from opx.operations.context import Context
+    from opx.edges.loading import Loader
+    from opx.operations.context import Context, Progress
     from opx.operations.registry import Run
     from opx.operations.requests import Request
     from opx.services import Services
@@ -66,6 +65,14 @@ class Session:
         identity = Identity(self.settings.client_id, self.settings.project_id, self.user)
         return Context(self.services, Caller(identity, owns_system=True))
 
+    def watched_client(self, progress: Progress) -> Client:
+        """The same as `client`, with the progress of long operations of this process shown."""
+        if self.is_remote:
+            return self.remote_client
+        from opx.edges.calling import LocalClient
+
+        return LocalClient(replace(self.context, progress=progress))
+
     @cached_property
     def remote_client(self) -> RemoteClient:
         from opx.bootstrap import open_client
@@ -86,17 +93,11 @@ class Session:
             raise OpxError(f"no knowledge in {home}: run `opx ingest PATH...` first, or give --home or OPX_HOME")
 
     @cached_property
-    def base(self) -> KnowledgeBase:
-        """The knowledge that the command works on, for the configured identity or, where it is deployed, the caller's."""
-        return self._remote if self.is_remote else self.local_base
+    def loader(self) -> Loader:
+        """Loads files into the knowledge that the command works on."""
+        from opx.edges.loading import LocalLoader, RemoteLoader
 
-    @cached_property
-    def local_base(self) -> LocalKnowledgeBase:
-        """The knowledge on this machine. Raises `InvalidInputError` where the command works on a deployed system."""
-        from opx.local_knowledge_base import LocalKnowledgeBase
-
-        identity = Identity(self.settings.client_id, self.settings.project_id, self.user)
-        return LocalKnowledgeBase(self.services, identity, whole_system=True)
+        return RemoteLoader(self.remote_client) if self.is_remote else LocalLoader(self.context)
 
     @property
     def user(self) -> str:
@@ -104,27 +105,9 @@ class Session:
         return _user()
 
     @property
-    def sees_every_scope(self) -> bool:
-        """Whoever owns the machine sees what is kept of everybody's questions, unless a client is named."""
-        return not (self.is_remote or self.settings.client_id)
-
-    def existing_base(self) -> KnowledgeBase:
-        """For commands that only make sense on something. Raises `OpxError` instead of making a folder."""
-        self.require_knowledge()
-        return self.base
-
-    @cached_property
-    def _remote(self) -> DeployedKnowledgeBase:
-        from opx.bootstrap import open_remote
-
-        remote = open_remote(self.settings)
-        self._context.call_on_close(remote.close)
-        return remote
-
-    @property
     def location(self) -> str:
         """Where the knowledge is: a folder, or the address of an API."""
-        return self._remote.endpoint if self.is_remote else str(self.settings.home_path)
+        return self.remote_client.endpoint if self.is_remote else str(self.settings.home_path)
 
     @property
     def place(self) -> Place:

@@ -7,11 +7,14 @@ from typing import Any
 
 import click
 
+from opx.cli.documents import find_versions
+from opx.cli.operations import whole
 from opx.cli.output import SHORT_ID, aligned, print_json
 from opx.cli.remarks import remark_line
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.ingestion.chunk_files import joined_text
+from opx.operations.documents import ReadChunks, read_chunks
 
 
 @click.command("show")
@@ -24,10 +27,10 @@ def show_command(session: Session, document_id: str, *, with_chunks: bool, as_js
 
     The beginning of an id is enough for current documents. Old and deleted versions are shown too, by their full id.
     """
-    base = session.existing_base()
-    found = base.document(document_id)
+    session.require_knowledge()
+    found = find_versions(session.client, document_id)
     document, versions = found.document, found.versions
-    chunks = list(base.chunks(document.document_id))
+    chunks = whole(session.client, read_chunks, ReadChunks(document_id=document.document_id), "chunks").chunks
     if as_json:
         print_json(_as_json(document, versions, chunks, with_chunks=with_chunks))
         return

@@ -12,10 +12,9 @@ from opx.cli.exits import NO_ANSWER
 from opx.cli.output import aligned, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, SourceBusyError
-from opx.knowledge_base import no_progress
 
 if TYPE_CHECKING:
-    from opx.sources.states import SourceView
+    from opx.sources.states import PullReport, SourceView
 
 
 @click.group("source", no_args_is_help=True)
@@ -77,9 +76,12 @@ def add_source(
     **given: str | float | None,
 ) -> None:
     """Add a source, or replace the one that was added under this id."""
+    from opx.operations.sources import RegisterSource, register_source
+
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     fields["options"] = dict(map(_option, options))
-    view = session.base.register_source(source_id, {**fields, "tags": list(tags), "enabled": not disabled})
+    fields |= {"tags": list(tags), "enabled": not disabled}
+    view = session.client.call(register_source, RegisterSource(source_id=source_id, definition=fields))
     when = f"pulled at {view.schedule} {view.time_zone}" if view.schedule and view.enabled else "pulled by hand alone"
     click.echo(f"added {view.source_id} ({view.kind} into {view.category}), {when}")
 
@@ -89,7 +91,7 @@ def add_source(
 @pass_session
 def list_sources(session: Session, *, as_json: bool) -> None:
     """List sources and how their last pulls went."""
-    views = session.base.sources()
+    views = _views(session)
     if as_json:
         print_json([view.to_json() for view in views])
     elif not views:
@@ -106,7 +108,7 @@ def list_sources(session: Session, *, as_json: bool) -> None:
 @pass_session
 def show_source(session: Session, source_id: str) -> None:
     """Print one source with all that is known of its last pull, what could not be read included."""
-    _print_view(_wanted(session.base.sources(), source_id))
+    _print_view(_wanted(_views(session), source_id))
 
 
 @source_command.command("health")
@@ -114,10 +116,12 @@ def show_source(session: Session, source_id: str) -> None:
 @pass_session
 def check_sources(session: Session, source_ids: Sequence[str]) -> None:
     """Ask sources (all that are enabled, if none is named) whether they can be pulled."""
-    wanted = source_ids or [view.source_id for view in session.base.sources() if view.enabled]
+    from opx.operations.sources import CheckSource, check_source
+
+    wanted = source_ids or [view.source_id for view in _views(session) if view.enabled]
     failed = False
     for source_id in wanted:
-        health = session.base.source_health(source_id).health
+        health = session.client.call(check_source, CheckSource(source_id=source_id)).health
         assert health
         click.echo(f"{source_id}: {'ok' if health.ok else health.reason}")
         failed |= not health.ok
@@ -132,28 +136,36 @@ def check_sources(session: Session, source_ids: Sequence[str]) -> None:
 @pass_session
 def pull_sources(session: Session, source_ids: Sequence[str], *, everything: bool, accept_missing: bool) -> None:
     """Pull sources now, and take in what they bring."""
-    from opx.running import told
+    from opx.operations.sources import PullSource, pull_source
 
-    base = session.base
     failed = False
     for source_id in source_ids:
+        request = PullSource(source_id=source_id, everything=everything, accept_missing=accept_missing)
         try:
-            report = base.pull_source(source_id, everything=everything, accept_missing=accept_missing)
+            report = session.client.call(pull_source, request).report
         except SourceBusyError as exc:
             warn(str(exc))
             failed = True
             continue
         if report is None:
             click.echo(f"asked for a pull of {source_id}: `opx source show {source_id}` tells how it goes")
-            continue
-        click.echo(told(report))
-        failed |= bool(report.error or report.flag)
-        for outcome in base.work((*report.put, *report.withdrawn), no_progress):
-            if outcome.error:
-                warn(f"failed: {outcome.reason}")
-                failed = True
+        else:
+            failed |= _ingest_pulled(session, report)
     if failed:
         click.get_current_context().exit(NO_ANSWER)
+
+
+def _ingest_pulled(session: Session, report: PullReport) -> bool:
+    """Ingest what a pull put, and say what went wrong; whether anything did."""
+    from opx.running import told
+
+    click.echo(told(report))
+    failed = bool(report.error or report.flag)
+    for outcome in session.loader.outcomes((*report.put, *report.withdrawn)):
+        if outcome.error:
+            warn(f"failed: {outcome.reason}")
+            failed = True
+    return failed
 
 
 @source_command.command("remove")
@@ -161,8 +173,16 @@ def pull_sources(session: Session, source_ids: Sequence[str], *, everything: boo
 @pass_session
 def remove_source(session: Session, source_id: str) -> None:
     """Forget a source that was added. Its documents stay; `opx delete` removes those."""
-    session.base.remove_source(source_id)
+    from opx.operations.sources import RemoveSource, remove_source
+
+    session.client.call(remove_source, RemoveSource(source_id=source_id))
     click.echo(f"removed {source_id}; its documents stay")
+
+
+def _views(session: Session) -> Sequence[SourceView]:
+    from opx.operations.sources import ListSources, list_sources
+
+    return session.client.call(list_sources, ListSources()).sources
 
 
 def _option(text: str) -> tuple[str, Any]:

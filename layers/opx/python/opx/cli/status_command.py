@@ -11,7 +11,7 @@ import click
 
 from opx.cli.output import aligned, print_json, readable_size
 from opx.cli.session import Session, pass_session
-from opx.knowledge_base import Status
+from opx.operations.corpus import GetStatus, Status, get_status
 
 
 @click.command("status")
@@ -31,7 +31,7 @@ def status_command(session: Session, *, as_json: bool) -> None:
 
 
 def _remote_facts(session: Session) -> dict[str, Any]:
-    status = session.base.status()
+    status = session.client.call(get_status, GetStatus())
     return {"backend": "api", "api": session.location, "scope": status.scope, **_facts(status)}
 
 
@@ -41,7 +41,7 @@ def _local_facts(session: Session) -> dict[str, Any]:
     if not session.has_knowledge:
         return facts
     size = _size(settings.home_path) if settings.backend == "embedded" else None
-    return {**facts, "bytes": size, **_facts(session.base.status())}
+    return {**facts, "bytes": size, **_facts(session.client.call(get_status, GetStatus()))}
 
 
 def _facts(status: Status) -> dict[str, Any]:

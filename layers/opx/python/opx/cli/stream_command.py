@@ -41,12 +41,13 @@ def add_stream(
     session: Session, /, source: str, *, category: str, name: str, pattern: str | None, tags: Sequence[str], **more: str
 ) -> None:
     """Have the records of a stream become documents: of Redis while `opx run` runs, the others in the deployed system."""
-    from opx.streams.control import StreamControl
+    from opx.operations.sources import SubscribeStream, subscribe_stream
 
-    control = StreamControl(session.services)
-    chosen = control.subscribe(source, category, _pattern(pattern), name=name, tags=list(tags), **more)
-    reader = "`opx run`" if session.services.stream_subscriptions is None else "the deployed system"
-    click.echo(f"added {chosen}: {reader} reads it")
+    request = SubscribeStream(
+        source=source, category=category, name=name, pattern=_pattern(pattern), tags=tuple(tags), **more
+    )
+    found = session.client.call(subscribe_stream, request)
+    click.echo(f"added {found.name}: {'the deployed system' if found.deployed else '`opx run`'} reads it")
 
 
 @stream_command.command("list")
@@ -54,7 +55,10 @@ def add_stream(
 @pass_session
 def list_streams(session: Session, *, as_json: bool) -> None:
     """List streams."""
-    streams = session.services.streams.all()
+    from opx.operations.sources import ListStreams
+    from opx.operations.sources import list_streams as listed
+
+    streams = session.client.call(listed, ListStreams()).streams
     if as_json:
         print_json([stream.to_json() for stream in streams])
     elif not streams:
@@ -69,9 +73,9 @@ def list_streams(session: Session, *, as_json: bool) -> None:
 @pass_session
 def remove_stream(session: Session, name: str) -> None:
     """End a subscription; its documents stay."""
-    from opx.streams.control import StreamControl
+    from opx.operations.sources import EndStream, end_stream
 
-    StreamControl(session.services).end(name)
+    session.client.call(end_stream, EndStream(name=name))
     click.echo(f"removed {name}; its documents stay")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opx.cli.closed_gaps import tell_closed_gaps
-from opx.cli.intake import Intake, Place, Tally, canonical, still_under_way, summary
+from opx.cli.intake import Intake, Place, Tally, canonical, find_category, still_under_way, summary
 from opx.cli.output import warn
 from opx.cli.reporting import SilentReporter, outcome_line, reporter_for_stderr
 from opx.cli.session import Session, pass_session
@@ -20,7 +20,8 @@ from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from opx.knowledge_base import KnowledgeBase
+    from opx.edges.calling import Client
+    from opx.edges.loading import Loader
 
 DEBOUNCE_MS = 1000
 QUIET_MS = 100
@@ -46,9 +47,8 @@ def watch_command(session: Session, folder: Path, *, category: str | None, delet
     """
     from watchfiles import watch
 
-    base = session.base
-    metadata = {"category": base.knowledge.category(category).path} if category else {}
-    follower = Follower(base, session.place, canonical(folder), metadata, delete=delete)
+    metadata = {"category": find_category(session.client, category)} if category else {}
+    follower = Follower(session.client, session.loader, session.place, canonical(folder), metadata, delete=delete)
     changes = watch(
         follower.folder,
         debounce=DEBOUNCE_MS,
@@ -73,7 +73,8 @@ class Follower:
 
     def __init__(
         self,
-        base: KnowledgeBase,
+        client: Client,
+        loader: Loader,
         place: Place,
         folder: Path,
         metadata: dict[str, Any],
@@ -82,7 +83,8 @@ class Follower:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.folder = folder
-        self._base = base
+        self._client = client
+        self._loader = loader
         self._place = place
         self._metadata = metadata
         self._delete = delete
@@ -94,7 +96,7 @@ class Follower:
         started = time.perf_counter()
         tally = Tally()
         with reporter_for_stderr() as reporter:
-            intake = Intake(self._base, self._place, reporter)
+            intake = Intake(self._client, self._loader, self._place, reporter)
             steps = intake.plan([self.folder])
             intake.put(steps, self._metadata, tally)
             intake.remove(self._missing(intake, steps), tally)
@@ -102,7 +104,7 @@ class Follower:
         for outcome in tally.failures:
             warn(f"failed: {outcome.reason}")
         _print_open(tally)
-        tell_closed_gaps(self._base, tally)
+        tell_closed_gaps(self._client, tally)
         click.echo(summary(tally, started))
 
     def _missing(self, intake: Intake, steps: list[FileToIngest | Outcome]) -> list[str]:
@@ -125,14 +127,14 @@ class Follower:
             for outcome in tally.outcomes.values():
                 _print(outcome)
             _print_open(tally)
-            tell_closed_gaps(self._base, tally)
+            tell_closed_gaps(self._client, tally)
         except StoreUnavailableError as exc:
             self._waiting = paths
             warn(f"will try again: {exc}")
 
     def _apply(self, paths: set[Path]) -> Tally:
         tally = Tally()
-        intake = Intake(self._base, self._place, SilentReporter())
+        intake = Intake(self._client, self._loader, self._place, SilentReporter())
         relevant = sorted(path for path in paths if self._is_relevant(path))
         if not all(path.exists() for path in relevant):
             self._sleep(SETTLE_SECONDS)

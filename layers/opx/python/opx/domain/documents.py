@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Tier
-from opx.domain.record import Json, Record, derive, replace
+from opx.domain.record import INTERNAL, Json, Record, derive, replace
 from opx.domain.remarks import Remark
 from opx.domain.scopes import Scope
 
@@ -132,7 +132,7 @@ class DocumentChunk(Record, frozen=True, kw_only=True):
     start: Annotated[int, Meta(description="Where it begins in the document's text, in characters.")]
     end: int
     metadata: ChunkMetadata
-    context: str | UnsetType = UNSET
+    context: Annotated[str, Meta(extra_json_schema={INTERNAL: True})] | UnsetType = UNSET
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DocumentChunk) and astuple(self)[:-1] == astuple(other)[:-1]

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
-from opx.domain.record import Record, always, derive, replace
+from opx.domain.record import INTERNAL, Record, always, derive, replace
 from opx.domain.remarks import Remark
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
@@ -144,7 +144,7 @@ class Evidence(Record, frozen=True, kw_only=True, omit_defaults=True):
     stated: Annotated[
         tuple[str, ...], Meta(description="How the document writes the references, where that differs.")
     ] = ()
-    key_id: str | UnsetType = UNSET
+    key_id: Annotated[str, Meta(extra_json_schema={INTERNAL: True})] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         derive(self, confidence=round(self.confidence, 6))

@@ -18,6 +18,9 @@ from opx.errors import InvalidInputError
 __all__ = ["Draft", "Json", "Record", "always", "derive", "from_json", "replace", "rounded", "to_json"]
 
 Json = dict[str, Any]
+INTERNAL = "x-internal"
+"""Marks a field in `extra_json_schema` that is UNSET in all that goes out, so that no schema has it."""
+
 R = TypeVar("R")
 
 

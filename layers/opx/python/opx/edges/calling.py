@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
@@ -54,7 +55,8 @@ def check_access(access: Access, context: Context) -> None:
     if access is Access.ORCHESTRATOR:
         from opx.learning.orchestrators import check_orchestrator
 
-        check_orchestrator(context.system.learning_rules, caller.identity)
+        asked = replace(caller.identity, principal=caller.agent or caller.identity.principal)
+        check_orchestrator(context.system.learning_rules, asked)
     needed = token_scopes(access)
     if caller.token_scopes is None or not needed:
         return
@@ -111,3 +113,13 @@ def given_of(request: Request) -> Mapping[str, Any]:
         for name, value in values.items()
         if facts[name].required or value != msgspec.to_builtins(facts[name].default)
     }
+
+
+def all_pages(client: Client, run: Run[Q, R], request: Q) -> Iterator[R]:
+    """The pages of a reply that says with `next` where the next one begins, one after the other."""
+    while True:
+        page: Any = client.call(run, request)
+        yield page
+        if not page.next:
+            return
+        request = msgspec.structs.replace(request, after=page.next)

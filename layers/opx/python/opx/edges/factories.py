@@ -9,6 +9,8 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from opx.domain.record import Json
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain, text_of
@@ -72,7 +74,7 @@ class CallableTool:
 
 
 def _parameter(declared: FieldFacts) -> inspect.Parameter:
-    default = inspect.Parameter.empty if declared.required else declared.default
+    default = inspect.Parameter.empty if declared.required else msgspec.to_builtins(declared.default)
     kind = {"integer": int, "number": float}.get(json_type(declared), str)
     return inspect.Parameter(declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 

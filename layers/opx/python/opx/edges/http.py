@@ -87,7 +87,7 @@ def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Se
     settings = system.settings
     caller = caller_of(event, Identity(settings.client_id, settings.project_id))
     context = Context(system, caller, report)
-    path = _path(event)
+    path = path_of(event)
     if path.pop("kbId", DEFAULT_KNOWLEDGE_BASE) not in {DEFAULT_KNOWLEDGE_BASE, settings.environment} - {""}:
         raise UnknownKnowledgeBaseError("no knowledge base has this id")
     request, context = _request(operation, event, path, context)
@@ -105,7 +105,8 @@ def _started(start: Callable[[], Services]) -> Services:
 # -- requests
 
 
-def _path(event: Mapping[str, Any]) -> dict[str, str]:
+def path_of(event: Mapping[str, Any]) -> dict[str, str]:
+    """The address's own parameters, decoded. Raises `RequestError`."""
     try:
         return {name: unquote(text, errors="strict") for name, text in (event.get("pathParameters") or {}).items()}
     except ValueError as exc:
@@ -121,16 +122,14 @@ def _request(
     query = _query(event, operation.request, route.takes_body)
     if not route.takes_body:
         return read_request(operation.request, {**query, **path}, texts=True), context
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
-    content_type = str(headers.get("content-type", ""))
-    body = _body(event, str(headers.get("content-length", "")))
+    content_type, body = _header(event, "content-type"), body_of(event)
     if route.form is not None and is_form(content_type):
         form = read_form(content_type, body)
         fields = read_request(route.form, _grouped(form.fields, route.form), texts=True)
         told = {name: value for name, value in msgspec.to_builtins(fields).items() if value not in ("", (), [])}
         context = replace(context, files=form.files, form=told)
         return read_request(operation.request, path), context
-    given = _json_object(content_type, body)
+    given = json_object(content_type, body)
     for name in path:
         if name in given:
             raise RequestError(f"{name} is in the address; leave it out of the body")
@@ -138,16 +137,21 @@ def _request(
 
 
 def _query(event: Mapping[str, Any], kind: type[Request], takes_body: bool) -> dict[str, object]:
+    pairs = pairs_of(event)
+    if pairs and takes_body:
+        raise RequestError(f"unknown field {quoted(pairs[0][0]).strip(chr(39))} in the address; fields are in the body")
+    return _grouped(pairs, kind)
+
+
+def pairs_of(event: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Parameters of the query, decoded, in order. Raises `RequestError`."""
     try:
         # The parameters that API Gateway parsed are joined with commas where one is given twice.
-        pairs = parse_qsl(
+        return parse_qsl(
             event.get("rawQueryString") or "", keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS
         )
     except ValueError as exc:
         raise RequestError("the address has too many parameters, or some that are not percent-encoded UTF-8") from exc
-    if pairs and takes_body:
-        raise RequestError(f"unknown field {quoted(pairs[0][0]).strip(chr(39))} in the address; fields are in the body")
-    return _grouped(pairs, kind)
 
 
 def _grouped(pairs: Any, kind: type[Request]) -> dict[str, object]:
@@ -162,8 +166,14 @@ def _grouped(pairs: Any, kind: type[Request]) -> dict[str, object]:
     return {name: texts if name in lists else texts[0] for name, texts in given.items()}
 
 
-def _body(event: Mapping[str, Any], declared: str) -> bytes:
-    """What is declared to be too large, or can't be anything else, isn't decoded to find out."""
+def _header(event: Mapping[str, Any], name: str) -> str:
+    return next((str(text) for key, text in (event.get("headers") or {}).items() if key.lower() == name), "")
+
+
+def body_of(event: Mapping[str, Any]) -> bytes:
+    """The body, decoded. One that is declared to be too large, or can't be anything else, isn't decoded to find out. Raises
+    `RequestError` and `TooLargeError`."""
+    declared = _header(event, "content-length")
     text = event.get("body") or ""
     if (declared.isdecimal() and int(declared[:18]) > MAX_BODY_BYTES) or len(text) > 2 * MAX_BODY_BYTES:
         raise _body_too_large()
@@ -180,7 +190,8 @@ def _body_too_large() -> TooLargeError:
     return TooLargeError(f"the body may have {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads")
 
 
-def _json_object(content_type: str, body: bytes) -> dict[str, object]:
+def json_object(content_type: str, body: bytes) -> dict[str, object]:
+    """The object that a body is. Raises `RequestError`."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind != "application/json":
         raise RequestError(f"the body must be application/json, not {kind[:60] or 'without a content-type'}")

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from opx.domain.record import Json
+from opx.domain.record import INTERNAL, Json
 from opx.edges.calling import token_scopes
 from opx.operations import load
 from opx.operations.corpus import API_VERSION
 from opx.operations.forms import FILE_FIELD, MEDIA_TYPE
 from opx.operations.registry import Access, Operation, ToolGroup
-from opx.operations.requests import FieldFacts, fields_of
+from opx.operations.requests import NOT_BLANK, FieldFacts, fields_of
 from opx.operations.tool_groups import GROUPS
 
 Tools = Sequence[Operation[Any, Any]]
@@ -90,17 +90,32 @@ def _without_references(schema: Any, named: Json) -> Any:
 
 
 def _described(schema: Any) -> Any:
-    """Without the docstrings of record types, which are for programmers."""
+    """Without the docstrings of record types, which are for programmers, and without fields that never go out."""
     found = _plain(schema)
     if isinstance(found, dict) and "properties" in found:
         found.pop("description", None)
         found.pop("title", None)
+        found["properties"] = {name: one for name, one in found["properties"].items() if not one.get(INTERNAL)}
     return found
 
 
 def _plain(schema: Any) -> Any:
-    """JSON alone: defaults may be tuples."""
-    return json.loads(msgspec.json.encode(schema))
+    """JSON alone, as defaults may be tuples, in the form that readers of schemas expect."""
+    return _usual(json.loads(msgspec.json.encode(schema)))
+
+
+def _usual(schema: Any) -> Any:
+    """Enums with their type and nothing else; no defaults of lists, which may have to be filled where they are given, and
+    `minLength` alone where a blank text is refused."""
+    if isinstance(schema, list):
+        return [_usual(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    leave_out = {name for name, value in (("default", []), ("pattern", NOT_BLANK)) if schema.get(name) == value}
+    if isinstance(schema.get("enum"), list):
+        leave_out |= {"pattern", "title"}
+        schema = {"type": "string", **schema}
+    return {name: _usual(one) for name, one in schema.items() if name not in leave_out}
 
 
 # -- the HTTP API

@@ -62,11 +62,16 @@ def call_tool(operation: Operation[Any, Any], context: Context, arguments: Itera
         name = snake_case(spelled)
         if name in given:
             raise RequestError(f"{name} is given twice")
-        given[name] = value.strip() if isinstance(value, str) else value
+        given[name] = _clean(value).strip() if isinstance(value, str) else value
     optional = {one.name for one in fields_of(operation.request) if not one.required}
     given = {name: value for name, value in given.items() if not (value == "" and name in optional)}
     request = read_request(operation.request, given, texts=True, attributes=True)
     return perform(operation, context, request)
+
+
+def _clean(text: str) -> str:
+    """Without halves of surrogate pairs, which models write now and then."""
+    return text.encode("utf-8", "ignore").decode("utf-8")
 
 
 def tool_named(tools: Mapping[str, Operation[Any, Any]], name: object) -> Operation[Any, Any]:

@@ -227,13 +227,15 @@ class GetIndexStatus(Request, frozen=True):
     pass
 
 
-class IndexEdition(Record, frozen=True):
-    """An index, with the embedding model that it is for. The one that an installation begins with has no name."""
+class IndexEdition(Record, frozen=True, omit_defaults=True):
+    """An index, with the embedding model that it is for, and what settings call that one. The index that an installation
+    begins with has no name, and its model is not known before another one is made."""
 
     name: str
     state: EditionState
     embedding_model: str
     made_at: str
+    model: str = ""
 
 
 class IndexJob(Record, frozen=True, omit_defaults=True):
@@ -365,12 +367,17 @@ def _delegated(context: Context, reindexer: Reindexer) -> Job:
 
 
 def _show(context: Context, job: Job) -> None:
+    context.progress(progress_of(_job(context, job)), 0)
+
+
+def progress_of(job: IndexJob) -> str:
+    """`building: 300 documents, 1,200 chunks, 0 changes made up for`."""
     counts = f"{job.documents:,} documents, {job.chunks:,} chunks, {job.renewed:,} changes made up for"
-    context.progress(f"{job.phase}: {counts}", 0)
+    return f"{job.phase}: {counts}"
 
 
 def _edition(edition: Edition) -> IndexEdition:
-    return IndexEdition(edition.name, edition.state, edition.model_id, edition.made_at)
+    return IndexEdition(edition.name, edition.state, edition.model_id, edition.made_at, edition.model)
 
 
 def _job(context: Context, job: Job) -> IndexJob:

@@ -82,15 +82,18 @@ def list_baseline_series(context: Context, request: ListBaselineSeries) -> Serie
 
 class AddValues(Request, frozen=True):
     values: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_VALUES, description=_VALUE)]
-    batch_id: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=100,
-            pattern=NOT_BLANK,
-            description="Names the batch: the same one again is counted once.",
-        ),
-    ] = ""
+    batch_id: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=100,
+                pattern=NOT_BLANK,
+                description="Names the batch: the same one again is counted once.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 @operation(http="POST /baselines", function=Function.MANAGE, access=Access.WRITER)
@@ -99,7 +102,7 @@ def add_values(context: Context, request: AddValues) -> AddedValues:
 
     Raises `StoreUnavailableError`: some may have been added by then, so that a caller that repeats it needs a `batch_id`.
     """
-    return context.system.baselines.add(request.values, scope=context.scope, batch_id=request.batch_id)
+    return context.system.baselines.add(request.values, scope=context.scope, batch_id=request.batch_id or "")
 
 
 # -- tools of agents

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH
-from opx.domain.knowledge import Category
+from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
 from opx.domain.times import iso_time
@@ -118,6 +118,10 @@ class ListCategories(Request, frozen=True):
 class Categories(Record, frozen=True):
     categories: tuple[Category, ...]
     default_category: str
+
+    def model(self) -> KnowledgeModel:
+        """The same, to look names up in."""
+        return KnowledgeModel({one.path: one for one in self.categories}, self.default_category)
 
 
 @operation(http="GET /categories")

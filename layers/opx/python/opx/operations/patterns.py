@@ -129,17 +129,17 @@ def get_task_context(context: Context, request: GetTaskContext) -> PromptContext
 
 
 def _for_task(context: Context, **question: Any) -> tuple[RAGPattern, ...]:
-    query = context.system.pattern_query(context.identity, operator=context.caller.owns_system)
+    query = context.system.pattern_query(context.identity, operator=True)
     return tuple(query.query_for_task(**question))
 
 
 def _for_failure(context: Context, **question: Any) -> tuple[RAGPattern, ...]:
-    query = context.system.pattern_query(context.identity, operator=context.caller.owns_system)
+    query = context.system.pattern_query(context.identity, operator=True)
     return tuple(query.query_for_failure(**question))
 
 
 def _context_for(context: Context, task_description: str, agent_type: str, task_type: str, technology: str) -> str:
-    builder = context.system.context_builder(context.identity, operator=context.caller.owns_system)
+    builder = context.system.context_builder(context.identity, operator=True)
     task = {"description": task_description, "task_type": task_type, "technology": technology}
     return builder.build_context_for_task(task, agent_type)
 

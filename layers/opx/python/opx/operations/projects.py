@@ -7,8 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from opx.domain.record import Record
-from opx.domain.scopes import Identity
-from opx.errors import ForbiddenError
+from opx.domain.scopes import Identity, Scope
+from opx.errors import ForbiddenError, InvalidScopeError
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
 from opx.operations.requests import Request, Text
@@ -23,6 +23,9 @@ class GetProject(Request, frozen=True):
     client_id: ClientId
     project_id: ProjectId
 
+    def __post_init__(self) -> None:
+        _check_ids(self.client_id, self.project_id)
+
 
 class Project(Record, frozen=True):
     group_id: str
@@ -33,7 +36,8 @@ class Project(Record, frozen=True):
 def get_project(context: Context, request: GetProject) -> Project:
     """Which group a project is in, and whose documents it sees.
 
-    All operations of projects raise `ForbiddenError` for the client of others, and `InvalidScopeError` for malformed ids.
+    All operations of projects raise `ForbiddenError` for the client of others; their requests raise `InvalidScopeError` for
+    malformed ids.
     """
     _check_client(context, request.client_id)
     projects = context.system.projects
@@ -45,6 +49,10 @@ class AssignProject(Request, frozen=True):
     client_id: ClientId
     project_id: ProjectId
     group_id: GroupId
+
+    def __post_init__(self) -> None:
+        _check_ids(self.client_id, self.project_id)
+        Scope(self.client_id, group_id=self.group_id)
 
 
 @operation(http="PUT /projects/{clientId}/{projectId}", function=Function.MANAGE, access=Access.OPERATOR)
@@ -98,6 +106,9 @@ class RemoveProject(Request, frozen=True):
     client_id: ClientId
     project_id: ProjectId
 
+    def __post_init__(self) -> None:
+        _check_ids(self.client_id, self.project_id)
+
 
 @operation(access=Access.OPERATOR)
 def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
@@ -110,6 +121,12 @@ def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
     changes = registry.effects(request.client_id, request.project_id, "")
     registry.remove(request.client_id, request.project_id)
     return ProjectMove(tuple(changes))
+
+
+def _check_ids(client_id: str, project_id: str) -> None:
+    """Raise `InvalidScopeError` for what names no project, which would be another address of the API, too."""
+    if not Scope(client_id, project_id=project_id).project_id:
+        raise InvalidScopeError("no project id")
 
 
 def _check_client(context: Context, client_id: str) -> None:

@@ -66,7 +66,7 @@ class FieldFacts:
         return _choices(self.kind)
 
 
-def fields_of(kind: type[Record]) -> tuple[FieldFacts, ...]:
+def fields_of(kind: type[msgspec.Struct]) -> tuple[FieldFacts, ...]:
     """The fields of a request type, in order."""
     if kind not in _KNOWN:
         info = inspect.type_info(kind)
@@ -76,7 +76,7 @@ def fields_of(kind: type[Record]) -> tuple[FieldFacts, ...]:
     return _KNOWN[kind]
 
 
-_KNOWN: dict[type[Record], tuple[FieldFacts, ...]] = {}
+_KNOWN: dict[type[msgspec.Struct], tuple[FieldFacts, ...]] = {}
 
 
 def _facts(field: inspect.Field, annotation: Any) -> FieldFacts:
@@ -121,9 +121,10 @@ def _read(kind: type[Any], given: Given, texts: bool, attributes: bool, within: 
     prepared = {
         one.json_name: _prepared(one, present[one.json_name], texts) for one in facts if one.json_name in present
     }
+    documents = {one.json_name for one in facts if _is_list_of_documents(one)}
     try:
         request = msgspec.convert(prepared, kind)
-        msgspec.json.encode(prepared)
+        msgspec.json.encode({name: value for name, value in prepared.items() if name not in documents})
     except (msgspec.ValidationError, UnicodeEncodeError, RecursionError, ValueError, TypeError, OverflowError):
         _refuse(facts, prepared, shown, attributes)
         raise
@@ -131,6 +132,11 @@ def _read(kind: type[Any], given: Given, texts: bool, attributes: bool, within: 
         if one.json_name in prepared:
             _check_free_values(one, prepared[one.json_name], shown[one.json_name])
     return request
+
+
+def _is_list_of_documents(field: FieldFacts) -> bool:
+    """Of these each is looked at by itself: what is wrong with one of them doesn't keep the others out."""
+    return field.is_list and isinstance(_unwrapped(field.kind.item_type), inspect.UnionType)  # type: ignore[attr-defined]
 
 
 def _by_json_name(facts: tuple[FieldFacts, ...], given: Given) -> dict[str, object]:
@@ -156,7 +162,13 @@ def _check_names(facts: tuple[FieldFacts, ...], present: Given, shown: Mapping[s
 
 
 def _prepared(field: FieldFacts, value: object, texts: bool) -> object:
-    """The value as msgspec takes it: 5.0 for 5 where a whole number is meant, and texts as what they say."""
+    """The value as msgspec takes it: 5 for 5.0 where a whole number is meant, and texts as what they say."""
+    if isinstance(field.kind, inspect.StructType) and isinstance(value, Mapping):
+        inner_facts = {one.json_name: one for one in fields_of(field.kind.cls)}
+        return {
+            name: _prepared(inner_facts[name], inner, False) if name in inner_facts else inner
+            for name, inner in value.items()
+        }
     if texts and field.is_list and isinstance(value, str):
         value = [value]
     if isinstance(value, list | tuple) and field.is_list:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
+
+from msgspec import Meta
 
 from opx.domain.knowledge import Tier
+from opx.domain.record import Record
 from opx.domain.sources import Health, Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import (
     ForbiddenAddressError,
@@ -21,18 +24,20 @@ from opx.errors import (
     SourceShapeError,
     SourceUnavailableError,
 )
+from opx.operations.requests import RequestError, fields_of, read_record
 from opx.ports.objects import ObjectStore
 from opx.ports.sources import Secrets, WebClient
 from opx.ports.time import Clock
 
 O = TypeVar("O")  # noqa: E741 - options
+P = TypeVar("P", bound="Options")
 
-_KINDS = {
-    "str": (str, "a text"),
-    "int": (int, "a whole number"),
-    "float": (int | float, "a number"),
-    "bool": (bool, "true or false"),
-}
+Texts = tuple[Annotated[str, Meta(min_length=1)], ...]
+
+
+class Options(Record, frozen=True, rename=None, forbid_unknown_fields=True):
+    """Base of options of connectors: strings, numbers, flags and `Texts`. Those without a default must be given. Options
+    that name a secret end with `_secret`."""
 
 
 def nothing_known(keys: Sequence[str]) -> Collection[str]:  # noqa: ARG001
@@ -58,10 +63,9 @@ class SourceTools:
 
 
 class Connector(ABC, Generic[O]):
-    """A source of one kind. `options_type` is a frozen dataclass whose fields are texts, numbers, flags or tuples of
-    texts; fields without a default must be given. Fields that name a secret end with `_secret`."""
+    """A source of one kind."""
 
-    options_type: ClassVar[type]
+    options_type: ClassVar[type[Options]]
 
     def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
         self.definition = definition
@@ -122,27 +126,22 @@ class Connector(ABC, Generic[O]):
         return self.check().ok
 
 
-def read_options(kind: type[O], values: Mapping[str, Any], *, of: str) -> O:
-    """Options of a connector from what was configured. Raises `InvalidInputError` that names the option and what is
-    allowed. `of` says whose options they are."""
-    assert is_dataclass(kind)
-    known = {each.name: each for each in fields(kind)}
-    for name in values:
+def read_options(kind: type[P], values: Mapping[str, Any], *, of: str) -> P:
+    """Options of a connector from what was configured; one string alone is a list of one. Raises `InvalidInputError` that
+    names the option and what is allowed. `of` says whose options they are."""
+    known = {each.name: each for each in fields_of(kind)}
+    for name, value in values.items():
         if name not in known:
             raise InvalidInputError(f"{of}: unknown option {name!r}; allowed: {', '.join(known) or 'none'}")
+        if value is None:
+            raise InvalidInputError(f"{of}: the option {name!r} has no value; leave it out")
     for name, each in known.items():
-        if name not in values and each.default is MISSING and each.default_factory is MISSING:
+        if name not in values and each.required:
             raise InvalidInputError(f"{of}: the option {name!r} is needed")
-    return kind(**{name: _checked(value, str(known[name].type), name, of) for name, value in values.items()})
-
-
-def _checked(value: Any, kind: str, name: str, of: str) -> Any:
-    if kind.startswith("tuple[str"):
-        items = [value] if isinstance(value, str) else value
-        if isinstance(items, list | tuple) and all(isinstance(item, str) and item for item in items):
-            return tuple(items)
-        raise InvalidInputError(f"{of}: option {name!r} must be a list of texts")
-    expected, words = _KINDS[kind]
-    if not isinstance(value, expected) or (isinstance(value, bool) and kind != "bool"):
-        raise InvalidInputError(f"{of}: option {name!r} must be {words}")
-    return value
+    given = {
+        name: [value] if known[name].is_list and isinstance(value, str) else value for name, value in values.items()
+    }
+    try:
+        return read_record(kind, given)
+    except RequestError as exc:
+        raise InvalidInputError(f"{of}: option {exc}") from exc

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError
-from opx.sources.connector import Connector
+from opx.sources.connector import Connector, Options
 
 PAGE_BYTES = 16 * 1024 * 1024
 MAX_NAME = 255
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryOptions:
+class DirectoryOptions(Options, frozen=True):
     """`pattern` is matched against names, or against the path from `path` if it has a `/` (`docs/**/*.md`)."""
 
     path: str

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from opx.domain.sources import KnowledgeSource, Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceUnavailableError
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools
 
 PAGE_DOCUMENTS = 100
 KIND = "provided"
 
 
-@dataclass(frozen=True, slots=True)
-class NoOptions:
+class NoOptions(Options, frozen=True):
     """There is nothing to choose."""
 
 

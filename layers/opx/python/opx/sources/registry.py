@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
+from opx.operations.requests import fields_of
 from opx.sources.connector import Connector, read_options
 from opx.sources.kinds import ABOUT
 from opx.sources.presets import PRESETS
@@ -70,12 +70,8 @@ def described_kinds() -> list[tuple[str, str, list[str]]]:
     for kind in sorted(ABOUT):
         preset = PRESETS.get(kind)
         options = [
-            f"{each.name}{'*' if _is_needed(each) and not (preset and each.name in preset.options) else ''}"
-            for each in fields(connector_type(kind).options_type)
+            f"{each.name}{'*' if each.required and not (preset and each.name in preset.options) else ''}"
+            for each in fields_of(connector_type(kind).options_type)
         ]
         found.append((kind, ABOUT[kind], ["topics", *options] if preset and preset.topics else options))
     return found
-
-
-def _is_needed(option: Field[Any]) -> bool:
-    return option.default is MISSING and option.default_factory is MISSING

@@ -16,7 +16,7 @@ from opx.ingestion.parsing.source import HEAD_BYTES, Source
 from opx.sources.community.fields import Record
 from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 
 POSTS_A_REQUEST = 20
 _REGULAR_POST = 1
@@ -25,13 +25,12 @@ _NO_CATEGORY = Category("web/forums", Tier.INTERNET, 0.5, "permanent", "")
 """The HTML parser doesn't look at it."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiscourseOptions:
+class DiscourseOptions(Options, frozen=True):
     """`base_url` is the forum's address. `categories` are as in its addresses, `slug/id` (`support/5`); without them all
     topics are read that anybody may see, or the user of the key. With `solved_only`, only topics with a solution."""
 
     base_url: str
-    categories: tuple[str, ...] = ()
+    categories: Texts = ()
     solved_only: bool = False
     max_posts: int = 40
     key_secret: str = ""

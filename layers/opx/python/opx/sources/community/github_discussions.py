@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
@@ -12,7 +11,7 @@ from opx.sources.community.fields import Record
 from opx.sources.community.github_api import BASE_URL, LIMIT, GitHubApi, checked_repository
 from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 
 PAGE_SIZE = 25
 """With 50 comments and 10 replies to each, some 14,000 nodes a query; GitHub allows 500,000."""
@@ -42,14 +41,13 @@ query($owner: String!, $name: String!, $after: String, $direction: OrderDirectio
 """
 
 
-@dataclass(frozen=True, slots=True)
-class GitHubDiscussionsOptions:
+class GitHubDiscussionsOptions(Options, frozen=True):
     """`repository` is owner/name. With `categories`, only discussions in one of these (by name, as shown); with
     `answered_only`, only those with an accepted answer. GitHub's GraphQL API needs a token, also for public ones."""
 
     repository: str
     token_secret: str
-    categories: tuple[str, ...] = ()
+    categories: Texts = ()
     answered_only: bool = False
     base_url: str = BASE_URL
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.sources.community.github_api import checked_repository
 from opx.sources.community.repository_docs import Collection, DocsOptions, RepositoryDocs
-from opx.sources.connector import SourceTools
+from opx.sources.connector import SourceTools, Texts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitHubDocsOptions(DocsOptions):
+class GitHubDocsOptions(DocsOptions, frozen=True, kw_only=True):
     """`repository` is owner/name, `paths` folders in it. `source_uri` is the address of a document, where `{page}`
     stands for its path below the folder without extension, and `{path}` for its path in the repository; without it,
     GitHub's page."""
 
     repository: str
-    paths: tuple[str, ...] = ()
+    paths: Texts = ()
     source_uri: str = ""
 
 

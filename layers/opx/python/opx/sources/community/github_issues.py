@@ -20,18 +20,17 @@ from opx.sources.community.github_api import (
 )
 from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 
 _MAINTAINERS = ("OWNER", "MEMBER", "COLLABORATOR")
 
 
-@dataclass(frozen=True, slots=True)
-class GitHubIssuesOptions:
+class GitHubIssuesOptions(Options, frozen=True):
     """`repository` is owner/name. With `labels`, only issues that have all of them. Comments of bots are left out, and
     of the others those beyond `max_comments`. On an Enterprise server `base_url` ends with `/api/v3`."""
 
     repository: str
-    labels: tuple[str, ...] = ()
+    labels: Texts = ()
     include_pull_requests: bool = False
     max_comments: int = 100
     token_secret: str = ""

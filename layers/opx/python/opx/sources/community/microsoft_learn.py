@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from opx.errors import InvalidInputError
 from opx.sources.community.repository_docs import Collection, DocsOptions, RepositoryDocs
+from opx.sources.connector import Texts
 
 
 def _topic(repository: str, folder: str, site: str) -> Collection:
@@ -31,13 +30,12 @@ TOPICS: dict[str, Collection] = {
 """Where the pages of each topic are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MicrosoftLearnOptions(DocsOptions):
+class MicrosoftLearnOptions(DocsOptions, frozen=True, kw_only=True):
     """`topics` are those of `TOPICS`. What pages include and tables of contents are no documents of their own."""
 
-    topics: tuple[str, ...] = ("windows-server/troubleshoot", "azure/monitoring")
-    patterns: tuple[str, ...] = ("*.md",)
-    exclude: tuple[str, ...] = ("*/includes/*", "*/toc.md", "*/media/*")
+    topics: Texts = ("windows-server/troubleshoot", "azure/monitoring")
+    patterns: Texts = ("*.md",)
+    exclude: Texts = ("*/includes/*", "*/toc.md", "*/media/*")
 
 
 class MicrosoftLearn(RepositoryDocs[MicrosoftLearnOptions]):

@@ -20,7 +20,7 @@ from opx.sources.community.github_api import BASE_URL, LIMIT, RAW, GitHubApi, pa
 from opx.sources.community.github_trees import TreeFile, Trees
 from opx.sources.community.repository_pulls import Batch, Before, Place
 from opx.sources.community.threads import described
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 
 RAW_URL = "https://raw.githubusercontent.com"
 _MARKDOWN = (".md", ".markdown", ".mdx")
@@ -28,8 +28,7 @@ _DOCUMENTS = (*_MARKDOWN, ".rst", ".adoc", ".txt", ".html", ".htm", ".pdf", ".do
 _LARGE_FILE_POINTER = b"version https://git-lfs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocsOptions:
+class DocsOptions(Options, frozen=True, kw_only=True):
     """`patterns` choose files (`*.md`; `*` stands for slashes too), `exclude` leaves some out, in any case of letters.
     Files above `max_bytes` are reported, not read.
 
@@ -37,8 +36,8 @@ class DocsOptions:
     limit, for private repositories and Enterprise servers.
     """
 
-    patterns: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    patterns: Texts = ()
+    exclude: Texts = ()
     branch: str = ""
     max_bytes: int = 4 * 1024 * 1024
     token_secret: str = ""

@@ -15,7 +15,7 @@ from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, 
 from opx.sources.community.fields import Record
 from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, described, thread
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 
 PAGE_SIZE = 100
 MAX_PAUSE_SECONDS = 60
@@ -47,8 +47,7 @@ _FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StackOverflowOptions:
+class StackOverflowOptions(Options, frozen=True):
     """`site` is the API's name of one (`stackoverflow`, `serverfault`, `unix`, `dba`). `tags`: questions with at least
     one of them; several that must come together are one entry, joined by `;`. Questions and answers below `min_score`
     are left out, but for accepted answers; of answers the best `max_answers` are taken.
@@ -57,7 +56,7 @@ class StackOverflowOptions:
     key of an application, with which 10,000 requests a day are free instead of 300.
     """
 
-    tags: tuple[str, ...]
+    tags: Texts
     site: str = "stackoverflow"
     min_score: int = 1
     answered_only: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from opx.domain.ids import stable_hash
@@ -12,26 +11,23 @@ from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, S
 from opx.errors import InvalidInputError
 from opx.ports.web_search import WebResult, WebSearch
 from opx.sources.community.threads import described, thread
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.websearch.providers import BRAVE_URL, GOOGLE_URL, MAX_RESULTS, BraveWebSearch, GoogleWebSearch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebResultsOptions:
+class WebResultsOptions(Options, frozen=True, kw_only=True):
     """`queries` are asked in each pull; of each the first `results` (10 at most) are taken."""
 
-    queries: tuple[str, ...]
+    queries: Texts
     key_secret: str
     results: int = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BraveOptions(WebResultsOptions):
+class BraveOptions(WebResultsOptions, frozen=True, kw_only=True):
     base_url: str = BRAVE_URL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoogleOptions(WebResultsOptions):
+class GoogleOptions(WebResultsOptions, frozen=True, kw_only=True):
     """`search_engine_id` is the `cx` of a Programmable Search Engine."""
 
     search_engine_id: str

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.ports.sources import WebReply
-from opx.sources.connector import Connector
+from opx.sources.connector import Connector, Options, Texts
 from opx.sources.security.attack_bundle import KINDS, Entry, Knowledge, key_of, objects
 from opx.sources.security.attack_documents import attack_document
 from opx.sources.shapes import OddRecordError, listed
@@ -25,11 +24,10 @@ _MAX_BYTES = 192 * 1024 * 1024
 _MAX_ODD = 50
 
 
-@dataclass(frozen=True, slots=True)
-class AttackOptions:
+class AttackOptions(Options, frozen=True):
     """`domains` are some of enterprise, mobile and ics."""
 
-    domains: tuple[str, ...] = ("enterprise",)
+    domains: Texts = ("enterprise",)
     base_url: str = BASE_URL
 
 

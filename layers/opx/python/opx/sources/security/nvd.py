@@ -7,7 +7,6 @@ whose mark or estimate changed without their record. Decision 16 has the reasons
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from urllib.parse import parse_qsl
@@ -16,7 +15,7 @@ from opx.domain.record import replace
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition
 from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceUnavailableError
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.security.cve import Feeds
 from opx.sources.security.epss import EPSS_URL, Estimates, parse_epss
 from opx.sources.security.kev import KEV_URL, KevCatalogue, parse_kev
@@ -42,14 +41,13 @@ QUIET = timedelta(hours=12)
 _DAYS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class NvdOptions:
+class NvdOptions(Options, frozen=True):
     """`filters` are parameters of the API (`keywordSearch=nginx`, `cvssV3Severity=CRITICAL`, `hasKev=`); with any, each
     pull lists what they give, so that CVEs which don't match any more are withdrawn. An empty `kev_url` or `epss_url`
     does without that feed; one of EPSS has `current` where a date may stand."""
 
     api_key_secret: str = ""
-    filters: tuple[str, ...] = ()
+    filters: Texts = ()
     base_url: str = API_URL
     kev_url: str = KEV_URL
     epss_url: str = EPSS_URL

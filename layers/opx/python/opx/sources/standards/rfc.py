@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ports.sources import WebReply
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.markdown import facts, joined, nested, one_line
 from opx.sources.standards.rfc_index import RfcEntry, read_index
 from opx.sources.standards.rfc_text import rfc_markdown
@@ -31,15 +30,14 @@ _MAX_AUTHORS = 250
 """Characters. Metadata of an object in S3 have 2 KB in all; RFCs have up to 30 authors and 50 keywords."""
 
 
-@dataclass(frozen=True, slots=True)
-class RfcOptions:
+class RfcOptions(Options, frozen=True):
     """Which RFCs: those of `numbers` (`9110`, `9000-9002`), and of them those with one of `statuses` (`INTERNET STANDARD`,
     `BEST CURRENT PRACTICE`) and one of `topics`, which are words of title, keywords or working group. Each that is empty
     allows all; `obsolete: false` leaves out those that were obsoleted."""
 
-    numbers: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
+    numbers: Texts = ()
+    statuses: Texts = ()
+    topics: Texts = ()
     obsolete: bool = True
     base_url: str = BASE_URL
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ports.sources import PageMemory
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.web.addresses import shown_address
 from opx.sources.web.crawling import Crawl, CrawlingWeb, CrawlLimits
 from opx.sources.web.frontier import Frontier, Visit
@@ -20,8 +19,7 @@ from opx.sources.web.urls import CrawlScope, crawl_scope, page_url
 _NO_PAGES = "the sitemaps list no page that `include`, `exclude` and the hosts leave"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrawlOptions:
+class CrawlOptions(Options, frozen=True, kw_only=True):
     """Where a crawl begins, and how far it goes.
 
     Links are followed from the `start` addresses, `depth` of them in a row; pages of `sitemaps` (also indexes, packed,
@@ -31,11 +29,11 @@ class CrawlOptions:
     reported, not read.
     """
 
-    start: tuple[str, ...] = ()
-    sitemaps: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
+    start: Texts = ()
+    sitemaps: Texts = ()
+    include: Texts = ()
+    exclude: Texts = ()
+    hosts: Texts = ()
     depth: int = 3
     max_pages: int = 2_000
     max_bytes: int = 8 * 1024 * 1024

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from itertools import chain, dropwhile, islice
 from typing import ClassVar
 
@@ -18,7 +17,7 @@ from opx.errors import (
     UnparsableDocumentError,
 )
 from opx.ports.sources import PageMemory, WebReply
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.web.addresses import shown_address
 from opx.sources.web.feed_entries import FeedEntry, feed_entries
 from opx.sources.web.files import HTML, extension_of
@@ -34,12 +33,11 @@ _NO_VALIDATORS = {"etag": "", "last-modified": ""}
 _NOT_READ = (SourceUnavailableError, SourceRefusedError, SourceShapeError, ForbiddenAddressError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedOptions:
+class FeedOptions(Options, frozen=True, kw_only=True):
     """Addresses of feeds. `full_article` reads the page that an entry links to, where robots.txt allows it; else the
     text is what the feed has. At most `max_entries` of a feed are read, from its beginning on."""
 
-    urls: tuple[str, ...]
+    urls: Texts
     full_article: bool = False
     max_entries: int = 10_000
     max_bytes: int = 16 * 1024 * 1024

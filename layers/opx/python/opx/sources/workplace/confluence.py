@@ -17,7 +17,7 @@ from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, Sou
 from opx.errors import InvalidInputError, SourceShapeError
 from opx.ingestion.metadata import fitting
 from opx.ingestion.parsing.registry import EXTENSIONS
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.markdown import facts, joined, nested, one_line
 from opx.sources.relationships import block, reference, relation
 from opx.sources.shapes import OddRecordError, since_of
@@ -40,8 +40,7 @@ STEP_PAGES = 25
 _CLOUD_HOSTS = (".atlassian.net", "api.atlassian.com")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfluenceOptions:
+class ConfluenceOptions(Options, frozen=True):
     """`spaces` are keys. `deployment` is `cloud` or `server`; left out, the host tells. Without `user`, the token is a
     personal access token.
 
@@ -50,7 +49,7 @@ class ConfluenceOptions:
     """
 
     base_url: str
-    spaces: tuple[str, ...]
+    spaces: Texts
     deployment: str = ""
     user: str = ""
     token_secret: str = ""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.shapes import OddRecordError
 from opx.sources.web.addresses import AddressBook
 from opx.sources.workplace.git_documents import CommitReader
@@ -28,8 +27,7 @@ PAGE_COMMITS = 200
 MAX_BRANCHES = 50
 
 
-@dataclass(frozen=True, slots=True)
-class GitHistoryOptions:
+class GitHistoryOptions(Options, frozen=True):
     """`path` is a working copy or a bare repository, which something else keeps up to date, such as `git fetch`; or `url`
     is where it is (https), and its history is fetched in every pull, without the contents of files: then lines aren't
     counted. `user` and `token_secret` log in there. Without `branches`, the history of HEAD is read.
@@ -40,11 +38,11 @@ class GitHistoryOptions:
 
     path: str = ""
     url: str = ""
-    branches: tuple[str, ...] = ()
+    branches: Texts = ()
     user: str = "x-access-token"
     token_secret: str = ""
     web_url: str = ""
-    issue_projects: tuple[str, ...] = ()
+    issue_projects: Texts = ()
     skip_merges: bool = False
     max_bytes: int = 200 * 1024 * 1024
     seconds: float = 600.0

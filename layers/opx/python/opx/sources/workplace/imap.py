@@ -15,7 +15,7 @@ from urllib.parse import quote
 from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.shapes import OddRecordError
 from opx.sources.web.addresses import AddressBook
 from opx.sources.workplace.imap_session import ImapSession, MessageFacts, open_session
@@ -30,14 +30,13 @@ FETCH_BYTES = 4 * 1024 * 1024
 """Of messages that are asked for and held at a time; one that is larger comes alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImapOptions:
+class ImapOptions(Options, frozen=True):
     """`ca_file` has certificates of a company's own authority. `seconds` is how long one command may take."""
 
     host: str
     user: str
     password_secret: str
-    folders: tuple[str, ...] = ("INBOX",)
+    folders: Texts = ("INBOX",)
     port: int = 993
     ca_file: str = ""
     max_message_bytes: int = 25 * 1024 * 1024

@@ -17,7 +17,7 @@ from typing import Any
 
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.shapes import OddRecordError, items, listed, maybe_text, member, moment, read_each, since_of, text
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.jira_documents import FIELDS, issue_document
@@ -34,8 +34,7 @@ _KEYS = "created ASC, key ASC"
 _ORDER = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class JiraOptions:
+class JiraOptions(Options, frozen=True):
     """`projects` (keys), `jql` or both say which issues. Without `user`, the token is a personal access token.
 
     `list_all` has each pull end with a listing of all keys, so that issues that were deleted or moved are noticed: one
@@ -44,13 +43,13 @@ class JiraOptions:
     """
 
     base_url: str
-    projects: tuple[str, ...] = ()
+    projects: Texts = ()
     jql: str = ""
     user: str = ""
     token_secret: str = ""
     list_all: bool = False
     max_comments: int = 50
-    extra_fields: tuple[str, ...] = ()
+    extra_fields: Texts = ()
 
 
 class JiraConnector(Connector[JiraOptions]):

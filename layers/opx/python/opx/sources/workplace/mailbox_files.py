@@ -10,7 +10,7 @@ from pathlib import Path
 
 from opx.domain.sources import Cursor, Page, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceUnavailableError
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools
 from opx.sources.shapes import OddRecordError
 from opx.sources.workplace.mail_documents import message_document
 
@@ -19,8 +19,7 @@ PAGE_BYTES = 16 * 1024 * 1024
 """Of messages that are held at a time; one that is larger is a page of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class MailboxOptions:
+class MailboxOptions(Options, frozen=True):
     """`path` is a folder or an mbox file. Of a Maildir, `cur` and `new` are read; of another folder, its `.eml` files and
     those of folders in it. Links to elsewhere are not followed."""
 

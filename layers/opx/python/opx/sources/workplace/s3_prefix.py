@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import PurePosixPath
@@ -25,7 +24,7 @@ from opx.errors import (
 )
 from opx.ingestion.parsing.registry import EXTENSIONS
 from opx.ports.objects import ObjectInfo, ObjectStore
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools
 from opx.sources.shapes import since_of
 
 LISTED = 1_000
@@ -37,8 +36,7 @@ SLOW_UPLOAD = timedelta(hours=1)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class S3PrefixOptions:
+class S3PrefixOptions(Options, frozen=True):
     """`prefix` is left out of documents' names; one that isn't empty should end with `/`."""
 
     bucket: str

@@ -16,7 +16,7 @@ from typing import Any
 from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceShapeError
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.markdown import joined, one_line
 from opx.sources.shapes import OddRecordError, items, maybe_text, member, text
 from opx.sources.workplace.slack_archive import Archive, open_archive
@@ -37,13 +37,12 @@ _LEFT_OUT = frozenset(
 """Kinds of messages in which nobody says anything; a thread whose first message was deleted has a `tombstone`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlackExportOptions:
+class SlackExportOptions(Options, frozen=True):
     """`path` is the zip file or the folder that it was unpacked to. `channels` are names; none means all of the public
     and private ones. `workspace_url` (`https://example.slack.com`) makes links to messages."""
 
     path: str
-    channels: tuple[str, ...] = ()
+    channels: Texts = ()
     workspace_url: str = ""
 
 

@@ -11,13 +11,22 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import AGAIN, ATTEMPTS, ApiClient, Pause, pause_before
+from opx.adapters.remote.http import AGAIN, ATTEMPTS, pause_before
+from opx.edges.client import RemoteClient
+from opx.edges.loading import PutFile
 from opx.errors import InvalidInputError, OpxError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
 from opx.ingestion.outcomes import Outcome, Result
-from opx.knowledge_base import PutFile
+from opx.operations.corpus import (
+    DeleteObjects,
+    FileFacts,
+    PrepareUpload,
+    SignedPut,
+    UploadAddress,
+    delete_objects,
+    prepare_upload,
+)
 
 FILES_AT_ONCE = 4
 _CHANGED = ("BadDigest", "XAmzContentSHA256Mismatch", "InvalidDigest", "IncompleteBody", "EntityTooLarge")
@@ -33,10 +42,8 @@ class _StoppedError(Exception):
 class Uploads:
     """Puts files, a few at a time."""
 
-    def __init__(self, api: ApiClient, connections: Connections, *, pause: Pause) -> None:
-        self._api = api
-        self._connections = connections
-        self._pause = pause
+    def __init__(self, client: RemoteClient) -> None:
+        self._client = client
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
         """One result a file, as they are done. A caller that stops leaves files unsent, none in part."""
@@ -50,14 +57,13 @@ class Uploads:
             stopped.set()
             pool.shutdown(cancel_futures=True)
 
-    def ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._api.call("POST", "uploads", body=request)
-        return answer
+    def ask(self, request: PrepareUpload) -> UploadAddress:
+        return self._client.call(prepare_upload, request)
 
     def remove(self, object_key: str) -> None:
-        self._api.call("POST", "objects", "delete", body={"objectKeys": [object_key]})
+        self._client.call(delete_objects, DeleteObjects(object_keys=(object_key,)))
 
-    def send(self, address: Mapping[str, Any], path: Path, open_file: Callable[[Path], BinaryIO]) -> None:
+    def send(self, address: SignedPut, path: Path, open_file: Callable[[Path], BinaryIO]) -> None:
         """Put a file where the API said. Raises `InvalidInputError` if it changed meanwhile, and
         `StoreUnavailableError`."""
         attempt = 1
@@ -67,18 +73,18 @@ class Uploads:
                 return
             if attempt == ATTEMPTS:
                 raise StoreUnavailableError(f"can't send {path}: {problem}; what was sent is kept, try again")
-            self._pause(pause_before(attempt, headers))
+            self._client.pause(pause_before(attempt, headers))
             attempt += 1
 
     def _once(
-        self, address: Mapping[str, Any], path: Path, open_file: Callable[[Path], BinaryIO]
+        self, address: SignedPut, path: Path, open_file: Callable[[Path], BinaryIO]
     ) -> tuple[str, Mapping[str, str]]:
         """What was in the way for now and the answer's headers; "" once the file is stored."""
         headers = _headers_for(address, path)
         with open_file(path) as stream:
             try:
                 body = stream if headers["content-length"] != "0" else b""
-                answer = self._connections.request("PUT", address["url"], headers, body)
+                answer = self._client.connections.request("PUT", address.url, headers, body)
             except StoreUnavailableError as exc:
                 return str(exc), {}
         if answer.status == 200:
@@ -109,16 +115,21 @@ class _Upload:
 
     def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> PutFile:
         sidecar = sidecar_of(file.path)
-        request = {"source": file.source, **_facts(file.path), "metadata": dict(metadata)}
-        answer = self._uploads.ask({**request, **({"sidecar": _facts(sidecar)} if sidecar else {})})
-        key = str(answer["objectKey"])
-        if answer["state"] == "unchanged":
-            return PutFile(key, Outcome(Result.UNCHANGED, key, document_id=str(answer["documentId"])))
-        if sidecar:
-            _headers_for(answer["put"], file.path)  # a sidecar goes only before a document that follows
-            self._uploads.send(answer["sidecarPut"], sidecar, self._open)
-        self._uploads.send(answer["put"], file.path, self._open)
-        if answer.get("removeSidecar"):  # not earlier: it belongs to the stored document until there is the new one
+        facts = _facts(file.path)
+        beside = _facts(sidecar) if sidecar else None
+        answer = self._uploads.ask(
+            PrepareUpload(
+                source=file.source, sha256=facts.sha256, size=facts.size, metadata=dict(metadata), sidecar=beside
+            )
+        )
+        key = answer.object_key
+        if answer.put is None:
+            return PutFile(key, Outcome(Result.UNCHANGED, key, document_id=answer.document_id))
+        if sidecar and answer.sidecar_put:
+            _headers_for(answer.put, file.path)  # a sidecar goes only before a document that follows
+            self._uploads.send(answer.sidecar_put, sidecar, self._open)
+        self._uploads.send(answer.put, file.path, self._open)
+        if answer.remove_sidecar:  # not earlier: it belongs to the stored document until there is the new one
             self._uploads.remove(key + SIDECAR_SUFFIX)
         return PutFile(key)
 
@@ -143,11 +154,11 @@ class _StoppableFile(io.FileIO):
         return data
 
 
-def _headers_for(address: Mapping[str, Any], path: Path) -> dict[str, str]:
+def _headers_for(address: SignedPut, path: Path) -> dict[str, str]:
     """Headers of the request that puts a file. Raises `InvalidInputError` if it hasn't the size any more that the
     address was made for."""
     size = str(path.stat().st_size)
-    headers = {"content-length": size, **{name.lower(): value for name, value in address["headers"].items()}}
+    headers = {"content-length": size, **{name.lower(): value for name, value in address.headers.items()}}
     if headers["content-length"] != size:
         raise _changed(path, "another size")
     return headers
@@ -157,5 +168,5 @@ def _changed(path: Path, what: str) -> InvalidInputError:
     return InvalidInputError(f"{path} changed while it was sent ({what}): take it in again")
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    return {"sha256": file_digest(path), "size": path.stat().st_size}
+def _facts(path: Path) -> FileFacts:
+    return FileFacts(file_digest(path), path.stat().st_size)

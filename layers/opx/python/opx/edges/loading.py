@@ -1,0 +1,130 @@
+"""Files into the corpus, and what becomes of them: on this machine, or by the workers of a deployed system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from opx.edges.calling import Client, all_pages
+from opx.errors import InvalidInputError
+from opx.ingestion.events import DOCUMENTS_FOLDER
+from opx.ingestion.outcomes import Outcome, Result
+from opx.operations.corpus import (
+    MAX_BATCH,
+    DeleteObjects,
+    GetObjectStates,
+    ListFailures,
+    ListObjects,
+    delete_objects,
+    get_object_states,
+    list_failures,
+    list_objects,
+)
+
+if TYPE_CHECKING:
+    from opx.edges.client import RemoteClient
+    from opx.ingestion.files import FileToIngest
+    from opx.ingestion.states import ObjectState
+    from opx.operations.context import Context
+
+Progress = Callable[[str, int], None]
+"""Gets an object's key and how many of its chunks are embedded so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutFile:
+    """A file that was put, and its outcome if it needs no work: unchanged or failed."""
+
+    object_key: str
+    outcome: Outcome | None = None
+
+
+class Loader(Protocol):
+    """Loads files of this machine into the corpus."""
+
+    def note_failures(self) -> None:
+        """Call it before anything is sent by other ways than `put_files`: what failed before doesn't count afterwards."""
+
+    def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
+        """Put files, each with this metadata. What is wrong with one of them doesn't keep the others out."""
+
+    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[Outcome]:
+        """What becomes of objects that were put or deleted, as they are ingested."""
+
+
+class LocalLoader:
+    """Puts files into the store of this process, and ingests what waits."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def note_failures(self) -> None:
+        """Here outcomes come from the work itself."""
+
+    def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
+        for file in files:
+            key = f"{self._context.scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
+            yield PutFile(key, self._put(file, metadata))
+
+    def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
+        try:
+            return self._context.system.manager_of(self._context.scope).put_file(file, metadata)
+        except InvalidInputError as exc:  # a name that no object can have: the other files are fine
+            return Outcome(Result.FAILED, str(file.path), str(exc), error=exc)
+
+    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[Outcome]:  # noqa: ARG002
+        """Everything that waits is ingested, whoever sent it; nothing where functions do it."""
+        drain = self._context.system.drain
+        if drain is not None:
+            yield from drain.run(progress=progress or _no_progress)
+
+
+class RemoteLoader:
+    """Puts files into the bucket of a deployed system, and waits for its workers."""
+
+    def __init__(self, client: RemoteClient) -> None:
+        self._client = client
+        self._known_failures: dict[str, str] | None = None
+
+    def note_failures(self) -> None:
+        """Once until the next wait is over: what is sent first may have failed when more is sent."""
+        if self._known_failures is None:
+            found = all_pages(self._client, list_failures, ListFailures())
+            self._known_failures = {failure.object_key: failure.mark for page in found for failure in page.failures}
+
+    def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
+        from opx.edges.uploads import Uploads
+
+        if files:
+            self.note_failures()
+            yield from Uploads(self._client).put_files(files, metadata)
+
+    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[Outcome]:  # noqa: ARG002
+        from opx.edges.waiting import Waiting
+
+        try:
+            waiting = Waiting(self._states, pause=self._client.pause)
+            yield from waiting.outcomes(sent, self._known_failures or {})
+        finally:
+            self._known_failures = None
+
+    def _states(self, object_keys: Sequence[str]) -> list[ObjectState]:
+        found = self._client.call(get_object_states, GetObjectStates(object_keys=tuple(object_keys)))
+        return list(found.states)
+
+
+def remove_objects(client: Client, object_keys: Sequence[str]) -> None:
+    """Delete objects, `MAX_BATCH` at a time."""
+    for at in range(0, len(object_keys), MAX_BATCH):
+        client.call(delete_objects, DeleteObjects(object_keys=tuple(object_keys[at : at + MAX_BATCH])))
+
+
+def stored_under(client: Client, source: str) -> Iterator[str]:
+    """Keys of the objects that came from a file of this name, or from files in a folder of it."""
+    for page in all_pages(client, list_objects, ListObjects(under=source)):
+        yield from page.object_keys
+
+
+def _no_progress(_object_key: str, _chunks: int) -> None:
+    return
