@@ -54,14 +54,9 @@ from tests.unit.telemetry_support import RULES, fake_stores
 
 AGENT = "orchestrator"
 CALLER = Identity("acme", "shop", AGENT)
+ORCHESTRATOR = Caller(CALLER, agent=AGENT)
 SESSION = {"opxClientId": CALLER.client_id, "opxProjectId": CALLER.project_id}
 HEADERS = {"x-opx-client-id": CALLER.client_id, "x-opx-project-id": CALLER.project_id, "x-opx-agent": AGENT}
-CLAIMS = {
-    "opx_client_id": CALLER.client_id,
-    "opx_project_id": CALLER.project_id,
-    "sub": AGENT,
-    "scope": "opx/write opx/admin",
-}
 BUILT = 1_750_000_000.0
 NOW = BUILT + 10 * 86_400
 """When documents were ingested, and when operations are called. No time passes in between calls."""
@@ -89,6 +84,7 @@ class World:
 
     services: Services
     ids: Mapping[str, str]
+    caller: Caller = ORCHESTRATOR
 
     @property
     def home(self) -> Path:
@@ -96,11 +92,22 @@ class World:
 
     @property
     def context(self) -> Context:
-        return Context(self.services, Caller(CALLER, agent=AGENT))
+        return Context(self.services, self.caller)
+
+    @property
+    def claims(self) -> Json:
+        """Those of the caller's token; without any scopes, it has all of them."""
+        scopes = self.caller.token_scopes
+        return {
+            "opx_client_id": CALLER.client_id,
+            "opx_project_id": CALLER.project_id,
+            "sub": self.caller.identity.principal,
+            "scope": "opx/write opx/admin" if scopes is None else " ".join(scopes),
+        }
 
 
 @contextmanager
-def opened(home: Path, ids: Mapping[str, str] = {}, *, now: float = NOW) -> Iterator[World]:  # noqa: B006 - only read
+def opened(home: Path, ids: Mapping[str, str] = {}, *, now: float = NOW) -> Iterator[World]:
     """The system of a folder, whose time stands still. All tools are for all agents."""
     home.mkdir(parents=True, exist_ok=True)
     knowledge = home / "knowledge.yaml"
@@ -176,13 +183,13 @@ def over_http(world: World, operation: Operation[Any, Any], fields: Json) -> Sai
     route = operation.route
     assert route is not None
     rest = dict(fields)
-    path = {name: quote(str(rest.pop(name)), safe="") for name in route.path_names if name in rest}
+    path: dict[str, Any] = {name: quote(str(rest.pop(name)), safe="") for name in route.path_names if name in rest}
     body = rest if route.takes_body else None
     event = a_request(
         operation.name,
         body=body,
         query={} if route.takes_body else {name: _in_address(value) for name, value in rest.items()},
-        caller={"jwt": {"claims": CLAIMS, "scopes": None}},
+        caller={"jwt": {"claims": world.claims, "scopes": None}},
         **path,
     )
     reply = http.respond(event, route.function, lambda: world.services, unreported)
@@ -200,7 +207,7 @@ def _in_address(value: Any) -> Any:
 
 def remote(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
     """A client of the deployed system, over a socket."""
-    with DeployedSystem(world.services, tokens={"token": CLAIMS}) as system:
+    with DeployedSystem(world.services, tokens={"token": world.claims}) as system:
         client = RemoteClient(system.endpoint, bearer("token"), Connections(), pause=lambda _: None)
         try:
             return Said(plain(client.call(operation.run, read_request(operation.request, fields))))
@@ -269,9 +276,19 @@ def over_mcp(world: World, operation: Operation[Any, Any], fields: Json) -> Said
 
 def command(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
     """`opx call NAME --field value`. Who calls owns the system."""
-    where = {"OPX_CLIENT_ID": CALLER.client_id, "OPX_PROJECT_ID": CALLER.project_id}
-    launch = Launch(where, lambda settings: world.services)
-    line = ["--home", str(world.home), "call", operation.name, *_options(operation, fields)]
+    where = {"OPX_CLIENT_ID": CALLER.client_id, "OPX_PROJECT_ID": CALLER.project_id, "OPX_HOME": str(world.home)}
+    return _commanded(Launch(where, lambda _: world.services), operation, fields)
+
+
+def remote_command(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+    """The same on a deployed system."""
+    with DeployedSystem(world.services, tokens={"token": world.claims}) as system:
+        where = {"OPX_API_URL": system.endpoint, "OPX_API_TOKEN": "token"}
+        return _commanded(Launch(where), operation, fields)
+
+
+def _commanded(launch: Launch, operation: Operation[Any, Any], fields: Json) -> Said:
+    line = ["call", operation.name, *_options(operation, fields)]
     found = CliRunner().invoke(cli, line, obj=launch, prog_name="opx")
     if found.exit_code == 0:
         return Said(json.loads(found.stdout))
@@ -293,7 +310,7 @@ def edges_of(operation: Operation[Any, Any]) -> dict[str, Edge]:
     """Every edge that serves an operation, besides the calls in this process."""
     found: dict[str, Edge] = {"command": command}
     if operation.route:
-        found |= {"http": over_http, "remote": remote}
+        found |= {"http": over_http, "remote": remote, "remote command": remote_command}
     if operation.tool:
         found |= {"function": function_group, "api schema": api_schema, "gateway": gateway, "mcp": over_mcp}
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pytest
 from msgspec import inspect
 
 from opx.domain.record import Json
-from opx.domain.scopes import Scope
+from opx.domain.scopes import Identity, Scope
 from opx.operations import load
-from opx.operations.registry import Operation
+from opx.operations.context import Caller
+from opx.operations.registry import Access, Operation
 from opx.operations.requests import FieldFacts, fields_of
 from tests.contract.operation_edges import (
     BUILT,
@@ -32,7 +34,10 @@ from tests.contract.operation_edges import (
     in_words_of_tools,
     local,
     opened,
+    over_http,
     put,
+    remote,
+    remote_command,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -40,6 +45,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 REGISTRY = load()
 OWN = Scope(CALLER.client_id, project_id=CALLER.project_id)
 UNKNOWN = "0" * 32
+CALLER_WITHOUT_RIGHTS = Identity(CALLER.client_id, CALLER.project_id, "deployer")
 PROBLEM = "The nightly export stops with a lock timeout"
 DISK = "# Disk full\n\n## Fix\n\n1. Delete rotated logs.\n2. {}\n\nservice:web|DEPENDS_ON|service:db\n"
 
@@ -70,6 +76,7 @@ def build(home: Path) -> dict[str, str]:
         ids |= {
             "own": id_of(services, keys["own"]),
             "own_key": keys["own"],
+            "held_key": keys["held"],
             "rival_key": keys["rival"],
             "broken": broken,
         }
@@ -161,6 +168,14 @@ def ids(**names: str) -> Example:
     return lambda world: {field: world.ids[name] for field, name in names.items()}
 
 
+def outcome_of(world: World, **changes: object) -> Json:
+    return {"receiptId": world.ids["receipt"], "documentId": world.ids["own"], "result": "resolved", **changes}
+
+
+def a_source(world: World) -> Json:
+    return {"kind": "directory", "category": "runbooks/procedures", "options": {"path": world.ids["notes"]}}
+
+
 EXAMPLES: Mapping[str, Example] = {
     # administration
     "list_clients": fixed(),
@@ -242,7 +257,7 @@ EXAMPLES: Mapping[str, Example] = {
     # outcomes
     "record_outcome": lambda world: outcome_of(world, note="again"),
     "get_document_outcomes": ids(documentId="own"),
-    "report_outcome": lambda world: outcome_of(world),
+    "report_outcome": outcome_of,
     # patterns
     "list_patterns": fixed(limit=3),
     "get_pattern": ids(patternId="pattern"),
@@ -299,14 +314,6 @@ EXAMPLES: Mapping[str, Example] = {
 }
 
 
-def outcome_of(world: World, **more: object) -> Json:
-    return {"receiptId": world.ids["receipt"], "documentId": world.ids["own"], "result": "resolved", **more}
-
-
-def a_source(world: World) -> Json:
-    return {"kind": "directory", "category": "runbooks/procedures", "options": {"path": world.ids["notes"]}}
-
-
 REFUSED: Mapping[str, str] = {
     "list_affected": "not_found",
     "list_prunings": "forbidden",
@@ -316,11 +323,14 @@ REFUSED: Mapping[str, str] = {
 }
 """Codes of the refusals that examples get."""
 
-READING = ("list_", "get_", "find_", "read_", "diff_", "search", "query", "research", "explain_", "build_", "analyze_")
-READING += ("correlate_", "preview_", "check_source")
+READING = (
+    *("list_", "get_", "find_", "read_", "diff_", "search", "query", "research", "explain_", "build_", "analyze_"),
+    *("correlate_", "preview_", "check_source"),
+)
 
 BY_NATURE: Mapping[str, tuple[str, ...]] = {
     "get_status": ("waiting",),
+    "make_webhook_secret": ("value",),
     **dict.fromkeys(
         ("capture_failure_solution", "capture_gate_rejection", "capture_gate_approval", "capture_warning"), ("entryId",)
     ),
@@ -389,9 +399,15 @@ def check_equal(
 
 def check_refused(edge: str, operation: Operation[Any, Any], said: Said, wanted: Said) -> None:
     """The same code and message; commands and MCP have no codes, and functions tell only whether an agent goes on."""
-    message = in_words_of_tools(operation, wanted.message) if operation.tool and edge != "command" else wanted.message
+    message = (
+        in_words_of_tools(operation, wanted.message) if operation.tool and "command" not in edge else wanted.message
+    )
     assert said.message == message, edge
-    codes = {wanted.code, "REPROMPT" if edge in ("function", "mcp") else "", REFUSED_BY_COMMAND * (edge == "command")}
+    codes = {
+        wanted.code,
+        "REPROMPT" if edge in ("function", "mcp") else "",
+        REFUSED_BY_COMMAND if "command" in edge else "",
+    }
     if edge == "function" and wanted.code == "forbidden":
         codes.add("FAILURE")
     assert said.code in codes, (edge, said)
@@ -414,3 +430,207 @@ def comparable(world: World, said: Said) -> Said:
 
 def without(data: Any, fields: tuple[str, ...]) -> Any:
     return {name: value for name, value in data.items() if name not in fields} if fields else data
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_no_request_may_have_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    for fields, wrong in malformed(operation, EXAMPLES[name](world)):
+        expected = local(world, operation, fields)
+        assert expected.code == "invalid_argument", (wrong, expected)
+        assert wrong in expected.message
+        in_address = operation.route is not None and wrong in operation.route.path_names and wrong not in fields
+        for edge_name, edge in edges_of(operation).items():
+            if "command" in edge_name and fields.get(wrong) == 5:
+                continue  # on a command line, that is a text
+            if "command" in edge_name:
+                assert edge(world, operation, fields).code == REFUSED_BY_COMMAND
+            elif not (in_address and edge_name == "http"):  # without a part of its path it is no such route
+                check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
+
+
+def malformed(operation: Operation[Any, Any], good: Json) -> Iterator[tuple[Json, str]]:
+    """Requests that are wrong in one field each, and the field."""
+    yield {**good, "surprise": "1"}, "surprise"
+    for one in fields_of(operation.request):
+        if one.required:
+            yield {name: value for name, value in good.items() if name != one.json_name}, one.json_name
+        if isinstance(one.kind, inspect.StructType):
+            yield {**good, one.json_name: {"surprise": 1}}, f"{one.json_name}.surprise"
+        wrong = wrong_value(one)
+        if wrong is not None:
+            yield {**good, one.json_name: wrong}, one.json_name
+
+
+def wrong_value(field: FieldFacts) -> Any:
+    """A value that the field doesn't take; None if none is known."""
+    if field.choices:
+        return "sideways"
+    if isinstance(field.kind, inspect.BoolType | inspect.FloatType):
+        return "perhaps"
+    if isinstance(field.kind, inspect.IntType):
+        return "many" if field.kind.le is None else field.kind.le + 1
+    if isinstance(field.kind, inspect.StrType):
+        return too_long(field.kind) or ("" if field.required and field.kind.min_length else None)
+    if isinstance(field.kind, inspect.VarTupleType):
+        inner = field.kind.item_type
+        while isinstance(inner, inspect.Metadata):
+            inner = inner.type
+        wrong = too_long(inner) if isinstance(inner, inspect.StrType) else None
+        return wrong and [wrong]
+    return 5
+
+
+def too_long(kind: inspect.StrType) -> str | None:
+    return "x" * (kind.max_length + 1) if kind.max_length else None
+
+
+DOCUMENT_FIELDS = {
+    one.name: field.json_name
+    for one in REGISTRY
+    for field in fields_of(one.request)
+    if field.json_name == "documentId" or (one.name, field.json_name) == ("add_hold", "document")
+}
+"""Operations that take a document's id, and the field."""
+
+RETURNED = ("record_outcome", "report_outcome")
+"""Operations on a document that an answer returned to the caller, who names its receipt."""
+
+NOT_SEEN: Mapping[str, str] = {
+    **dict.fromkeys(DOCUMENT_FIELDS, "not_found"),
+    **dict.fromkeys(RETURNED, "invalid_argument"),
+    "list_audit_records": "",
+}
+"""The code for a document that the caller doesn't see. It was never returned to him."""
+
+STILL_THERE = (*RETURNED, "list_audit_records", "delete_document", "add_hold")
+"""Operations that know of a document until pruning has deleted it: what came of acting upon it is told when it is known, who
+saw it stays on record, and its owner may have it deleted at once, or kept."""
+
+EXPIRED: Mapping[str, str] = {name: "" if name in STILL_THERE else "not_found" for name in DOCUMENT_FIELDS}
+"""The code for a document that is past its day."""
+
+
+@pytest.mark.parametrize("name", DOCUMENT_FIELDS)
+def test_a_document_of_others_is_as_unknown_as_one_of_nobody(fresh: Callable[[], Any], name: str) -> None:
+    of_others = said_of_document(fresh, name, "rival", NOT_SEEN[name])
+    of_nobody = said_of_document(fresh, name, "", NOT_SEEN[name])
+    assert of_others == of_nobody
+
+
+@pytest.mark.parametrize("name", DOCUMENT_FIELDS)
+def test_an_expired_document_is_shown_nowhere(fresh: Callable[[], Any], name: str) -> None:
+    said_of_document(fresh, name, "expired", EXPIRED[name])
+
+
+def said_of_document(fresh: Callable[[], Any], name: str, which: str, code: str) -> Said:
+    """What every edge says of a document, its id left out."""
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    with fresh() as world:
+        document_id = world.ids.get(which, UNKNOWN)
+        fields = {**EXAMPLES[name](world), DOCUMENT_FIELDS[name]: document_id}
+        expected = local(world, operation, fields)
+        assert expected.code == code, expected
+        for edge_name, edge in edges_of(operation).items():
+            if expected.code or is_read(operation):
+                check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
+    return Said(expected.data, None, expected.code, expected.message.replace(document_id, "ID"))
+
+
+NOT_THERE: Mapping[str, tuple[str, Example]] = {
+    "verify_entry": ("not_found", fixed(entryId=UNKNOWN, worked=True)),
+    "verify_solution": ("not_found", fixed(entryId=UNKNOWN, result="worked")),
+    "list_entries": ("not_found", fixed(after=UNKNOWN)),
+    "get_pattern": ("not_found", fixed(patternId=UNKNOWN)),
+    "undo_merge": ("not_found", fixed(mergeId=UNKNOWN)),
+    "lift_hold": ("not_found", fixed(holdId=UNKNOWN)),
+    "get_audit_record": ("not_found", fixed(receiptId=UNKNOWN)),
+    "record_outcome": ("not_found", lambda world: outcome_of(world, receiptId=UNKNOWN)),
+    "report_outcome": ("not_found", lambda world: outcome_of(world, receiptId=UNKNOWN)),
+    "settle_gap": ("invalid_argument", fixed(gapId=UNKNOWN, ignore=True)),
+    "get_node": ("not_found", fixed(ref="service:nobody")),
+    "list_neighbours": ("not_found", fixed(ref="service:nobody")),
+    "find_path": ("not_found", fixed(**{"from": "service:nobody", "to": "service:db"})),
+    "list_changes": ("not_found", fixed(ref="service:nobody")),
+    "find_related": ("not_found", fixed(reference="service:nobody")),
+    "explain_relation": ("not_found", fixed(fromReference="service:nobody", toReference="service:db")),
+    "merge_nodes": ("not_found", fixed(**{"from": "service:web", "into": "service:nobody"})),
+    "remove_source": ("invalid_argument", fixed(sourceId="nowhere")),
+    "pull_source": ("invalid_argument", fixed(sourceId="nowhere")),
+    "check_source": ("invalid_argument", fixed(sourceId="nowhere")),
+    "register_source": ("invalid_argument", fixed(sourceId="x", definition={"kind": "pigeon", "category": "runbooks"})),
+    "end_stream": ("invalid_argument", fixed(name="nowhere")),
+    "remove_secret": ("invalid_argument", fixed(name="nowhere")),
+    "make_webhook_secret": ("invalid_argument", fixed(name="nowhere")),
+    "list_documents": ("unknown_category", fixed(category="gossip")),
+    "search": ("unknown_category", fixed(q="disk", category=["gossip"])),
+    "query": ("unknown_category", fixed(query="disk", config={"categories": ["gossip"]})),
+    "research": ("unknown_category", fixed(topic="disk", config={"categories": ["gossip"]})),
+    "ingest": ("unknown_category", fixed(tier="internal", category="gossip", document="# A")),
+    "get_object_states": ("invalid_argument", lambda world: {"objectKeys": [world.ids["rival_key"]]}),
+    "delete_objects": (
+        "invalid_argument",
+        lambda world: {"objectKeys": [world.ids["own_key"], world.ids["rival_key"]]},
+    ),
+    "get_project": ("forbidden", fixed(clientId="rival", projectId="depot")),
+    "assign_project": ("forbidden", fixed(clientId="rival", projectId="depot", groupId="g")),
+    "list_projects": ("forbidden", fixed(clientId="rival")),
+    "get_client": ("invalid_argument", fixed(clientId="a/b")),
+    "process_checkpoint": ("invalid_argument", fixed(projectId="elsewhere")),
+}
+"""What isn't there, or is another's: the code and the request."""
+
+
+@pytest.mark.parametrize("name", NOT_THERE)
+def test_what_is_not_there_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+    code, example = NOT_THERE[name]
+    check_refused_everywhere(world, name, example(world), code)
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("delete_document", ids(documentId="held")),
+        ("delete_objects", lambda world: {"objectKeys": [world.ids["own_key"], world.ids["held_key"]]}),
+    ],
+)
+def test_what_is_held_is_deleted_nowhere(world: World, name: str, example: Example) -> None:
+    check_refused_everywhere(world, name, example(world), "held")
+
+
+def check_refused_everywhere(world: World, name: str, fields: Json, code: str) -> None:
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    expected = local(world, operation, fields)
+    assert expected.code == code, expected
+    for edge_name, edge in edges_of(operation).items():
+        check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
+
+
+# -- who may
+
+
+@pytest.mark.parametrize("name", names(lambda one: one.route is not None and one.access is not Access.READER))
+def test_who_may_not_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+    """A token without scopes, of no orchestrator."""
+    nobody = replace(world, caller=Caller(CALLER_WITHOUT_RIGHTS, token_scopes=frozenset()))
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    fields = EXAMPLES[name](world)
+    expected = local(nobody, operation, fields)
+    assert expected.code == "forbidden", expected
+    assert over_http(nobody, operation, fields) == expected
+    said = remote(nobody, operation, fields)
+    assert (said.code, said.message) == ("forbidden", expected.message)
+
+
+@pytest.mark.parametrize("name", names(lambda one: one.route is None and one.tool is None))
+def test_what_is_done_on_the_machine_of_the_system_is_done_there_alone(world: World, name: str) -> None:
+    said = called(remote_command, world, name, EXAMPLES[name](world))
+    assert said.code == REFUSED_BY_COMMAND
+    assert said.message.startswith(f"{name} works where the stores are")
