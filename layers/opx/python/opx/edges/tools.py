@@ -55,8 +55,13 @@ _HUMP = re.compile(r"(?=[A-Z])")
 
 
 def call_tool(operation: Operation[Any, Any], context: Context, arguments: Iterable[tuple[str, object]]) -> Any:
-    """The reply to a tool's arguments. Bedrock sends every value as a text, and some agents an empty one for what they
-    leave out; `maxResults` is taken for `max_results`. Raises `RequestError`, and what the operation raises."""
+    """The reply to a tool's arguments. Raises `RequestError`, and what the operation raises."""
+    return perform(operation, context, read_arguments(operation, arguments))
+
+
+def read_arguments(operation: Operation[Any, Any], arguments: Iterable[tuple[str, object]]) -> Any:
+    """The request that a tool's arguments are. Bedrock sends every value as a text, and some agents an empty one for what
+    they leave out; `maxResults` is taken for `max_results`. Raises `RequestError`."""
     given: dict[str, object] = {}
     for spelled, value in arguments:
         name = snake_case(spelled)
@@ -65,8 +70,7 @@ def call_tool(operation: Operation[Any, Any], context: Context, arguments: Itera
         given[name] = _clean(value).strip() if isinstance(value, str) else value
     optional = {one.name for one in fields_of(operation.request) if not one.required}
     given = {name: value for name, value in given.items() if not (value == "" and name in optional)}
-    request = read_request(operation.request, given, texts=True, attributes=True)
-    return perform(operation, context, request)
+    return read_request(operation.request, given, texts=True, attributes=True)
 
 
 def _clean(text: str) -> str:
