@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opx.domain.record import Json
 from opx.domain.scopes import Identity, reader_of
 from opx.edges.calling import perform, plain, text_of
-from opx.edges.failures import Failure, UnknownToolError, attempt
-from opx.errors import ForbiddenError, InvalidScopeError
+from opx.edges.failures import Failure, UnknownToolError, attempt, started
+from opx.errors import ForbiddenError, InvalidScopeError, StoreUnavailableError
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.registry import Operation, ToolGroup
@@ -130,7 +130,7 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Serv
 
     def answered() -> Json:
         call = runtime.call()
-        system = start()
+        system = started(start, StoreUnavailableError)  # an agent goes on without it
         operation = tool_named(granted(group, system.tool_grants.allowed(call.agent)), call.tool)
         configured = Identity(system.settings.client_id, system.settings.project_id)
         identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
