@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,8 @@ from opx.bootstrap import open_client
 from opx.domain.record import Record
 from opx.domain.scopes import Identity
 from opx.edges import http, schemas, tools
-from opx.edges.calling import LocalClient
+from opx.edges.calling import LocalClient, plain
+from opx.edges.calling import text_of as text_for_agents
 from opx.edges.mcp import make_server, tools_for
 from opx.errors import InvalidInputError
 from opx.operations import load
@@ -36,7 +38,7 @@ from opx.operations.registry import (
     Tool,
     operation,
 )
-from opx.operations.requests import Request
+from opx.operations.requests import Request, fields_of
 from opx.operations.tool_groups import KNOWLEDGE
 from opx.services import Services
 from opx.settings import Settings
@@ -89,7 +91,7 @@ def count_moons(context: Context, request: CountMoons) -> Moons:
     return Moons(request.planet, context.identity.client_id, found)
 
 
-def name_moon(context: Context, request: NameMoon) -> Moon:  # noqa: ARG001 - as all operations
+def name_moon(context: Context, request: NameMoon) -> Moon:
     """Give a moon a name."""
     return Moon(f"{request.name} of {request.planet}", 1)
 
@@ -189,7 +191,7 @@ class TestDescriptions:
 
 
 def is_it(described: dict[str, Any]) -> bool:
-    return described["name"] == "count_moons"
+    return str(described["name"]) == "count_moons"
 
 
 class TestTools:
@@ -282,6 +284,32 @@ class TestCommands:
         told = opx("call", "--help").stdout
         assert all(f"\n  {one.name} " in told for one in load())
         assert "\n  call " in opx("--help").stdout
+
+
+@pytest.mark.parametrize("name", [one.name for one in load()])
+def test_every_operation_is_a_command_of_call(tmp_path: Path, name: str) -> None:
+    result = Opx(tmp_path)("call", name, "--help")
+    assert result.exit_code == 0
+    options = {"--" + field.name.replace("_", "-") for field in fields_of(REGISTRY.get(name).request)}  # type: ignore[union-attr]
+    assert options <= set(re.findall(r"--[a-z0-9-]+", result.stdout))
+
+
+class Spoken(Record, frozen=True):
+    record: str
+    text: str
+
+
+def speak(context: Context, request: NameMoon) -> Spoken:
+    """Give a record whose fields are called like methods of what agents read."""
+    return Spoken(request.name, request.planet)
+
+
+def test_fields_of_a_reply_may_have_any_name(services: Services) -> None:
+    registry = Registry()
+    operation(tool=Tool(KNOWLEDGE, "Use it."), registry=registry)(speak)
+    found = tools.call_tool(registry.of(speak), Context(services, Caller(Identity())), [("planet", "a"), ("name", "b")])
+    assert registry.of(speak).reply is Spoken
+    assert json.loads(text_for_agents(found)) == plain(found) == {"record": "b", "text": "a"}
 
 
 # -- declarations that can't be served

@@ -40,7 +40,9 @@ def openapi(group: ToolGroup) -> dict[str, Any]:
     return schemas.tools_openapi(group, tools_of(group))
 
 
-@pytest.mark.parametrize("file", [schemas.HTTP_FILE, *(f"{group.name}.{kind}.json" for group in GROUPS for kind in KINDS)])
+@pytest.mark.parametrize(
+    "file", [schemas.HTTP_FILE, *(f"{group.name}.{kind}.json" for group in GROUPS for kind in KINDS)]
+)
 def test_checked_in_document_is_what_the_code_says(file: str) -> None:
     assert (DOCS / file).read_text(encoding="utf-8") == schemas.documents()[file]
 

@@ -111,7 +111,7 @@ def _usual(schema: Any) -> Any:
         return [_usual(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    unsaid = (("default", []), ("pattern", NOT_BLANK), ("required", []))
+    unsaid: tuple[tuple[str, object], ...] = (("default", []), ("pattern", NOT_BLANK), ("required", []))
     leave_out = {name for name, value in unsaid if schema.get(name) == value}
     if isinstance(schema.get("enum"), list):
         leave_out |= {"pattern", "title"}

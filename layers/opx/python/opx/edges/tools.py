@@ -29,7 +29,7 @@ from opx.edges.failures import Failure, UnknownToolError, attempt, started
 from opx.errors import ForbiddenError, InvalidScopeError, StoreUnavailableError
 from opx.operations import load
 from opx.operations.context import Caller, Context
-from opx.operations.registry import Operation, ToolGroup
+from opx.operations.registry import Operation, ToolGroup, is_agent_reply
 from opx.operations.requests import RequestError, fields_of, quoted, read_request
 from opx.runtime.metrics import Metric, Report
 
@@ -299,7 +299,7 @@ def _fitting(reply: Any, respond_with: Callable[[Any], Json]) -> Json:
     """The response with as much of the reply as the runtime takes."""
     response = respond_with(reply)
     while len(json.dumps(response, ensure_ascii=False).encode("utf-8", "replace")) > MAX_RESPONSE_BYTES:
-        shorter = reply.shortened() if hasattr(reply, "shortened") else None
+        shorter = reply.shortened() if is_agent_reply(reply) else None
         if shorter is None:
             break
         reply, response = shorter, respond_with(shorter)

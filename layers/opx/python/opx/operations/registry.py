@@ -233,8 +233,12 @@ def _place(operation: Operation[Any, Any]) -> tuple[str, int]:
 
 def _record_of(reply: Any) -> Any:
     """The type of a reply's JSON: of an `AgentReply`, that of its record."""
-    shown = getattr(reply, "record", None)
-    return get_type_hints(shown)["return"] if shown is not None else reply
+    return get_type_hints(reply.record)["return"] if is_agent_reply(reply) else reply
+
+
+def is_agent_reply(reply: Any) -> bool:
+    """Whether a reply, or its type, is an `AgentReply`. A record may have fields that are called like methods of it."""
+    return callable(getattr(reply, "record", None))
 
 
 def _check_alone(added: Operation[Any, Any]) -> None:
