@@ -17,7 +17,8 @@ from opx.adapters.aws.past_objects import S3PastObjects
 from opx.domain.scopes import Identity
 from opx.domain.versions import Restored
 from opx.errors import ObjectNotFoundError
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.context import Caller, Context
+from opx.operations.corpus import RestoreDocument, restore_document
 from tests.e2e.systems import System, a_system, created
 
 KEY = "documents/runbooks/procedures/disk.html"
@@ -107,7 +108,8 @@ class TestRestoring:
         assert outcome.result == "ingested", outcome
 
     def restored(self, system: System, document_id: str) -> Restored:
-        return LocalKnowledgeBase(system.services, Identity()).restore(document_id)
+        context = Context(system.services, Caller(Identity()))
+        return restore_document(context, RestoreDocument(document_id=document_id))
 
     def test_the_file_of_then_and_its_metadata_come_back(self, system: System) -> None:
         first = self.put(system, "rotate the logs", {"tags": ["linux"]})

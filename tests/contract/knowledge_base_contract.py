@@ -331,7 +331,8 @@ class KnowledgeBaseContract:
         for n in range(4):
             (outcome,) = taken_in(seat, [a_file(folder, "a.md", f"# A\n\nrevision {n}\n")])
         monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
-        found, after = [], 0
+        found: list[KnowledgeDocument] = []
+        after = 0
         while not found or after:
             page = seat.call(get_document, GetDocument(document_id=outcome.document_id[:12], after=after))
             found += page.versions

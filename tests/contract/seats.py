@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import ApiClient, bearer
 from opx.adapters.remote.uploads import Uploads
 from opx.adapters.remote.waiting import Waiting
+
+from opx.adapters.remote.connections import Connections
+from opx.adapters.remote.http import ApiClient, bearer
 from opx.domain.scopes import Identity
 from opx.edges.calling import Client, LocalClient
 from opx.edges.client import RemoteClient

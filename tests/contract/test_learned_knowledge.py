@@ -92,7 +92,8 @@ class TestRemoteKnowledge(LearnedKnowledgeContract):
     ) -> None:
         ids = {captured(seat, {**FAILURE, "occurrence": str(number)}) for number in range(4)}
         monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
-        found, after = set(), ""
+        found: set[str] = set()
+        after = ""
         while not found or after:
             page = seat.call(list_entries, ListEntries(limit=10, after=after))
             found |= {entry.id for entry in page.entries}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opx.local_knowledge_base import LocalKnowledgeBase
 
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
@@ -19,7 +20,6 @@ from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
-from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations import paging
 from opx.operations.context import Caller, Context
 from opx.operations.documents import Categories, ListCategories, list_categories

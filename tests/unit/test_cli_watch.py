@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
+from opx.adapters.remote.waiting import Waiting
+from opx.knowledge_base import KnowledgeBase, PutFile
+from opx.local_knowledge_base import LocalKnowledgeBase
 
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import bearer
-from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
-from opx.adapters.remote.waiting import Waiting
 from opx.cli.intake import Place
 from opx.cli.watch_command import Follower
 from opx.domain.scopes import Identity
@@ -22,8 +24,6 @@ from opx.edges.calling import Client, LocalClient
 from opx.edges.client import RemoteClient
 from opx.errors import StoreUnavailableError
 from opx.ingestion.files import FileToIngest
-from opx.knowledge_base import KnowledgeBase, PutFile
-from opx.local_knowledge_base import LocalKnowledgeBase
 from opx.operations.context import Caller, Context
 from opx.services import Services
 from tests.doubles.api_gateway import DeployedSystem

@@ -12,8 +12,11 @@ from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
+from opx.edges.calling import LocalClient
 from opx.errors import ClientRemovedError, InvalidInputError, InvalidScopeError
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.context import Caller, Context
+from opx.operations.corpus import GetStatus, get_status
+from opx.operations.search import Query, query
 from opx.retrieval.readers import ProjectPlace, ProjectRegistry, SightChange
 from opx.services import Services
 from opx.tables import PROJECTS
@@ -238,12 +241,13 @@ def services(tmp_path: Path) -> Iterator[Services]:
 
 
 def test_move_counts_for_the_next_question_of_whoever_has_asked_before(services: Services) -> None:
-    """One knowledge base, as an agent's server keeps it, and the same question each time."""
-    base = LocalKnowledgeBase(services, Identity("acme", "shop"))
+    """One client, as an agent's server keeps it, and the same question each time."""
+    client = LocalClient(Context(services, Caller(Identity("acme", "shop"))))
+    question = Query(query="heron pauses", config=QueryConfig(min_confidence=0.0))
 
     def seen() -> tuple[int, int, int | None, bool]:
-        results = base.search("heron pauses", QueryConfig(min_confidence=0.0)).results
-        status = base.status()
+        results = client.call(query, question).results
+        status = client.call(get_status, GetStatus())
         related = services.graph(Identity("acme", "shop")).find("service:ledger")
         return len(results), status.documents, status.chunks, bool(related)
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from opx.knowledge_base import Status
 
 from opx import wire
 from opx.domain.documents import DocumentKey, DocumentState
@@ -17,7 +18,6 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectPhase, ObjectState
-from opx.knowledge_base import Status
 from opx.knowledge_file import load_knowledge
 from tests.builders import a_piece, a_version
 

@@ -62,6 +62,7 @@ _COMMANDS = {
     "audit": ("audit_command", "List who asked when, and which documents were returned."),
     "gaps": ("gaps_command", "Questions without a good answer: list, check, close, ignore."),
     "eval": ("eval_command", "Measure how well a labelled set of questions is answered."),
+    "call": ("call_command", "Call any operation by its name."),
     "demo": ("demo_command", "Take the example corpus in and ask it five questions."),
     "call": ("call_command", "Call any operation by its name, with a JSON reply."),
 }

@@ -36,14 +36,15 @@ class LocalClient:
 
     def call(self, run: Run[Q, R], request: Q) -> R:
         operation = REGISTRY.of(run)
-        checked = read_request(operation.request, msgspec.to_builtins(request))
+        checked = read_request(operation.request, given_of(request))
         return perform(operation, self.context, checked)
 
 
 def perform(operation: Operation[Q, R], context: Context, request: Q) -> R:
-    """Do an operation for a caller who may. Raises `ForbiddenError` and `NotOrchestratorError`, and what it raises."""
+    """Do an operation for a caller who may. What the caller sees is looked up anew, also for a context that is kept between
+    calls. Raises `ForbiddenError` and `NotOrchestratorError`, and what the operation raises."""
     check_access(operation.access, context)
-    return operation.run(context, request)
+    return operation.run(replace(context), request)
 
 
 def check_access(access: Access, context: Context) -> None:

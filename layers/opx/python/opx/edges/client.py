@@ -59,8 +59,9 @@ class RemoteClient:
                 f"{operation.name} works where the stores are: leave --profile and --api out, and for a system on AWS set "
                 "OPX_BACKEND=aws and the settings of its functions"
             )
-        read_request(operation.request, msgspec.to_builtins(request))
-        path, query, body = _parts(operation.route, given_of(request))
+        given = given_of(request)
+        read_request(operation.request, given)
+        path, query, body = _parts(operation.route, given)
         data = self._api.send(operation.route.method, path + (f"?{query}" if query else ""), body)
         reply: R = self._read(operation, data)
         return reply
