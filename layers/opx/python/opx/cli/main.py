@@ -64,7 +64,6 @@ _COMMANDS = {
     "eval": ("eval_command", "Measure how well a labelled set of questions is answered."),
     "call": ("call_command", "Call any operation by its name."),
     "demo": ("demo_command", "Take the example corpus in and ask it five questions."),
-    "call": ("call_command", "Call any operation by its name, with a JSON reply."),
 }
 """Name of each command, its module (which holds `<name>_command`) and what the overview says about it."""
 
