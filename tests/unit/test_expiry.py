@@ -8,7 +8,6 @@ from typing import Any
 
 import boto3
 import pytest
-from opx.local_knowledge_base import LocalKnowledgeBase
 
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
