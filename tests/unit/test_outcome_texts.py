@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import click
 
 from opx.cli.hits import explanation, hit_lines, score_line
 from opx.domain.outcomes import Counts, OutcomeScore, Tally
-from opx.domain.record import replace
+from opx.domain.record import from_json, replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
-from opx.edges.calling import plain
+from opx.edges.calling import json_bytes, plain
 from opx.operations.agent_answers import DocsAnswer, FoundAnswer
 from opx.retrieval.citations import citation
 
@@ -63,13 +66,18 @@ def test_items_of_json_have_warnings_where_there_are_any() -> None:
     assert "warnings" not in without
 
 
+def sent(answer: Answer) -> Any:
+    """The JSON that an answer is sent as."""
+    return json.loads(json_bytes(answer))
+
+
 def test_both_go_over_the_wire() -> None:
-    [found] = Answer.from_json(ANSWER.to_json()).results
+    [found] = from_json(Answer, sent(ANSWER)).results
     assert found == RESULT
     assert (found.outcome, found.warnings) == (OUTCOME, (WARNING,))
 
 
 def test_an_answer_of_an_older_system_can_be_read() -> None:
-    told = Answer("q", (PLAIN,)).to_json()
+    told = sent(Answer("q", (PLAIN,)))
     del told["results"][0]["scores"]["outcome"]
-    assert Answer.from_json(told).results == (PLAIN,)
+    assert from_json(Answer, told).results == (PLAIN,)

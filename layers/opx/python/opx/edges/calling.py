@@ -11,7 +11,7 @@ import msgspec
 from opx.domain.record import to_json
 from opx.errors import ForbiddenError
 from opx.operations.context import Context
-from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run
+from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run, is_agent_reply
 from opx.operations.requests import Request, read_request
 
 Q = TypeVar("Q", bound=Request)
@@ -74,12 +74,12 @@ def token_scopes(access: Access) -> Collection[str]:
 
 def record_of(reply: Any) -> Any:
     """The record that a reply goes out as."""
-    return reply.record() if hasattr(reply, "record") else reply
+    return reply.record() if is_agent_reply(reply) else reply
 
 
 def text_of(reply: Any) -> str:
     """The text that an agent reads of a reply."""
-    if hasattr(reply, "text"):
+    if is_agent_reply(reply):
         return cast("AgentReply[Any]", reply).text()
     return msgspec.json.format(_encoded(reply), indent=2).decode()
 
