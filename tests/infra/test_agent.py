@@ -12,10 +12,11 @@ from botocore.validate import ParamValidator
 
 from infra.agent import INSTRUCTIONS
 from opx.domain.scopes import Identity
-from opx.operations.grants import FOR_ALL
+from opx.edges import schemas
+from opx.edges.tools import granted
+from opx.operations.grants import for_all
+from opx.operations.tool_groups import KNOWLEDGE
 from opx.settings import Settings
-from opx.tools import schemas
-from opx.tools.knowledge_group import KNOWLEDGE_GROUP
 from tests.agent_calls import DISK_TITLE, Handler
 from tests.fakes import FakeContext
 from tests.infra.templates import Assembly, Resource
@@ -25,7 +26,8 @@ from tests.infra.test_ingestion import pairs, rights
 FUNCTION = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:dev-opx-retrieve-knowledge"
 LIVE = f"{FUNCTION}:live"
 ANY_AGENT = "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:agent/*"
-OFFERED = KNOWLEDGE_GROUP.only(FOR_ALL)
+FOR_ALL = for_all()
+OFFERED = tuple(granted(KNOWLEDGE, FOR_ALL).values())
 VALUES = {
     "query": DISK_TITLE,
     "max_results": "5",
@@ -130,7 +132,7 @@ class TestGateway:
         assert answers["get_document_details"]["error"]["code"] == "not_found"
 
     def test_the_target_has_the_name_that_the_function_knows(self, default: Assembly) -> None:
-        assert default.only("agent", "BedrockAgentCore::GatewayTarget")["Name"] == OFFERED.name
+        assert default.only("agent", "BedrockAgentCore::GatewayTarget")["Name"] == KNOWLEDGE.name
 
     def test_a_caller_that_names_a_client_in_a_header_is_nobody_special(
         self, default: Assembly, handler: Handler

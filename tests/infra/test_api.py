@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from opx.api.routes import ROUTES, Function
+from opx.edges.calling import token_scopes
+from opx.operations import load
+from opx.operations.registry import Function
 from opx.settings import Settings
 from opx.tables import (
     ALIASES,
@@ -31,6 +33,7 @@ from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
 
 ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
+ROUTES = load().routes
 WRITTEN = (ALIASES, GRAPH, LIFECYCLE, OUTCOMES, PATTERNS, SOURCES, STAGING)
 CHECKPOINTS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-checkpoints"
 PULLS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-pulls"
@@ -57,6 +60,12 @@ def routes(assembly: Assembly) -> dict[str, Resource]:
     return {route["RouteKey"]: route for route in assembly.resources("api", "ApiGatewayV2::Route").values()}
 
 
+def function_of(key: str) -> Function:
+    route = ROUTES[key].route
+    assert route is not None
+    return route.function
+
+
 def called(assembly: Assembly, route: Resource) -> str:
     """The function that a route leads to."""
     integration = route["Target"].removeprefix("integrations/").strip("<>")
@@ -75,7 +84,7 @@ class TestRoutes:
         (manage,) = default.resources("api", "Lambda::Function")
         arns = {Function.RETRIEVE: f"{RETRIEVE}:live", Function.MANAGE: f"<{manage}.Arn>"}
         for key, route in routes(default).items():
-            assert called(default, route) == arns[ROUTES[key].function]
+            assert called(default, route) == arns[function_of(key)]
 
     def test_the_function_that_reads_is_the_retrieval_stacks(self, default: Assembly) -> None:
         function = default.only("retrieval", "Lambda::Function")["FunctionName"]
@@ -100,7 +109,7 @@ class TestRoutes:
 
     def test_tokens_need_a_routes_scopes(self, tokens: Assembly, default: Assembly) -> None:
         for key, route in routes(tokens).items():
-            assert route.get("AuthorizationScopes", []) == [scope.value for scope in ROUTES[key].scopes]
+            assert route.get("AuthorizationScopes", []) == list(token_scopes(ROUTES[key].access))
         assert routes(tokens)["POST /uploads"]["AuthorizationScopes"] == ["opx/write", "opx/admin"]
         assert not [route for route in routes(default).values() if "AuthorizationScopes" in route]
 

@@ -14,13 +14,14 @@ from infra.agent import INSTRUCTIONS
 from infra.configuration import ContextError, Deployment
 from infra.constructs.rights import model_arns
 from infra.names import Names
-from opx.operations.grants import FOR_ALL
-from opx.tools import schemas
+from opx.edges import schemas
+from opx.operations.tool_groups import KNOWLEDGE
 from tests.agent_calls import DISK_TITLE, Handler, body_of, text_of
 from tests.fakes import FakeContext
 from tests.infra.templates import Assembly, Resource, lint_findings
 from tests.infra.test_agent import (
     ANY_AGENT,
+    FOR_ALL,
     LIVE,
     OFFERED,
     VALUES,
@@ -74,7 +75,7 @@ def test_an_agent_has_every_tool_once(classic: Assembly, openapi: Assembly) -> N
         (openapi, "ApiSchema", "FunctionSchema"),
     ):
         (group,) = assembly.only("agent", "Bedrock::Agent")["ActionGroups"]
-        assert group["ActionGroupName"] == OFFERED.name
+        assert group["ActionGroupName"] == KNOWLEDGE.name
         assert group["ActionGroupExecutor"] == {"Lambda": LIVE}
         assert kind in group
         assert other not in group
@@ -87,7 +88,7 @@ def test_functions_are_those_of_the_library(classic: Assembly) -> None:
 
 def test_operations_are_those_of_the_library(openapi: Assembly) -> None:
     (group,) = openapi.only("agent", "Bedrock::Agent")["ActionGroups"]
-    assert json.loads(group["ApiSchema"]["Payload"]) == schemas.openapi(OFFERED)
+    assert json.loads(group["ApiSchema"]["Payload"]) == schemas.tools_openapi(KNOWLEDGE, OFFERED)
 
 
 def test_the_service_accepts_the_agent(classic: Assembly, openapi: Assembly) -> None:
@@ -186,7 +187,7 @@ def test_every_function_of_the_template_is_answered_by_the_handler(classic: Asse
         answers[function["Name"]] = text_of(handler(event, FakeContext()))
     assert set(answers) == FOR_ALL
     assert answers["search_runbooks"].startswith(f"Source: {DISK_TITLE}")
-    assert answers["get_document_details"].startswith("no document with this id")
+    assert answers["get_document_details"].startswith(f"no document {VALUES['document_id']}")
 
 
 def test_every_operation_of_the_template_is_answered_by_the_handler(openapi: Assembly, handler: Handler) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opx.local_knowledge_base import LocalKnowledgeBase
 
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
@@ -22,7 +21,7 @@ from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.operations import paging
 from opx.operations.context import Caller, Context
-from opx.operations.documents import Categories, ListCategories, list_categories
+from opx.operations.documents import Categories, ListCategories, chunks_of, list_categories
 from opx.retrieval.query import INDEX_DOWN
 from opx.services import Services
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
@@ -329,7 +328,7 @@ class TestChunks:
     def test_chunks_are_read_back_as_they_are(self, handler: Handler, services: Services) -> None:
         document_id = id_of(services, DISK)
         status, found = call(handler, "read_chunks", documentId=document_id)
-        stored = list(LocalKnowledgeBase(services, Identity()).chunks(document_id))
+        stored = list(chunks_of(Context(services, Caller(Identity())), document_id))
         assert (status, [DocumentChunk.from_json(chunk) for chunk in found["chunks"]]) == (200, stored)
         assert "next" not in found
 

@@ -5,15 +5,12 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
-from opx.adapters.remote.waiting import Waiting
-from opx.knowledge_base import KnowledgeBase, PutFile
-from opx.local_knowledge_base import LocalKnowledgeBase
 
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import bearer
@@ -22,6 +19,8 @@ from opx.cli.watch_command import Follower
 from opx.domain.scopes import Identity
 from opx.edges.calling import Client, LocalClient
 from opx.edges.client import RemoteClient
+from opx.edges.loading import Loader, LocalLoader, PutFile, RemoteLoader
+from opx.edges.waiting import Waiting
 from opx.errors import StoreUnavailableError
 from opx.ingestion.files import FileToIngest
 from opx.operations.context import Caller, Context
@@ -42,36 +41,39 @@ def services(opx: Opx) -> Iterator[Services]:
         yield services
 
 
+@dataclass(frozen=True)
+class Knowledge:
+    """What documents are put into, and how."""
+
+    client: Client
+    loader: Loader
+
+
 @pytest.fixture(params=KINDS)
-def base(request: pytest.FixtureRequest, services: Services) -> Iterator[KnowledgeBase]:
+def base(request: pytest.FixtureRequest, services: Services) -> Iterator[Knowledge]:
     """In this process, or asked over HTTP."""
     if request.param == "folder":
-        yield LocalKnowledgeBase(services, Identity())
+        context = Context(services, Caller(Identity(), owns_system=True))
+        yield Knowledge(LocalClient(context), LocalLoader(context))
         return
     with DeployedSystem(services, tokens={"token": {"scope": "opx/admin"}}) as system:
-        base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
-        yield base
-        base.close()
+        client = a_client(system)
+        yield Knowledge(client, RemoteLoader(client))
+        client.close()
 
 
-def client_of(base: KnowledgeBase) -> Client:
-    if isinstance(base, Fails):
-        return client_of(base._base)
-    if isinstance(base, LocalKnowledgeBase):
-        return LocalClient(Context(base._services, Caller(Identity(), owns_system=True)))
-    assert isinstance(base, RemoteKnowledgeBase)
-    return RemoteClient(base.endpoint, bearer("token"), Connections())
+def a_client(system: DeployedSystem) -> RemoteClient:
+    return RemoteClient(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
 
 
 def a_follower(
-    opx: Opx, base: KnowledgeBase, *, delete: bool = True, sleep: Callable[[float], None] = lambda seconds: None
+    opx: Opx, base: Knowledge, *, delete: bool = True, sleep: Callable[[float], None] = lambda seconds: None
 ) -> Follower:
-    return Follower(
-        base, client_of(base), Place(opx.folder, opx.home), opx.folder / "docs", {}, delete=delete, sleep=sleep
-    )
+    place = Place(opx.folder, opx.home)
+    return Follower(base.client, base.loader, place, opx.folder / "docs", {}, delete=delete, sleep=sleep)
 
 
-def following(opx: Opx, base: KnowledgeBase, *, delete: bool = True) -> Follower:
+def following(opx: Opx, base: Knowledge, *, delete: bool = True) -> Follower:
     follower = a_follower(opx, base, delete=delete)
     follower.folder.mkdir(exist_ok=True)
     follower.take_in()
@@ -84,13 +86,13 @@ def titles(services: Services) -> dict[str, str]:
     return {document.source_uri: document.title for document in found}
 
 
-def test_what_is_there_is_taken_in_first(opx: Opx, services: Services, base: KnowledgeBase) -> None:
+def test_what_is_there_is_taken_in_first(opx: Opx, services: Services, base: Knowledge) -> None:
     opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: Services, base: KnowledgeBase) -> None:
+def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: Services, base: Knowledge) -> None:
     for number in range(6):
         opx.write(f"{number}.md", f"# {number}\n\ntext\n")
     following(opx, base)
@@ -100,7 +102,7 @@ def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: Se
 
 
 def test_a_folder_that_lost_much_is_watched_without_deleting(
-    opx: Opx, services: Services, base: KnowledgeBase, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: Services, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)
@@ -111,7 +113,7 @@ def test_a_folder_that_lost_much_is_watched_without_deleting(
 
 
 def test_new_and_changed_files_are_taken_in(
-    opx: Opx, services: Services, base: KnowledgeBase, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: Services, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
@@ -126,7 +128,7 @@ def test_new_and_changed_files_are_taken_in(
     ]
 
 
-def test_a_rename_moves_the_document(opx: Opx, services: Services, base: KnowledgeBase) -> None:
+def test_a_rename_moves_the_document(opx: Opx, services: Services, base: Knowledge) -> None:
     old = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
     new = old.rename(old.with_name("b.md"))
@@ -134,7 +136,7 @@ def test_a_rename_moves_the_document(opx: Opx, services: Services, base: Knowled
     assert titles(services) == {"docs/b.md": "A"}
 
 
-def test_a_renamed_folder_moves_its_documents(opx: Opx, services: Services, base: KnowledgeBase) -> None:
+def test_a_renamed_folder_moves_its_documents(opx: Opx, services: Services, base: Knowledge) -> None:
     old = opx.write("runbooks/deep/a.md", "# A\n\ntext\n").parents[1]
     follower = following(opx, base)
     new = old.rename(old.with_name("postmortems"))
@@ -142,7 +144,7 @@ def test_a_renamed_folder_moves_its_documents(opx: Opx, services: Services, base
     assert titles(services) == {"docs/postmortems/deep/a.md": "A"}
 
 
-def test_deleting_can_be_left_out(opx: Opx, services: Services, base: KnowledgeBase) -> None:
+def test_deleting_can_be_left_out(opx: Opx, services: Services, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base, delete=False)
     path.unlink()
@@ -150,7 +152,7 @@ def test_deleting_can_be_left_out(opx: Opx, services: Services, base: KnowledgeB
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_a_file_that_an_editor_replaces_is_not_deleted(opx: Opx, services: Services, base: KnowledgeBase) -> None:
+def test_a_file_that_an_editor_replaces_is_not_deleted(opx: Opx, services: Services, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)
     path.unlink()
@@ -163,22 +165,20 @@ def test_a_file_that_an_editor_replaces_is_not_deleted(opx: Opx, services: Servi
     assert len(list(services.catalog.versions(next(services.catalog.in_category("runbooks/procedures")).key))) == 2
 
 
-def test_hidden_files_and_the_home_folder_are_ignored(opx: Opx, services: Services, base: KnowledgeBase) -> None:
+def test_hidden_files_and_the_home_folder_are_ignored(opx: Opx, services: Services, base: Knowledge) -> None:
     follower = following(opx, base)
     follower.react([opx.write(".a.md.swp", "# A\n\ntext\n"), opx.home / "corpus" / "x.md", opx.folder / "outside.md"])
     assert titles(services) == {}
 
 
-def test_a_changed_sidecar_changes_its_document(opx: Opx, services: Services, base: KnowledgeBase) -> None:
+def test_a_changed_sidecar_changes_its_document(opx: Opx, services: Services, base: Knowledge) -> None:
     opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
     follower.react([opx.write("a.md.metadata.json", '{"metadataAttributes": {"title": "Better"}}')])
     assert titles(services) == {"docs/a.md": "Better"}
 
 
-def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(
-    opx: Opx, services: Services, base: KnowledgeBase
-) -> None:
+def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(opx: Opx, services: Services, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
     shutil.rmtree(path.parent)
@@ -187,7 +187,7 @@ def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(
 
 
 def test_a_file_that_can_not_be_taken_in_does_not_end_the_watch(
-    opx: Opx, services: Services, base: KnowledgeBase, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: Services, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     follower = following(opx, base)
     follower.react([opx.write("bad.md", b"\x00"), opx.write("good.md", "# Good\n\ntext\n")])
@@ -196,26 +196,26 @@ def test_a_file_that_can_not_be_taken_in_does_not_end_the_watch(
 
 
 class Fails:
-    """A knowledge base whose store doesn't answer when files are put."""
+    """A loader whose store doesn't answer when files are put."""
 
-    def __init__(self, base: KnowledgeBase) -> None:
-        self._base = base
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
         self.down = False
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._base, name)
+        return getattr(self._loader, name)
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
         if self.down:
             raise StoreUnavailableError("busy")
-        return self._base.put_files(files, metadata)
+        return self._loader.put_files(files, metadata)
 
 
 def test_changes_are_handled_later_if_the_store_does_not_answer(
-    opx: Opx, services: Services, base: KnowledgeBase, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: Services, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failing = Fails(base)
-    follower = following(opx, failing)
+    failing = Fails(base.loader)
+    follower = following(opx, Knowledge(base.client, cast("Loader", failing)))
     path = opx.write("a.md", "# A\n\ntext\n")
     failing.down = True
     follower.react([path])
@@ -229,13 +229,13 @@ def test_changes_are_handled_later_if_the_store_does_not_answer(
 def test_what_is_waited_for_in_vain_is_told(
     opx: Opx, services: Services, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.adapters.remote.waiting.Waiting", partial(Waiting, patience=0.0))
+    monkeypatch.setattr("opx.edges.waiting.Waiting", partial(Waiting, patience=0.0))
     with DeployedSystem(services, tokens={"token": {"scope": "opx/admin"}}) as system:
-        base = RemoteKnowledgeBase(system.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
+        client = a_client(system)
         system.asleep = True
         path = opx.write("a.md", "# A\n\ntext\n")
-        following(opx, base).react([path])
-        base.close()
+        following(opx, Knowledge(client, RemoteLoader(client))).react([path])
+        client.close()
     lines = capsys.readouterr().err.splitlines()
     told = "still waiting: 1 document is still being worked on: see `opx status` and `opx failed` in a while"
     assert [line.split(maxsplit=2)[2] for line in lines if "waiting" in line] == [told, told]

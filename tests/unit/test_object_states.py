@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from opx.domain.scopes import Identity
-from opx.errors import InvalidScopeError
+from opx.edges.calling import LocalClient
+from opx.edges.loading import LocalLoader
+from opx.errors import InvalidScopeError, OpxError
 from opx.ingestion.states import ObjectPhase, ObjectState
-from opx.knowledge_base import no_progress
-from opx.local_knowledge_base import LocalKnowledgeBase
+from opx.operations.context import Caller, Context
+from opx.operations.corpus import GetObjectStates, get_object_states
+from opx.operations.documents import ListDocuments, list_documents
+from opx.operations.requests import RequestError
 from opx.services import Services
 from opx.settings import Settings
 from tests.unit.cli_support import word_services
@@ -27,74 +31,81 @@ def services(tmp_path: Path) -> Iterator[Services]:
 
 
 @pytest.fixture
-def base(services: Services) -> LocalKnowledgeBase:
-    return LocalKnowledgeBase(services, Identity())
+def client(services: Services) -> LocalClient:
+    return LocalClient(Context(services, Caller(Identity())))
 
 
-def state(base: LocalKnowledgeBase) -> ObjectState:
-    (found,) = base.object_states([KEY])
+def state(client: LocalClient) -> ObjectState:
+    (found,) = client.call(get_object_states, GetObjectStates(object_keys=(KEY,))).states
     return found
 
 
-def work(base: LocalKnowledgeBase) -> None:
-    list(base.work([], no_progress))
+def work(client: LocalClient) -> None:
+    list(LocalLoader(client.context).outcomes([]))
 
 
-def taken_in(services: Services, base: LocalKnowledgeBase, data: bytes = b"# A\n\ntext\n") -> ObjectState:
+def taken_in(services: Services, client: LocalClient, data: bytes = b"# A\n\ntext\n") -> ObjectState:
     services.store.put(KEY, data)
-    work(base)
-    return state(base)
+    work(client)
+    return state(client)
 
 
-def test_what_was_put_waits_until_it_is_taken_in(services: Services, base: LocalKnowledgeBase) -> None:
+def test_what_was_put_waits_until_it_is_taken_in(services: Services, client: LocalClient) -> None:
     services.store.put(KEY, b"# A\n\ntext\n")
-    assert state(base) == ObjectState(KEY, ObjectPhase.WAITING)
-    work(base)
-    found = state(base)
+    assert state(client) == ObjectState(KEY, ObjectPhase.WAITING)
+    work(client)
+    found = state(client)
     assert (found.state, found.title, found.chunks) == (ObjectPhase.INGESTED, "A", 1)
-    assert found.document_id == base.documents().items[0].document_id
+    assert found.document_id == client.call(list_documents, ListDocuments()).documents[0].document_id
 
 
-def test_a_changed_object_waits_again(services: Services, base: LocalKnowledgeBase) -> None:
-    taken_in(services, base)
+def test_a_changed_object_waits_again(services: Services, client: LocalClient) -> None:
+    taken_in(services, client)
     services.store.put(KEY, b"# A\n\nother\n")
-    assert state(base).state is ObjectPhase.WAITING
+    assert state(client).state is ObjectPhase.WAITING
 
 
-def test_a_changed_sidecar_makes_its_document_wait(services: Services, base: LocalKnowledgeBase) -> None:
-    taken_in(services, base)
+def test_a_changed_sidecar_makes_its_document_wait(services: Services, client: LocalClient) -> None:
+    taken_in(services, client)
     services.store.put(SIDECAR, b'{"metadataAttributes": {"title": "Better"}}')
-    assert state(base).state is ObjectPhase.WAITING
-    work(base)
-    assert state(base).title == "Better"
+    assert state(client).state is ObjectPhase.WAITING
+    work(client)
+    assert state(client).title == "Better"
 
 
-def test_a_deleted_object_waits_until_it_is_gone(services: Services, base: LocalKnowledgeBase) -> None:
-    taken_in(services, base)
+def test_a_deleted_object_waits_until_it_is_gone(services: Services, client: LocalClient) -> None:
+    taken_in(services, client)
     services.store.delete(KEY)
-    assert state(base).state is ObjectPhase.WAITING
-    work(base)
-    assert state(base) == ObjectState(KEY, ObjectPhase.DELETED)
+    assert state(client).state is ObjectPhase.WAITING
+    work(client)
+    assert state(client) == ObjectState(KEY, ObjectPhase.DELETED)
 
 
-def test_what_never_was_counts_as_deleted(base: LocalKnowledgeBase) -> None:
-    assert state(base).state is ObjectPhase.DELETED
+def test_what_never_was_counts_as_deleted(client: LocalClient) -> None:
+    assert state(client).state is ObjectPhase.DELETED
 
 
-def test_what_failed_has_its_reason_and_a_mark_for_each_time(services: Services, base: LocalKnowledgeBase) -> None:
-    first, second = taken_in(services, base, b""), taken_in(services, base, b"\x00")
+def test_what_failed_has_its_reason_and_a_mark_for_each_time(services: Services, client: LocalClient) -> None:
+    first, second = taken_in(services, client, b""), taken_in(services, client, b"\x00")
     assert (first.state, second.state) == (ObjectPhase.FAILED, ObjectPhase.FAILED)
     assert "the file is empty" in first.reason
     assert first.mark != second.mark
 
 
-def test_an_interrupted_attempt_is_waited_for(services: Services, base: LocalKnowledgeBase) -> None:
-    taken_in(services, base)
-    services.catalog.note_unfinished(base.documents().items[0].key, "")
-    assert state(base).state is ObjectPhase.WAITING
+def test_an_interrupted_attempt_is_waited_for(services: Services, client: LocalClient) -> None:
+    taken_in(services, client)
+    services.catalog.note_unfinished(client.call(list_documents, ListDocuments()).documents[0].key, "")
+    assert state(client).state is ObjectPhase.WAITING
 
 
-@pytest.mark.parametrize("foreign", ["clients/acme/documents/a.md", "chunks/a.jsonl", "clients//documents/a.md"])
-def test_objects_of_others_are_not_told_of(base: LocalKnowledgeBase, foreign: str) -> None:
-    with pytest.raises(InvalidScopeError):
-        base.object_states([KEY, foreign])
+@pytest.mark.parametrize(
+    ("foreign", "error"),
+    [
+        ("clients/acme/documents/a.md", InvalidScopeError),
+        ("chunks/a.jsonl", InvalidScopeError),
+        ("clients//documents/a.md", RequestError),
+    ],
+)
+def test_objects_of_others_are_not_told_of(client: LocalClient, foreign: str, error: type[OpxError]) -> None:
+    with pytest.raises(error):
+        client.call(get_object_states, GetObjectStates(object_keys=(KEY, foreign)))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.errors import InvalidInputError
-from opx.paging import page_of, read_token, token
+from opx.operations.paging import page_of, read_token, token
 
 Entry = tuple[str, str]
 ENTRIES = st.lists(st.tuples(st.sampled_from("abc"), st.uuids().map(str)), max_size=30, unique=True)
@@ -21,11 +21,10 @@ def pages(entries: list[Entry], limit: int) -> list[Entry]:
         flip = not flip
         stored = sorted(entries, key=lambda entry: (entry[0], entry[1] if flip else entry[1][::-1]))
         begun = [entry for entry in stored if not place or entry[0] >= place[0]]
-        page = page_of(begun, order=lambda e: (e[0],), name=lambda e: e[1], limit=limit, after=place)
-        assert len(page.items) <= limit
-        found += page.items
+        page, after = page_of(begun, order=lambda e: (e[0],), name=lambda e: e[1], limit=limit, after=place)
+        assert len(page) <= limit
+        found += page
         assert len(found) <= len(entries)
-        after = page.next
         if not after:
             return found
 
@@ -39,8 +38,7 @@ def test_what_went_away_meanwhile_leaves_no_gap() -> None:
     entries = [("a", "1"), ("a", "2"), ("a", "3"), ("a", "4")]
 
     def page(left: list[Entry], after: str) -> tuple[tuple[Entry, ...], str]:
-        found = page_of(left, order=lambda e: (e[0],), name=lambda e: e[1], limit=2, after=read_token(after, 2))
-        return found.items, found.next
+        return page_of(left, order=lambda e: (e[0],), name=lambda e: e[1], limit=2, after=read_token(after, 2))
 
     _, after = page(entries, "")
     assert page([entries[0], entries[2], entries[3]], after) == ((entries[2], entries[3]), "")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.remote.knowledge_base import RemoteKnowledgeBase
-from opx.adapters.remote.waiting import Waiting
 from opx.cli.target import is_remote
+from opx.edges.loading import RemoteLoader
+from opx.edges.waiting import Waiting
 from opx.settings import Settings
 from tests.doubles.http_double import Response
 from tests.unit.cli_support import Opx
@@ -56,7 +56,7 @@ def test_ingest_can_leave_documents_to_the_workers(opx: DeployedOpx) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for longer than one look takes."""
-    monkeypatch.setattr("opx.adapters.remote.waiting.Waiting", partial(Waiting, patience=0.0))
+    monkeypatch.setattr("opx.edges.waiting.Waiting", partial(Waiting, patience=0.0))
 
 
 @pytest.mark.usefixtures("impatient")
@@ -195,7 +195,7 @@ def test_interrupted_while_it_waits_ingest_says_how_to_go_on(opx: DeployedOpx, m
 
     path = opx.write("a.md", RUNBOOK)
     with monkeypatch.context() as patch:
-        patch.setattr(RemoteKnowledgeBase, "_states", interrupt)
+        patch.setattr(RemoteLoader, "_states", interrupt)
         result = opx("ingest", path)
     assert result.exit_code == 130
     assert result.stderr.endswith("opx: interrupted: what was finished is kept; run the same command again to go on\n")
@@ -279,7 +279,7 @@ def test_a_folder_needs_nothing_of_aws_nor_of_http(tmp_path: Path) -> None:
     opx("ingest", opx.write("a.md", RUNBOOK))
     code = "import sys\nfrom opx.cli.main import run\nassert run(sys.argv[1:]) == 0\n"
     loaded = modules_after(code, "--home", str(opx.home), "list")
-    assert "opx.local_knowledge_base" in loaded
+    assert "opx.edges.calling" in loaded
     assert not {
         name for name in loaded if name.startswith(("boto", "urllib3", "opx.adapters.remote", "opx.adapters.aws"))
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ATTEMPTS, ApiClient, bearer, pause_before
 from opx.adapters.remote.replies import error_of
+from opx.domain.knowledge import Tier
+from opx.edges.client import RemoteClient
 from opx.errors import (
     AccessDeniedError,
     ConditionFailedError,
@@ -20,6 +23,17 @@ from opx.errors import (
     StoreUnavailableError,
     UnknownCategoryError,
 )
+from opx.operations.corpus import (
+    GetStatus,
+    Ingest,
+    ListObjects,
+    PrepareUpload,
+    get_status,
+    ingest,
+    list_objects,
+    prepare_upload,
+)
+from opx.operations.documents import ReadChunks, read_chunks
 from tests.doubles.http_double import HttpDouble, Request, Response
 
 
@@ -52,16 +66,45 @@ def refused(code: str, message: str = "what is wrong") -> dict[str, Any]:
     return {"error": {"code": code, "message": message}}
 
 
-def test_paths_and_parameters_are_escaped(api: ApiClient) -> None:
-    answer = api.call("GET", "documents", "a/b ä?", query={"under": "x y&z/+", "limit": 3})
-    assert answer["target"] == "/documents/a%2Fb%20%C3%A4%3F?under=x%20y%26z%2F%2B&limit=3"
+@pytest.fixture
+def client(server: Echo) -> Iterator[RemoteClient]:
+    client = RemoteClient(server.endpoint, bearer("secret"), Connections())
+    yield client
+    client.close()
 
 
-def test_a_body_is_json_and_the_token_goes_with_it(api: ApiClient) -> None:
-    answer = api.call("POST", "uploads", body={"source": "ä"})
-    assert answer["body"] == '{"source": "\\u00e4"}'
-    assert answer["headers"]["content-type"] == "application/json"
-    assert answer["headers"]["authorization"] == "Bearer secret"
+def test_paths_and_parameters_are_escaped(client: RemoteClient, server: Echo) -> None:
+    server.inject(Response(200, {"chunks": []}))
+    client.call(read_chunks, ReadChunks(document_id="a/b ä?"))
+    server.inject(Response(200, {"objectKeys": []}))
+    client.call(list_objects, ListObjects(under="x y&z/+", after="a"))
+    assert [request.target for request in server.requests] == [
+        "/documents/a%2Fb%20%C3%A4%3F/chunks",
+        "/objects?under=x%20y%26z%2F%2B&after=a",
+    ]
+
+
+@pytest.mark.parametrize("document_id", ["", ".", "..", "a/../b", "a//b"])
+def test_what_would_be_another_address_is_refused(client: RemoteClient, server: Echo, document_id: str) -> None:
+    with pytest.raises(InvalidInputError, match="is no document id"):
+        client.call(read_chunks, ReadChunks(document_id=document_id))
+    assert server.requests == []
+
+
+def test_a_body_is_json_and_the_token_goes_with_it(client: RemoteClient, server: Echo) -> None:
+    server.inject(Response(200, {"state": "unchanged", "objectKey": "documents/ä"}))
+    client.call(prepare_upload, PrepareUpload(source="ä", sha256="0" * 64, size=1))
+    (request,) = server.requests
+    assert request.json() == {"source": "ä", "sha256": "0" * 64, "size": 1, "metadata": {}}
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["authorization"] == "Bearer secret"
+
+
+def test_halves_of_surrogate_pairs_come_and_go(client: RemoteClient, server: Echo) -> None:
+    server.inject(Response(202, {"accepted": [{"objectKey": "\ud800"}], "refused": []}))
+    request = Ingest(tier=Tier.INTERNAL, category="runbooks", documents=("half \ud800",))
+    assert client.call(ingest, request).accepted[0].object_key == "\ud800"
+    assert server.requests[0].json() == {"documents": ["half \ud800"]}
 
 
 @pytest.mark.parametrize("token", ["a b", "tökén", "a\nb"])
@@ -73,41 +116,27 @@ def test_a_token_that_no_header_can_hold_is_refused(token: str) -> None:
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_what_may_pass_is_tried_again(api: ApiClient, server: Echo, pauses: list[float], status: int) -> None:
     server.inject(Response(status, {"message": "busy"}), times=ATTEMPTS - 1)
-    assert api.call("GET", "status")
+    assert api.send("GET", "/status", None)
     assert len(pauses) == ATTEMPTS - 1
 
 
 def test_after_some_attempts_the_last_answer_counts(api: ApiClient, server: Echo, pauses: list[float]) -> None:
     server.inject(Response(503, refused("unavailable", "the index sleeps")), times=ATTEMPTS)
     with pytest.raises(StoreUnavailableError, match="the index sleeps"):
-        api.call("GET", "status")
+        api.send("GET", "/status", None)
     assert (len(server.requests), len(pauses)) == (ATTEMPTS, ATTEMPTS - 1)
 
 
 def test_a_request_without_an_answer_is_tried_again(api: ApiClient, server: Echo) -> None:
     server.inject(Response(hang_up=True), times=2)
-    assert api.call("POST", "uploads", body={})
+    assert api.send("POST", "/uploads", b"{}")
     assert len(server.requests) == 3
-
-
-@pytest.mark.parametrize(("first", "repeated"), [(Response(hang_up=True), True), (None, False)])
-def test_nothing_to_delete_is_an_error_only_for_the_first_attempt(
-    api: ApiClient, server: Echo, first: Response | None, repeated: bool
-) -> None:
-    if first:
-        server.inject(first)
-    server.inject(Response(404, refused("not_found")))
-    if repeated:
-        assert api.delete("documents", "0f") == (None, True)
-        return
-    with pytest.raises(DocumentNotFoundError):
-        api.delete("documents", "0f")
 
 
 def test_a_server_that_takes_too_long_is_unavailable(api: ApiClient, server: Echo) -> None:
     server.inject(Response(200, {}, delay=1.0), times=ATTEMPTS)
     with pytest.raises(StoreUnavailableError, match="took too long"):
-        api.call("GET", "status")
+        api.send("GET", "/status", None)
 
 
 def test_a_server_that_is_not_there_is_unavailable(pauses: list[float]) -> None:
@@ -115,7 +144,7 @@ def test_a_server_that_is_not_there_is_unavailable(pauses: list[float]) -> None:
         endpoint = gone.endpoint
     api = ApiClient(endpoint, bearer("secret"), Connections(connect_seconds=1), pause=pauses.append)
     with pytest.raises(StoreUnavailableError, match="no connection to 127"):
-        api.call("GET", "status")
+        api.send("GET", "/status", None)
     assert len(pauses) == ATTEMPTS - 1
 
 
@@ -123,13 +152,13 @@ def test_a_server_that_is_not_there_is_unavailable(pauses: list[float]) -> None:
 def test_what_will_not_pass_is_not_tried_again(api: ApiClient, server: Echo, status: int) -> None:
     server.inject(Response(status, {}))
     with pytest.raises(OpxError):
-        api.call("GET", "status")
+        api.send("GET", "/status", None)
     assert len(server.requests) == 1
 
 
 def test_the_pause_is_as_long_as_the_answer_says(api: ApiClient, server: Echo, pauses: list[float]) -> None:
     server.inject(Response(503, {}, (("Retry-After", "7"),)))
-    api.call("GET", "status")
+    api.send("GET", "/status", None)
     assert pauses == [7]
 
 
@@ -167,7 +196,7 @@ def test_what_the_api_says_is_said_as_it_is(
 ) -> None:
     server.inject(Response(status, refused(code)))
     with pytest.raises(kind) as caught:
-        api.call("GET", "status")
+        api.send("GET", "/status", None)
     assert (caught.type, str(caught.value)) == (kind, "what is wrong")
 
 
@@ -187,7 +216,7 @@ def test_what_api_gateway_says_is_explained(
 ) -> None:
     server.inject(Response(status, {"message": "no"}, (("apigw-requestid", "abc"),)))
     with pytest.raises(kind, match=re.escape(text)):
-        api.call("GET", "status")
+        api.send("GET", "/status", None)
 
 
 def test_a_missing_permission_is_named() -> None:
@@ -201,16 +230,16 @@ def test_a_refusal_in_another_form_is_a_refusal(body: bytes) -> None:
     assert isinstance(error_of(403, body, {}, "GET", "https://x.test/status"), AccessDeniedError)
 
 
-def test_an_answer_that_is_not_json_is_an_error(api: ApiClient, server: Echo) -> None:
+def test_an_answer_that_is_not_json_is_an_error(client: RemoteClient, server: Echo) -> None:
     server.inject(Response(200, None))
     with pytest.raises(OpxError, match="is it the API's address"):
-        api.call("GET", "status")
+        client.call(get_status, GetStatus())
 
 
 def test_a_redirect_is_not_followed(api: ApiClient, server: Echo) -> None:
     server.inject(Response(302, None, (("Location", "/elsewhere"),)))
     with pytest.raises(OpxError, match="status 302"):
-        api.call("GET", "status")
+        api.send("GET", "/status", None)
     assert len(server.requests) == 1
 
 
@@ -224,7 +253,7 @@ def test_an_address_that_would_show_the_token_or_is_none_is_refused(url: str) ->
 
 def test_a_stage_in_the_address_stays_in_it(server: Echo) -> None:
     api = ApiClient(server.endpoint + "/prod/", bearer("secret"), Connections())
-    assert api.call("GET", "status")["target"] == "/prod/status"
+    assert json.loads(api.send("GET", "/status", None))["target"] == "/prod/status"
 
 
 def test_requests_go_through_the_proxy_of_this_machine(server: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,11 +261,11 @@ def test_requests_go_through_the_proxy_of_this_machine(server: Echo, monkeypatch
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", server.endpoint)
     api = ApiClient("http://localhost:9", bearer("secret"), Connections(connect_seconds=1))
-    assert api.call("GET", "status")["target"] == "http://localhost:9/status"
+    assert json.loads(api.send("GET", "/status", None))["target"] == "http://localhost:9/status"
 
 
 def test_a_server_that_can_not_prove_who_it_is_is_not_talked_to(server: Echo) -> None:
     api = ApiClient(server.endpoint.replace("http:", "https:"), bearer("secret"), Connections(connect_seconds=1))
     with pytest.raises(OpxError, match="no trusted connection to 127"):
-        api.call("GET", "status")
+        api.send("GET", "/status", None)
     assert server.requests == []

@@ -10,9 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import ApiClient, bearer
-from opx.adapters.remote.uploads import Uploads
+from opx.adapters.remote.http import bearer
 from opx.bootstrap import bootstrap
+from opx.edges.client import RemoteClient
+from opx.edges.uploads import Uploads
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import UploadSigner
@@ -59,10 +60,9 @@ def test_every_signed_header_is_sent_once_and_the_bytes_are_those_of_the_checksu
 ) -> None:
     path = tmp_path / "ä b.md"
     path.write_bytes(DATA)
-    connections = Connections()
-    api = ApiClient(gateway.endpoint, bearer("token"), connections)
-    (put,) = Uploads(api, connections, pause=lambda seconds: None).put_files([FileToIngest(path, "ä b.md")], {})
-    connections.close()
+    client = RemoteClient(gateway.endpoint, bearer("token"), Connections(), pause=lambda seconds: None)
+    (put,) = Uploads(client).put_files([FileToIngest(path, "ä b.md")], {})
+    client.close()
     assert put.outcome is None
     asked, sent = gateway.requests
     signed = parse_qs(urlsplit(sent.target).query)["X-Amz-SignedHeaders"][0].split(";")

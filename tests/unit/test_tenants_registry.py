@@ -12,8 +12,10 @@ from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
-from opx.edges.calling import LocalClient
+from opx.edges.calling import LocalClient, plain
+from opx.edges.tools import call_tool
 from opx.errors import ClientRemovedError, InvalidInputError, InvalidScopeError
+from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetStatus, get_status
 from opx.operations.search import Query, query
@@ -241,19 +243,21 @@ def services(tmp_path: Path) -> Iterator[Services]:
 
 
 def test_move_counts_for_the_next_question_of_whoever_has_asked_before(services: Services) -> None:
-    """One client, as an agent's server keeps it, and the same question each time."""
-    client = LocalClient(Context(services, Caller(Identity("acme", "shop"))))
-    question = Query(query="heron pauses", config=QueryConfig(min_confidence=0.0))
+    """One knowledge base, as an agent's server keeps it, and the same question each time."""
+    context = Context(services, Caller(Identity("acme", "shop")))
+    client = LocalClient(context)
 
-    def seen() -> tuple[int, int, int | None, bool]:
-        results = client.call(query, question).results
+    def seen() -> tuple[int, int, int, int | None, bool]:
+        asked = Query(query="heron pauses", config=QueryConfig(min_confidence=0.0))
+        results = client.call(query, asked).results
         status = client.call(get_status, GetStatus())
         related = services.graph(Identity("acme", "shop")).find("service:ledger")
-        return len(results), status.documents, status.chunks, bool(related)
+        told = call_tool(load().tools()["search_docs"], context, {"query": "heron pauses"}.items())
+        return len(results), len(plain(told)["documentIds"]), status.documents, status.chunks, bool(related)
 
-    assert seen() == (0, 0, 0, False)
+    assert seen() == (0, 0, 0, 0, False)
     services.projects.assign("acme", "shop", "bank")
     services.projects.assign("acme", "ledger", "bank")
-    assert seen() == (1, 1, 1, True)
+    assert seen() == (1, 1, 1, 1, True)
     services.projects.assign("acme", "ledger", "elsewhere")
-    assert seen() == (0, 0, 0, False)
+    assert seen() == (0, 0, 0, 0, False)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
-from opx.knowledge_base import Status
 
-from opx import wire
-from opx.domain.documents import DocumentKey, DocumentState
+from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Expand, Fusion, QueryConfig, SearchMode
-from opx.domain.record import replace
+from opx.domain.record import Record, replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
 from opx.domain.scopes import Scope
+from opx.edges.calling import decoded, given_of, json_bytes
 from opx.errors import InvalidInputError
 from opx.ingestion.failures import Failure
 from opx.ingestion.states import ObjectPhase, ObjectState
 from opx.knowledge_file import load_knowledge
+from opx.operations.corpus import Status
+from opx.operations.documents import Categories
+from opx.operations.projects import Project
+from opx.operations.requests import read_request
+from opx.operations.search import Query
 from tests.builders import a_piece, a_version
+
+R = TypeVar("R", bound=Record)
 
 DOCUMENT = a_version(
     document_id="0f" * 16,
@@ -75,33 +81,44 @@ CONFIG = QueryConfig(
 )
 
 
-def sent(data: Any) -> Any:
-    return json.loads(json.dumps(data))
+def sent(record: R) -> R:
+    """The record as it arrives."""
+    found: R = decoded(json_bytes(record), type(record))
+    assert type(record).from_json(json.loads(json_bytes(record))) == found
+    return found
+
+
+def asked(request: Query) -> Query:
+    """The request as the API reads what a client sends."""
+    return read_request(Query, json.loads(json.dumps(given_of(request))))
 
 
 def test_documents_survive() -> None:
-    assert wire.document_from_json(sent(wire.document_to_json(DOCUMENT))) == DOCUMENT
+    assert type(DOCUMENT) is KnowledgeDocument
+    assert sent(DOCUMENT) == DOCUMENT
 
 
 def test_chunks_survive() -> None:
     chunk = a_piece("c", "d", 2, "ä\ud800", 3, "A", ("B", "C"), 4, 9, "runbooks", ("t",))
-    assert wire.chunk_from_json(sent(wire.chunk_to_json(chunk))) == chunk
+    assert type(chunk) is DocumentChunk
+    assert sent(chunk) == chunk
 
 
 @pytest.mark.parametrize("config", [CONFIG, QueryConfig(), replace(CONFIG, categories=None, fusion=None)])
 def test_configurations_survive(config: QueryConfig) -> None:
-    assert wire.config_from_json(sent(wire.config_to_json(config))) == config
+    assert asked(Query(query="disk", config=config)).config == config
 
 
 def test_what_is_empty_in_a_configuration_is_left_out() -> None:
-    assert not {"categories", "tags", "documentId", "language", "fusion"} & wire.config_to_json(QueryConfig()).keys()
+    left_out = {"categories", "tags", "documentId", "language", "fusion", "expandGraph"}
+    assert not left_out & given_of(Query(query="disk", config=QueryConfig(max_results=3)))["config"].keys()
+    assert "config" not in given_of(Query(query="disk"))
 
 
 def test_an_unknown_field_of_a_configuration_is_refused_by_name() -> None:
-    with pytest.raises(
-        InvalidInputError, match="unknown field minConfidense; there are: tiers, categories, minConfidence"
-    ):
-        wire.config_from_json({"minConfidense": 1})
+    expected = "unknown field config.minConfidense; there are: tiers, categories, minConfidence"
+    with pytest.raises(InvalidInputError, match=expected):
+        read_request(Query, {"query": "disk", "config": {"minConfidense": 1}})
 
 
 @pytest.mark.parametrize("nearest", [None, HIT])
@@ -113,12 +130,13 @@ def test_answers_survive(nearest: RetrievalResult | None) -> None:
     answer = Answer(
         "q", () if nearest else (HIT,), True, ("note",), nearest, {"search": 1.5}, steps, "local", {"text": "q"}, "r1"
     )
-    assert wire.answer_from_json(sent(wire.answer_to_json(answer))) == answer
+    assert sent(answer) == answer
 
 
 def test_categories_survive() -> None:
     model = load_knowledge(None)
-    assert wire.categories_from_json(sent(wire.categories_to_json(model))) == model
+    categories = Categories(tuple(model.categories[path] for path in sorted(model.categories)), model.default_category)
+    assert sent(categories).model() == model
 
 
 def test_flat_things_survive() -> None:
@@ -132,18 +150,27 @@ def test_flat_things_survive() -> None:
         mark="m",
     )
     state = ObjectState("documents/a.md", ObjectPhase.INGESTED, "d", "A", 3)
-    status = Status("global", 1, 2, 3, "ok", None, "m/1", {"runbooks": 1})
-    assert wire.failure_from_json(sent(wire.failure_to_json(failure))) == failure
-    assert wire.state_from_json(sent(wire.state_to_json(state))) == state
-    assert wire.status_from_json(sent(wire.status_to_json(status))) == status
+    status = Status(
+        scope="global",
+        documents=1,
+        waiting=2,
+        failed=3,
+        index="ok",
+        chunks=None,
+        embedding_model="m/1",
+        categories={"runbooks": 1},
+    )
+    project = Project("g", ("global",))
+    assert (sent(failure), sent(state), sent(status), sent(project)) == (failure, state, status, project)
 
 
 def test_fields_of_a_newer_version_are_ignored() -> None:
     state = ObjectState("documents/a.md", ObjectPhase.WAITING)
-    assert wire.state_from_json({**wire.state_to_json(state), "colour": "red"}) == state
+    assert ObjectState.from_json({**state.to_json(), "colour": "red"}) == state
+    assert decoded(json.dumps({**state.to_json(), "colour": "red"}).encode(), ObjectState) == state
 
 
 @pytest.mark.parametrize("data", [{}, {"objectKey": "a"}, {"objectKey": "a", "state": "asleep"}, None, []])
 def test_another_shape_is_one_kind_of_error(data: Any) -> None:
     with pytest.raises(InvalidInputError, match="this is no ObjectState as it should be"):
-        wire.state_from_json(data)
+        ObjectState.from_json(data)

@@ -13,8 +13,9 @@ from opx.cli.intake import Tally, still_under_way
 from opx.cli.output import plural, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.edges.loading import remove_document
 from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
-from opx.operations.corpus import DeleteDocument, GetStatus, delete_document, get_status
+from opx.operations.corpus import GetStatus, get_status
 
 
 @click.command("delete")
@@ -39,8 +40,7 @@ def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool
     sent: list[str] = []
     loader.note_failures()
     for document_id, document in documents.items():
-        # None is deleted where an earlier attempt, whose reply was lost, did it.
-        deleted = client.call(delete_document, DeleteDocument(document_id=document_id)).deleted or (document,)
+        deleted = remove_document(client, document_id)
         sent.extend(found.key.scope.prefix + found.key.source for found in deleted)
         click.echo(f"deleted {document_id}  {document.title}")
     tally = Tally(sent=set(sent))

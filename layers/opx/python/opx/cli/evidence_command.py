@@ -11,10 +11,11 @@ import click
 from opx.cli.exits import NO_ANSWER
 from opx.cli.output import warn
 from opx.cli.session import Session, pass_session
+from opx.domain.evidence import Evidence
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.outcomes import Result
 from opx.operations.evidence import PutEvidence, put_evidence
-from opx.operations.requests import read_request
+from opx.operations.requests import read_record
 
 
 @click.command("evidence")
@@ -59,4 +60,4 @@ def _read(file: Path) -> PutEvidence:
         raise InvalidInputError(f"not JSON: {exc}") from exc
     if not isinstance(given, dict):
         raise InvalidInputError("not a JSON object")
-    return read_request(PutEvidence, given)
+    return PutEvidence.of(read_record(Evidence, given))

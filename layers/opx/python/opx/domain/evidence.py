@@ -21,12 +21,21 @@ Line = Annotated[str, Meta(max_length=_LINE)]
 Address = Annotated[str, Meta(max_length=_ADDRESS)]
 Tag = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
-Texts = Annotated[tuple[Text, ...], Meta(max_length=_MANY)] | Text
-"""Several strings, or one alone. Records have tuples."""
+Texts = Annotated[tuple[Text, ...], Meta(max_length=_MANY)]
+Services = Annotated[tuple[Short, ...], Meta(max_length=50)]
+Tags = Annotated[tuple[Tag, ...], Meta(max_length=10)]
+Addresses = Annotated[tuple[Address, ...], Meta(max_length=_MANY)]
+
+CONCLUSION = Meta(description="What it concluded.")
+OBSERVATIONS = Meta(description="What it saw on the way.")
+SERVICES = Meta(description="Services that it is about.")
+TAGS = Meta(description="Tags of the document.")
+SOURCES = Meta(description="Documents and addresses that it rests on.")
 
 
 class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fields=True, omit_defaults=True):
-    """An agent's account of its work. Strings are stripped, and fields without a value are left out of its JSON.
+    """An agent's account of its work. Strings are stripped, fields without a value are left out of its JSON, and a string
+    alone is a list of one.
 
     Raises `InvalidInputError` for times that are none, and for details that are no JSON or too large.
     """
@@ -36,8 +45,8 @@ class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fi
     evidence_id: Annotated[Line, Meta(description="Names it for good: sent again, it replaces what it was.")] = ""
     title: Annotated[Line, Meta(description="What it is about, in a line.")] = ""
     task: Annotated[Text, Meta(description="What the agent was asked to do.")] = ""
-    conclusion: Annotated[Texts, Meta(description="What it concluded.")] = ()
-    observations: Annotated[Texts, Meta(description="What it saw on the way.")] = ()
+    conclusion: Annotated[Texts | Text, CONCLUSION] = ()
+    observations: Annotated[Texts | Text, OBSERVATIONS] = ()
     problem: Annotated[Text, Meta(description="What was wrong.")] = ""
     solution: Annotated[Text, Meta(description="What put it right.")] = ""
     verified: Annotated[bool | None, Meta(description="Whether somebody, or a check, saw that the solution works.")] = (
@@ -45,20 +54,13 @@ class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fi
     )
     incident: Annotated[Short, Meta(description="The incident's id.")] = ""
     severity: Annotated[Short, Meta(description="The incident's severity.")] = ""
-    services: Annotated[
-        Annotated[tuple[Short, ...], Meta(max_length=50)] | Short, Meta(description="Services that it is about.")
-    ] = ()
-    tags: Annotated[
-        Annotated[tuple[Tag, ...], Meta(max_length=10)] | Tag, Meta(description="Tags of the document.")
-    ] = ()
+    services: Annotated[Services | Short, SERVICES] = ()
+    tags: Annotated[Tags | Tag, TAGS] = ()
     url: Annotated[Address, Meta(description="Where the run or the incident can be looked at.")] = ""
     run_id: Annotated[Line, Meta(description="The agent's run.")] = ""
     started_at: Annotated[Short, Meta(description="When the work began (ISO 8601).")] = ""
     finished_at: Annotated[Short, Meta(description="When it ended (ISO 8601).")] = ""
-    sources: Annotated[
-        Annotated[tuple[Address, ...], Meta(max_length=_MANY)] | Address,
-        Meta(description="Documents and addresses that it rests on."),
-    ] = ()
+    sources: Annotated[Addresses | Address, SOURCES] = ()
     details: Annotated[dict[str, Any] | None, Meta(description="Anything else; kept, and not searched.")] = None
 
     def __post_init__(self) -> None:

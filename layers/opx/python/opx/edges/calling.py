@@ -11,7 +11,7 @@ import msgspec
 from opx.domain.record import to_json
 from opx.errors import ForbiddenError
 from opx.operations.context import Context
-from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run, is_agent_reply
+from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run
 from opx.operations.requests import Request, read_request
 
 Q = TypeVar("Q", bound=Request)
@@ -36,15 +36,15 @@ class LocalClient:
 
     def call(self, run: Run[Q, R], request: Q) -> R:
         operation = REGISTRY.of(run)
-        checked = read_request(operation.request, given_of(request))
+        checked = read_request(operation.request, msgspec.to_builtins(request))
         return perform(operation, self.context, checked)
 
 
 def perform(operation: Operation[Q, R], context: Context, request: Q) -> R:
-    """Do an operation for a caller who may. What the caller sees is looked up anew, also for a context that is kept between
-    calls. Raises `ForbiddenError` and `NotOrchestratorError`, and what the operation raises."""
-    check_access(operation.access, context)
-    return operation.run(replace(context), request)
+    """Do an operation for a caller who may. Raises `ForbiddenError` and `NotOrchestratorError`, and what it raises."""
+    own = replace(context)  # a context keeps whom its caller sees, which may change from one call to the next
+    check_access(operation.access, own)
+    return operation.run(own, request)
 
 
 def check_access(access: Access, context: Context) -> None:
@@ -74,28 +74,42 @@ def token_scopes(access: Access) -> Collection[str]:
 
 def record_of(reply: Any) -> Any:
     """The record that a reply goes out as."""
-    return reply.record() if is_agent_reply(reply) else reply
+    return reply.record() if hasattr(reply, "record") else reply
 
 
 def text_of(reply: Any) -> str:
     """The text that an agent reads of a reply."""
-    if is_agent_reply(reply):
+    if hasattr(reply, "text"):
         return cast("AgentReply[Any]", reply).text()
-    return msgspec.json.format(_encoded(reply), indent=2).decode()
+    return msgspec.json.format(encoded(reply), indent=2).decode()
 
 
 def json_bytes(reply: Any) -> bytes:
     """A reply as JSON. Documents may have halves of surrogate pairs, which JSON can escape and UTF-8 can't."""
-    return _encoded(record_of(reply))
+    return encoded(record_of(reply))
 
 
-def _encoded(record: Any) -> bytes:
+def encoded(record: Any) -> bytes:
+    """A record, or plain objects, as JSON."""
     try:
         return msgspec.json.encode(record)
     except UnicodeEncodeError:
         import json
 
         return json.dumps(to_json(record)).encode("ascii")
+
+
+def decoded(data: bytes, kind: Any) -> Any:
+    """What `encoded` made of a record of this type. Raises `msgspec.ValidationError` for another type, and `ValueError` or
+    `RecursionError` for what is no JSON."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # halves of surrogate pairs, unless it is no JSON at all
+        import json
+
+        return msgspec.convert(json.loads(data), kind)
 
 
 def plain(reply: Any) -> Any:

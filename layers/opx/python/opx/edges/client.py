@@ -13,7 +13,8 @@ import msgspec
 import opx
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.http import ApiClient, Authorizer, Pause
-from opx.edges.calling import given_of
+from opx.domain.record import Record
+from opx.edges.calling import decoded, encoded, given_of
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
 from opx.operations.corpus import API_VERSION, Status
@@ -24,6 +25,10 @@ Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 
 KNOWLEDGE_BASE = "default"
+
+
+class _Version(Record, frozen=True):
+    api_version: int = API_VERSION
 
 
 class RemoteClient:
@@ -68,15 +73,24 @@ class RemoteClient:
 
     def _read(self, operation: Operation[Any, Any], data: bytes) -> Any:
         try:
-            reply = msgspec.json.decode(data, type=operation.reply)
-        except msgspec.MsgspecError as exc:
+            if operation.reply is Status:
+                self._check_version(decoded(data, _Version))
+            reply = decoded(data, operation.reply)
+        except msgspec.ValidationError as exc:
             raise OpxError(
                 f"{self.endpoint} answered in a way that opx {opx.__version__} doesn't understand ({exc}): "
                 "one of the two is newer, bring both to the same version"
             ) from exc
-        if isinstance(reply, Status) and reply.api_version > API_VERSION:
-            raise OpxError(f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})")
+        except (ValueError, RecursionError) as exc:
+            raise OpxError(
+                f"{self.endpoint} answered {operation.name} with what is not JSON: is it the API's address?"
+            ) from exc
         return reply
+
+    def _check_version(self, found: _Version) -> None:
+        """Before anything else of the status is read, which may look different in another version."""
+        if found.api_version > API_VERSION:
+            raise OpxError(f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})")
 
 
 def _parts(route: Route, given: Mapping[str, Any]) -> tuple[str, str, bytes | None]:
@@ -89,7 +103,7 @@ def _parts(route: Route, given: Mapping[str, Any]) -> tuple[str, str, bytes | No
         path = path.replace(f"{{{name}}}", quote(text, safe="")).replace(f"{{{name}+}}", quote(text, safe="/"))
     rest.pop("kbId", None)
     if route.takes_body:
-        return path, "", msgspec.json.encode(rest)
+        return path, "", encoded(rest)
     return path, urlencode({name: _text(value) for name, value in rest.items()}, doseq=True, quote_via=quote), None
 
 

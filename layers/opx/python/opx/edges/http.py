@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -184,14 +185,18 @@ def json_object(content_type: str, body: bytes) -> dict[str, object]:
     if kind != "application/json":
         raise RequestError(f"the body must be application/json, not {kind[:60] or 'without a content-type'}")
     try:
-        found = msgspec.json.decode(body)
+        found = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
     except RecursionError:
         raise RequestError("the body is nested too deeply") from None
-    except ValueError as exc:  # also text that isn't UTF-8
+    except ValueError as exc:  # also text that isn't UTF-8, and numbers of thousands of digits
         raise RequestError(f"the body is not JSON: {str(exc)[:100]}") from exc
     if not isinstance(found, dict):
         raise RequestError("the body is not a JSON object")
     return found
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no number")
 
 
 # -- who asks

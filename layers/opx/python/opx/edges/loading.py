@@ -6,21 +6,25 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.edges.calling import Client, all_pages
-from opx.errors import InvalidInputError
+from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ingestion.outcomes import Outcome, Result
 from opx.operations.corpus import (
     MAX_BATCH,
+    DeleteDocument,
     DeleteObjects,
     GetObjectStates,
     ListFailures,
     ListObjects,
+    delete_document,
     delete_objects,
     get_object_states,
     list_failures,
     list_objects,
 )
+from opx.operations.documents import GetDocument, get_document
 
 if TYPE_CHECKING:
     from opx.edges.client import RemoteClient
@@ -118,6 +122,21 @@ def remove_objects(client: Client, object_keys: Sequence[str]) -> None:
     """Delete objects, `MAX_BATCH` at a time."""
     for at in range(0, len(object_keys), MAX_BATCH):
         client.call(delete_objects, DeleteObjects(object_keys=tuple(object_keys[at : at + MAX_BATCH])))
+
+
+def remove_document(client: Client, document_id: str) -> tuple[KnowledgeDocument, ...]:
+    """Delete a document: what was deleted of it. That is also what an earlier attempt whose reply was lost deleted.
+
+    Raises `DocumentNotFoundError`, and `HeldError`.
+    """
+    try:
+        deleted = client.call(delete_document, DeleteDocument(document_id=document_id)).deleted
+    except DocumentNotFoundError:
+        found = client.call(get_document, GetDocument(document_id=document_id)).document
+        if found.state is DocumentState.CURRENT:
+            raise
+        return (found,)
+    return deleted or (client.call(get_document, GetDocument(document_id=document_id)).document,)
 
 
 def stored_under(client: Client, source: str) -> Iterator[str]:

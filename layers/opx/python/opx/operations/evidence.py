@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
-from opx.domain.evidence import Evidence
+from opx.domain.evidence import (
+    CONCLUSION,
+    OBSERVATIONS,
+    SERVICES,
+    SOURCES,
+    TAGS,
+    Addresses,
+    Evidence,
+    Services,
+    Tags,
+    Texts,
+)
 from opx.domain.record import Record
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
@@ -14,7 +25,18 @@ from opx.operations.requests import Request
 
 
 class PutEvidence(Evidence, Request, frozen=True, rename=None):
-    """Evidence as it is sent: the fields are those of the record."""
+    """Evidence as it is sent: the fields are those of the record, and lists are lists."""
+
+    conclusion: Annotated[Texts, CONCLUSION] = ()
+    observations: Annotated[Texts, OBSERVATIONS] = ()
+    services: Annotated[Services, SERVICES] = ()
+    tags: Annotated[Tags, TAGS] = ()
+    sources: Annotated[Addresses, SOURCES] = ()
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> PutEvidence:
+        """The request that sends it."""
+        return cls(**structs.asdict(evidence))
 
 
 class StoredEvidence(Record, frozen=True):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
-from urllib.parse import quote, urlencode, urlsplit
+from collections.abc import Callable, Mapping
+from typing import Protocol
+from urllib.parse import urlsplit
 
 from urllib3 import BaseHTTPResponse
 
 import opx
 from opx.adapters.remote.connections import Connections
 from opx.adapters.remote.replies import error_of
-from opx.errors import AccessDeniedError, InvalidInputError, OpxError, StoreUnavailableError
+from opx.errors import AccessDeniedError, InvalidInputError, StoreUnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +24,6 @@ LONGEST_PAUSE_SECONDS = 20.0
 AGAIN = (429, 502, 503, 504)
 _USER_AGENT = f"opx-knowledge/{opx.__version__}"
 
-Query = Mapping[str, str | int | Sequence[str]]
 Pause = Callable[[float], None]
 
 
@@ -49,7 +47,7 @@ def bearer(token: str) -> Authorizer:
 
 
 class ApiClient:
-    """Calls operations of one API. All of them may be repeated: each leaves the same state however often it is done.
+    """Sends requests to one API. All of them may be repeated: each leaves the same state however often it is done.
 
     A request that is throttled, that the system can't serve for now, or that gets no answer is tried up to five times,
     each pause about twice the one before or as long as the answer says. Thread-safe.
@@ -64,43 +62,25 @@ class ApiClient:
         self._connections = connections
         self._pause = pause
 
-    def call(self, method: str, *path: str, query: Query | None = None, body: Mapping[str, Any] | None = None) -> Any:
-        """The JSON of a successful answer. `path` in segments, as they are read.
-
-        Raises `InvalidInputError` (400, 413), `UnknownCategoryError`, `DocumentNotFoundError` (404),
-        `ConditionFailedError` (409), `AccessDeniedError` (401, 403), and `StoreUnavailableError` for what may pass.
-        """
-        url = self._url(path) + (f"?{urlencode(query, doseq=True, quote_via=quote)}" if query else "")
-        data = None if body is None else json.dumps(body).encode()
-        return self._json(self._repeated(method, url, data)[0], method, url)
-
     def send(self, method: str, address: str, body: bytes | None) -> bytes:
-        """The body of a successful answer. `address` is the path with its query, as it is written. Raises as `call`."""
+        """The body of a successful answer. `address` is the path with its query, as it is written.
+
+        Raises `InvalidInputError` (400, 413), `UnknownCategoryError`, `NotFoundError` (404), `ConditionFailedError` (409),
+        `AccessDeniedError` (401, 403), and `StoreUnavailableError` for what may pass.
+        """
         url = self.endpoint + address
-        response = self._repeated(method, url, body)[0]
+        response = self._repeated(method, url, body)
         if not 200 <= response.status < 300:
             raise error_of(response.status, response.data, response.headers, method, url)
         return response.data
 
-    def delete(self, *path: str) -> tuple[Any, bool]:
-        """The JSON of the answer to a DELETE, and whether it was repeated: then an attempt whose answer got lost may
-        have deleted it already. So nothing to delete (404) is None instead of an error for a repeated one."""
-        url = self._url(path)
-        response, attempts = self._repeated("DELETE", url, None)
-        if attempts > 1 and response.status == 404:
-            return None, True
-        return self._json(response, "DELETE", url), attempts > 1
-
-    def _url(self, path: Sequence[str]) -> str:
-        return f"{self.endpoint}/{'/'.join(quote(segment, safe='') for segment in path)}"
-
-    def _repeated(self, method: str, url: str, data: bytes | None) -> tuple[BaseHTTPResponse, int]:
-        """The last response, and how many attempts there were."""
+    def _repeated(self, method: str, url: str, data: bytes | None) -> BaseHTTPResponse:
+        """The last response."""
         attempt = 1
         while True:
             response, problem = self._once(method, url, data)
             if response is not None and response.status not in AGAIN:
-                return response, attempt
+                return response
             if attempt == ATTEMPTS:
                 break
             seconds = pause_before(attempt, response.headers if response is not None else {})
@@ -108,7 +88,7 @@ class ApiClient:
             self._pause(seconds)
             attempt += 1
         if response is not None:
-            return response, attempt
+            return response
         raise StoreUnavailableError(f"{self.endpoint} doesn't answer: {problem}")
 
     def _once(self, method: str, url: str, data: bytes | None) -> tuple[BaseHTTPResponse | None, str]:
@@ -121,17 +101,6 @@ class ApiClient:
         except StoreUnavailableError as exc:
             return None, str(exc)
         return response, f"status {response.status}"
-
-    def _json(self, response: BaseHTTPResponse, method: str, url: str) -> Any:
-        if not 200 <= response.status < 300:
-            raise error_of(response.status, response.data, response.headers, method, url)
-        try:
-            return json.loads(response.data)
-        except (ValueError, RecursionError) as exc:
-            action = f"{method} {url.removeprefix(self.endpoint).partition('?')[0]}"
-            raise OpxError(
-                f"{self.endpoint} answered {action} with what is not JSON: is it the API's address?"
-            ) from exc
 
 
 def check_endpoint(url: str) -> None:
