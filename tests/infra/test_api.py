@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from opx.edges.calling import token_scopes
 from opx.operations import load
@@ -79,6 +80,12 @@ class TestRoutes:
     def test_they_are_the_librarys_and_no_others(self, default: Assembly, tokens: Assembly) -> None:
         for assembly in (default, tokens):
             assert set(routes(assembly)) == set(ROUTES)
+
+    def test_their_logical_ids_stay(self, default: Assembly, tokens: Assembly, snapshot: SnapshotAssertion) -> None:
+        """With another id, CloudFormation would make a route a second time before it removes the first."""
+        for assembly in (default, tokens):
+            found = assembly.resources("api", "ApiGatewayV2::Route")
+            assert sorted(f"{route['RouteKey']}: {name}" for name, route in found.items()) == snapshot(name="routes")
 
     def test_each_leads_to_its_function(self, default: Assembly) -> None:
         (manage,) = default.resources("api", "Lambda::Function")

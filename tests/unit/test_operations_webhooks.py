@@ -113,7 +113,7 @@ class TestSecrets:
 
 
 class TestEvidence:
-    RUN = {"agent_type": "a", "outcome": "investigated", "task": "Why?", "conclusion": "Because."}  # noqa: RUF012
+    RUN = {"agent_type": "a", "outcome": "investigated", "task": "Why?", "conclusion": ["Because."]}  # noqa: RUF012
 
     @pytest.fixture
     def system(self, tmp_path: Path) -> Iterator[Services]:
@@ -134,7 +134,8 @@ class TestEvidence:
         ("given", "problem"),
         [
             ({"agentType": "a"}, "unknown field agentType; there are: agent_type, outcome, "),
-            ({"conclusion": 5}, "conclusion must be a text or a list of at most 200 texts, not 5"),
+            ({"conclusion": 5}, "conclusion must be a list, not 5"),
+            ({"conclusion": "Because."}, "conclusion must be a list, not 'Because.'"),
             ({"services": ["x"] * 51}, "services may have at most 50 entries, not 51"),
             ({"finished_at": "noon"}, "finished_at must be a time such as 2025-02-04T10:30:00Z, not 'noon'"),
         ],

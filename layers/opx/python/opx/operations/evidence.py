@@ -24,7 +24,7 @@ from opx.operations.registry import Access, Function, operation
 from opx.operations.requests import Request
 
 
-class PutEvidence(Evidence, Request, frozen=True, rename=None):
+class PutEvidence(Evidence, Request, frozen=True, kw_only=True, rename=None):
     """Evidence as it is sent: the fields are those of the record, and lists are lists."""
 
     conclusion: Annotated[Texts, CONCLUSION] = ()
