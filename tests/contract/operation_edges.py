@@ -17,12 +17,12 @@ from click.testing import CliRunner
 from mcp.client.client import Client as McpClient
 
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import bearer
 from opx.bootstrap import bootstrap
 from opx.cli.main import Launch, cli
 from opx.domain.record import Json
 from opx.domain.scopes import Identity, Scope
 from opx.edges import http, mcp, tools
+from opx.edges.api_requests import bearer
 from opx.edges.calling import LocalClient, json_bytes, plain, text_of
 from opx.edges.client import RemoteClient
 from opx.edges.failures import attempt

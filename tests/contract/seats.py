@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import bearer
 from opx.domain.scopes import Identity
+from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient, all_pages
 from opx.edges.client import RemoteClient
 from opx.edges.loading import Loader, LocalLoader, PutFile, RemoteLoader

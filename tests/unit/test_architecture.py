@@ -168,8 +168,7 @@ def test_adapters_are_imported_only_by_the_composition_root_and_each_other() -> 
         [
             found
             for found in all_imports()
-            if found.of("opx.adapters")
-            and not _within(found.module, "opx.bootstrap", "opx.adapters", "opx.edges.client", "lambdas")
+            if found.of("opx.adapters") and not _within(found.module, "opx.bootstrap", "opx.adapters", "lambdas")
         ]
     )
 

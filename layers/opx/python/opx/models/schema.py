@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -45,7 +44,6 @@ def _number(text: str) -> float:
     return int(found) if found.is_integer() else found
 
 
-@cache
 def answer_schema(kind: type[ModelAnswer]) -> Schema:
     """The JSON Schema of an answer, without references."""
     (schema,), named = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
