@@ -16,7 +16,6 @@ from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.aws.past_objects import S3PastObjects
 from opx.domain.scopes import Identity
 from opx.domain.versions import Restored
-from opx.edges.calling import LocalClient
 from opx.errors import ObjectNotFoundError
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import RestoreDocument, restore_document
@@ -109,8 +108,8 @@ class TestRestoring:
         assert outcome.result == "ingested", outcome
 
     def restored(self, system: System, document_id: str) -> Restored:
-        client = LocalClient(Context(system.services, Caller(Identity())))
-        return client.call(restore_document, RestoreDocument(document_id=document_id))
+        context = Context(system.services, Caller(Identity()))
+        return restore_document(context, RestoreDocument(document_id=document_id))
 
     def test_the_file_of_then_and_its_metadata_come_back(self, system: System) -> None:
         first = self.put(system, "rotate the logs", {"tags": ["linux"]})

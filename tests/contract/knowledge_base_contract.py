@@ -12,6 +12,7 @@ from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
+from opx.edges.loading import PutFile
 from opx.errors import AccessDeniedError, DocumentNotFoundError, ForbiddenError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.failures import Failure
 from opx.ingestion.files import FileToIngest
@@ -89,7 +90,7 @@ class KnowledgeBaseContract:
 
     def test_a_file_is_put_and_then_taken_in(self, seat: Seat, folder: Path) -> None:
         (put,) = put_all(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        assert put == (PREFIX + "docs/a.md", None)
+        assert put == PutFile(PREFIX + "docs/a.md")
         (outcome,) = seat.work([PREFIX + "docs/a.md"])
         assert (outcome.result, outcome.object_key, outcome.chunks, outcome.title) == (
             Result.INGESTED,
@@ -109,13 +110,13 @@ class KnowledgeBaseContract:
         (outcome,) = taken_in(seat, [file])
         key = outcome.object_key
         (put,) = put_all(seat, [file])
-        assert put == (key, Outcome(Result.UNCHANGED, key, document_id=outcome.document_id))
+        assert put == PutFile(key, Outcome(Result.UNCHANGED, key, document_id=outcome.document_id))
 
     def test_a_file_that_was_put_but_not_taken_in_is_not_unchanged(self, seat: Seat, folder: Path) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
         put_all(seat, [file])
         (put,) = put_all(seat, [file])
-        assert put == (PREFIX + "docs/a.md", None)
+        assert put == PutFile(PREFIX + "docs/a.md")
 
     def test_a_changed_file_becomes_a_new_version_and_the_old_one_stays_readable(
         self, seat: Seat, folder: Path
@@ -331,7 +332,8 @@ class KnowledgeBaseContract:
         for n in range(4):
             (outcome,) = taken_in(seat, [a_file(folder, "a.md", f"# A\n\nrevision {n}\n")])
         monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
-        found, after = [], 0
+        found: list[KnowledgeDocument] = []
+        after = 0
         while not found or after:
             page = seat.call(get_document, GetDocument(document_id=outcome.document_id[:12], after=after))
             found += page.versions
@@ -471,18 +473,16 @@ def a_file(folder: Path, name: str, text: str) -> FileToIngest:
     return FileToIngest(path, f"docs/{name}")
 
 
-def put_all(
-    seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
-) -> list[tuple[str, Outcome | None]]:
+def put_all(seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None) -> list[PutFile]:
     return seat.put_files(files, metadata or {})
 
 
 def taken_in(seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None) -> list[Outcome]:
     """Outcomes that say how a document is now, one each."""
     done = put_all(seat, files, metadata)
-    sent = [key for key, outcome in done if outcome is None]
+    sent = [put.object_key for put in done if put.outcome is None]
     worked = {outcome.object_key.removesuffix(".metadata.json"): outcome for outcome in seat.work(sent)}
-    return [*(outcome for _, outcome in done if outcome), *worked.values()]
+    return [*(put.outcome for put in done if put.outcome), *worked.values()]
 
 
 def retried_keys(seat: Seat, failure_ids: Sequence[str]) -> tuple[str, ...]:

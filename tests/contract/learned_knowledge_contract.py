@@ -44,7 +44,7 @@ from opx.operations.patterns import (
 from opx.services import Services
 from opx.settings import Settings
 from tests.contract.knowledge_base_contract import a_file, asked, taken_in
-from tests.contract.seats import LocalSeat, Seat, given
+from tests.contract.seats import Seat, given, local_seat
 from tests.unit.cli_support import word_services
 
 ORCHESTRATOR = Identity("acme", "shop", "orchestrator")
@@ -112,7 +112,7 @@ class LearnedKnowledgeContract:
         assert entries(seat) == ()
 
     def test_entries_of_other_scopes_are_neither_listed_nor_verified(self, seat: Seat, services: Services) -> None:
-        theirs = captured(LocalSeat(services, NEIGHBOUR), FAILURE)
+        theirs = captured(local_seat(services, NEIGHBOUR), FAILURE)
         assert entries(seat) == ()
         with pytest.raises(EntryNotFoundError):
             seat.call(verify_entry, VerifyEntry(entry_id=theirs, worked=True))
@@ -138,7 +138,7 @@ class LearnedKnowledgeContract:
             checkpoint(seat, "elsewhere", CheckpointType.MANUAL)
 
     def test_what_one_project_learned_is_the_first_pattern_of_another(self, seat: Seat, services: Services) -> None:
-        other = LocalSeat(services, NEIGHBOUR)
+        other = local_seat(services, NEIGHBOUR)
         captured(other, a_failure(success_verified=True))
         checkpoint(other, "search", CheckpointType.PROJECT_COMPLETION)
         problem = FAILURE["failure_description"]

@@ -11,9 +11,10 @@ import pytest
 from opx.adapters.json_chat import JsonChat
 from opx.adapters.openai_chat import OpenAiChatService
 from opx.adapters.remote.connections import Connections
-from opx.domain.record import replace
+from opx.domain.record import replace, to_json
 from opx.errors import ModelError, SecretNotFoundError
 from opx.models.budgets import BudgetedChat, CallBudget
+from opx.models.schema import answer_schema
 from tests.contract.chat_model_contract import ANSWER, REQUEST, ChatModelContract, Talk
 from tests.contract.models import aws_client, bedrock_talk
 from tests.doubles.bedrock import a_failure
@@ -43,7 +44,7 @@ class TestBedrockChat(ChatModelContract):
     def test_a_model_that_can_not_be_forced_to_call_a_tool_is_asked_for_structured_output(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.double.refuses.add("toolChoice")
-        assert talk.ask().content == ANSWER
+        assert to_json(talk.ask().content) == ANSWER
         forced, structured = (request.json() for request in talk.double.requests)
         assert "toolConfig" in forced
         assert "toolConfig" not in structured
@@ -52,8 +53,8 @@ class TestBedrockChat(ChatModelContract):
     def test_a_model_with_neither_is_told_the_schema_in_words(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.double.refuses |= {"toolChoice", "outputConfig"}
-        assert talk.ask().content == ANSWER
-        assert json.dumps(REQUEST.schema, separators=(",", ":")) in talk.double.model.asked[-1].system
+        assert to_json(talk.ask().content) == ANSWER
+        assert json.dumps(answer_schema(REQUEST.answer), separators=(",", ":")) in talk.double.model.asked[-1].system
 
     def test_a_model_that_is_cut_off_is_an_error(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
@@ -78,19 +79,19 @@ class TestOpenAiChat(ChatModelContract):
     def test_a_service_without_a_form_of_json_is_asked_for_another(self, talk: Talk, refused: set[str]) -> None:
         talk.thinking(ANSWER)
         talk.double.refuses |= refused
-        assert talk.ask().content == ANSWER
+        assert to_json(talk.ask().content) == ANSWER
         forms = [request.json().get("response_format", {}).get("type") for request in talk.double.requests]
         assert forms == ["json_schema", "json_object", None][: len(refused) + 1]
 
     def test_the_schema_is_told_in_words_whatever_the_service_makes_of_its_form(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.ask()
-        assert json.dumps(REQUEST.schema, separators=(",", ":")) in talk.double.model.asked[0].system
+        assert json.dumps(answer_schema(REQUEST.answer), separators=(",", ":")) in talk.double.model.asked[0].system
 
     def test_newer_models_are_told_the_limit_by_its_newer_name(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.double.refuses |= {"max_tokens", "temperature"}
-        assert talk.ask().content == ANSWER
+        assert to_json(talk.ask().content) == ANSWER
         body = talk.double.requests[-1].json()
         assert body["max_completion_tokens"] == 77
         assert not {"max_tokens", "temperature"} & body.keys()
@@ -145,7 +146,7 @@ class TestBudgetedChat(ChatModelContract):
             chat.ask(REQUEST)
         assert len(talk.double.requests) == 2
         now[0] = 60.0
-        assert chat.ask(REQUEST).content == ANSWER
+        assert to_json(chat.ask(REQUEST).content) == ANSWER
 
     def test_a_budget_of_nothing_asks_nobody(self, talk: Talk) -> None:
         with pytest.raises(ModelError, match="the 0 calls"):

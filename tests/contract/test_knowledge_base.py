@@ -9,29 +9,29 @@ import pytest
 from opx.domain.scopes import Identity
 from opx.services import Services
 from tests.contract.knowledge_base_contract import CALLER, KnowledgeBaseContract
-from tests.contract.seats import LocalSeat, RemoteSeat, remote_seat
+from tests.contract.seats import Seat, local_seat, remote_seat
 
 CLAIMS = {"opx_client_id": CALLER.client_id, "opx_project_id": CALLER.project_id, "scope": "opx/write opx/admin"}
 
 
 class TestLocalKnowledgeBase(KnowledgeBaseContract):
     @pytest.fixture
-    def seat(self, services: Services) -> Iterator[LocalSeat]:
+    def seat(self, services: Services) -> Iterator[Seat]:
         with services:
-            yield LocalSeat(services, CALLER)
+            yield local_seat(services, CALLER)
 
     @pytest.fixture
-    def operator(self, services: Services) -> LocalSeat:
-        return LocalSeat(services, Identity())
+    def operator(self, services: Services) -> Seat:
+        return local_seat(services, Identity())
 
 
 class TestRemoteKnowledgeBase(KnowledgeBaseContract):
     @pytest.fixture
-    def seat(self, services: Services) -> Iterator[RemoteSeat]:
+    def seat(self, services: Services) -> Iterator[Seat]:
         with services, remote_seat(services, CLAIMS) as seat:
             yield seat
 
     @pytest.fixture
-    def operator(self, services: Services) -> Iterator[RemoteSeat]:
+    def operator(self, services: Services) -> Iterator[Seat]:
         with services, remote_seat(services, {"scope": "opx/admin"}) as seat:
             yield seat

@@ -21,7 +21,7 @@ from tests.contract.learned_knowledge_contract import (
     context_for,
     for_task,
 )
-from tests.contract.seats import TOKEN, LocalSeat, RemoteSeat, Seat, open_seat
+from tests.contract.seats import TOKEN, Seat, local_seat, open_seat
 from tests.doubles.api_gateway import DeployedSystem
 
 CLAIMS = {
@@ -45,24 +45,24 @@ def check_nothing_is_told(seat: Seat, refusal: type[Exception]) -> None:
 
 class TestLocalKnowledge(LearnedKnowledgeContract):
     @pytest.fixture
-    def seat(self, services: Services) -> Iterator[LocalSeat]:
+    def seat(self, services: Services) -> Iterator[Seat]:
         with services:
-            yield LocalSeat(services, ORCHESTRATOR)
+            yield local_seat(services, ORCHESTRATOR)
 
     def test_who_is_no_orchestrator_may_not_ask(self, services: Services) -> None:
         with services:
-            check_nothing_is_told(LocalSeat(services, Identity("acme", "shop", "deployer")), NotOrchestratorError)
+            check_nothing_is_told(local_seat(services, Identity("acme", "shop", "deployer")), NotOrchestratorError)
 
     def test_whoever_owns_the_machine_may_ask(self, services: Services) -> None:
         with services:
-            seat = LocalSeat(services, Identity("acme", "shop", "somebody"), owns_system=True)
+            seat = local_seat(services, Identity("acme", "shop", "somebody"), owns_system=True)
             assert seat.call(list_patterns, ListPatterns()).patterns == ()
             assert context_for(seat, "deploy") == ""
 
     def test_where_checkpoints_are_done_elsewhere_one_is_asked_for(self, services: Services) -> None:
         with services:
             services.checkpoint_requests = services.queue
-            seat = LocalSeat(services, ORCHESTRATOR)
+            seat = local_seat(services, ORCHESTRATOR)
             captured(seat, {**FAILURE, "success_verified": True})
             reply = checkpoint(seat, "", CheckpointType.CANCELLATION)
             assert (reply.asked, reply.report) == (True, None)
@@ -79,7 +79,7 @@ class TestRemoteKnowledge(LearnedKnowledgeContract):
             yield system
 
     @pytest.fixture
-    def seat(self, system: DeployedSystem) -> Iterator[RemoteSeat]:
+    def seat(self, system: DeployedSystem) -> Iterator[Seat]:
         with open_seat(system) as seat:
             yield seat
 
@@ -88,20 +88,19 @@ class TestRemoteKnowledge(LearnedKnowledgeContract):
             check_nothing_is_told(seat, AccessDeniedError)
 
     def test_entries_that_do_not_fit_into_one_reply_are_all_there(
-        self, seat: RemoteSeat, monkeypatch: pytest.MonkeyPatch
+        self, seat: Seat, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         ids = {captured(seat, {**FAILURE, "occurrence": str(number)}) for number in range(4)}
         monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
-        found, after = set(), ""
+        found: set[str] = set()
+        after = ""
         while not found or after:
             page = seat.call(list_entries, ListEntries(limit=10, after=after))
             found |= {entry.id for entry in page.entries}
             after = page.next
         assert found == ids
 
-    def test_a_checkpoint_that_another_function_does_has_no_report(
-        self, seat: RemoteSeat, system: DeployedSystem
-    ) -> None:
+    def test_a_checkpoint_that_another_function_does_has_no_report(self, seat: Seat, system: DeployedSystem) -> None:
         system.services.checkpoint_requests = system.services.queue
         reply = checkpoint(seat, "shop", CheckpointType.MANUAL)
         assert (reply.asked, reply.report) == (True, None)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import bearer
 from opx.domain.scopes import Identity
+from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
 from opx.edges.client import RemoteClient
 from opx.errors import InvalidScopeError, OpxError

@@ -24,7 +24,7 @@ from opx.operations.sources import (
 from opx.services import Services
 from opx.settings import Settings
 from opx.sources.states import SourceView, Standing
-from tests.contract.seats import LocalSeat, RemoteSeat, Seat, remote_seat
+from tests.contract.seats import Seat, local_seat, remote_seat
 from tests.unit.cli_support import word_services
 
 
@@ -120,13 +120,13 @@ def sources(seat: Seat) -> tuple[SourceView, ...]:
 
 class TestLocalSources(SourcesContract):
     @pytest.fixture
-    def seat(self, services: Services) -> Iterator[LocalSeat]:
+    def seat(self, services: Services) -> Iterator[Seat]:
         with services:
-            yield LocalSeat(services, Identity())
+            yield local_seat(services, Identity())
 
 
 class TestRemoteSources(SourcesContract):
     @pytest.fixture
-    def seat(self, services: Services) -> Iterator[RemoteSeat]:
+    def seat(self, services: Services) -> Iterator[Seat]:
         with services, remote_seat(services, {"scope": "opx/admin"}) as seat:
             yield seat

@@ -11,6 +11,7 @@ import pytest
 
 from opx.domain.remarks import RemarkKind
 from opx.errors import ModelError
+from opx.models.schema import read_answer
 from opx.ports.models import ChatReply, ChatRequest
 from tests.e2e.systems import System, a_system, chunk_key
 
@@ -31,7 +32,9 @@ class Writer:
         self.calls += 1
         if self.failure:
             raise ModelError(self.failure)
-        return ChatReply({"contexts": [{"id": 0, "context": "Concerns the payment gateway."}]})
+        return ChatReply(
+            read_answer(request.answer, {"contexts": [{"id": 0, "context": "Concerns the payment gateway."}]})
+        )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.ingestion.context_cache import ContextCache
 from opx.ingestion.contexts import ContextWriter
 from opx.lifecycle.holds import Hold, Holds
+from opx.models.schema import read_answer
 from opx.ports.models import ChatReply, ChatRequest
 from opx.services import Services
 from opx.settings import Settings
@@ -36,7 +37,7 @@ class Contexts:
     def ask(self, request: ChatRequest) -> ChatReply:
         given = json.loads(request.data)
         found = [{"id": one["id"], "context": f"About {given['title']}."} for one in given["passages"]]
-        return ChatReply({"contexts": found})
+        return ChatReply(read_answer(request.answer, {"contexts": found}))
 
 
 def services_at(home: Path, time: FakeTime | None = None, **settings: Any) -> Services:

@@ -50,7 +50,9 @@ def raising(error: Exception) -> Callable[[], Any]:
     def fail(_: object) -> None:
         raise error
 
-    return lambda: SimpleNamespace(settings=SETTINGS, projects=SimpleNamespace(reader=fail))
+    return lambda: SimpleNamespace(
+        settings=SETTINGS, projects=SimpleNamespace(reader=fail), knowledge=SimpleNamespace(categories={})
+    )
 
 
 def status_of(error: Exception, report: Any = None) -> dict[str, Any]:
@@ -114,7 +116,7 @@ class TestErrors:
         caplog.set_level(logging.INFO)
         event = a_request("query", body={"query": SECRET, "config": {"mode": SECRET}, SECRET: 1}, kbId="default")
         respond(event, Function.RETRIEVE, started, Measured())
-        assert "POST /knowledge/{kbId}/query: invalid_argument" in caplog.text
+        assert "POST /knowledge/{kbId}/query: refused as invalid_argument" in caplog.text
         assert SECRET not in caplog.text
 
     @pytest.mark.parametrize(

@@ -164,14 +164,11 @@ def test_aws_libraries_are_imported_only_by_the_aws_adapters() -> None:
 
 
 def test_adapters_are_imported_only_by_the_composition_root_and_each_other() -> None:
-    """And by what calls a deployed system."""
-    of_remote = ("opx.edges.client", "opx.edges.uploads", "opx.edges.waiting")
-    allowed = ("opx.bootstrap", "opx.adapters", *of_remote, "lambdas")
     assert not broken(
         [
             found
             for found in all_imports()
-            if found.of("opx.adapters") and not _within(found.module, *allowed)
+            if found.of("opx.adapters") and not _within(found.module, "opx.bootstrap", "opx.adapters", "lambdas")
         ]
     )
 

@@ -46,7 +46,7 @@ def test_rebuild_of_an_index_in_order_changes_nothing(opx: Opx) -> None:
 
 
 def things(opx: Opx) -> str:
-    return opx("graph", "find", "").stdout
+    return opx("graph", "find", "docs").stdout
 
 
 def lose_graph(opx: Opx, *, name: str) -> None:

@@ -13,10 +13,10 @@ from typing import Any, cast
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import bearer
 from opx.cli.intake import Place
 from opx.cli.watch_command import Follower
 from opx.domain.scopes import Identity
+from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
 from opx.edges.client import RemoteClient
 from opx.edges.loading import Loader, LocalLoader, PutFile, RemoteLoader

@@ -15,7 +15,7 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.record import replace
-from opx.errors import ModelError, StoreUnavailableError
+from opx.errors import InvalidInputError, ModelError, StoreUnavailableError
 from opx.ingestion.context_cache import ContextCache
 from opx.ingestion.contexts import (
     CHUNKS_A_CALL,
@@ -25,7 +25,7 @@ from opx.ingestion.contexts import (
     ROUND_SECONDS,
     ContextWriter,
 )
-from opx.models.schema import first_problem
+from opx.models.schema import read_answer
 from opx.ports import Item
 from opx.ports.models import ChatReply, ChatRequest
 from opx.tables import EMBEDDINGS
@@ -56,10 +56,10 @@ class Writer:
         self.requests.append(request)
         passages = json.loads(request.data)["passages"]
         found: Any = self.wrote(passages) if self.wrote else judged(request.instructions, request.data)
-        problem = first_problem(found, request.schema)
-        if problem:
-            raise ModelError(problem)
-        return ChatReply(found)
+        try:
+            return ChatReply(read_answer(request.answer, found))
+        except InvalidInputError as exc:
+            raise ModelError(str(exc)) from exc
 
 
 def one_text(text: str) -> Callable[[list[dict[str, Any]]], object]:

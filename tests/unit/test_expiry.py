@@ -9,7 +9,6 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
@@ -17,7 +16,7 @@ from opx.edges.calling import LocalClient
 from opx.errors import DocumentNotFoundError
 from opx.lifecycle.reviews import ReviewReport
 from opx.operations.context import Caller, Context
-from opx.operations.documents import GetDocument, ListDocuments, chunks_of, get_document, list_documents
+from opx.operations.documents import GetDocument, ListDocuments, ReadChunks, get_document, list_documents, read_chunks
 from opx.operations.lifecycle import ListReviews, list_reviews
 from opx.operations.search import Query, query
 from opx.retrieval.citations import citation
@@ -50,29 +49,24 @@ def from_the_start(system: System) -> None:
     system.time.now = system.time.started
 
 
-def context_of(system: System, client: str = "") -> Context:
-    return Context(system.services, Caller(Identity(client)))
+def client_of(system: System, client: str = "") -> LocalClient:
+    return LocalClient(Context(system.services, Caller(Identity(client))))
+
+
+def searched(system: System, config: QueryConfig) -> Answer:
+    return client_of(system).call(query, Query(query="disk of db-1", config=config))
 
 
 def reviews(system: System, client: str, **parts: Any) -> ReviewReport:
-    return LocalClient(context_of(system, client)).call(list_reviews, ListReviews(**parts))
-
-
-def search(system: System, config: QueryConfig = ANYTHING) -> Answer:
-    return LocalClient(context_of(system)).call(query, Query(query="disk of db-1", config=config))
-
-
-def read(system: System, document_id: str) -> KnowledgeDocument:
-    return LocalClient(context_of(system)).call(get_document, GetDocument(document_id=document_id)).document
+    return client_of(system, client).call(list_reviews, ListReviews(**parts))
 
 
 def titles(system: System, config: QueryConfig = ANYTHING) -> set[str]:
-    return {result.title for result in search(system, config).results}
+    return {result.title for result in searched(system, config).results}
 
 
 def listed(system: System) -> set[str]:
-    found = LocalClient(context_of(system)).call(list_documents, ListDocuments())
-    return {document.title for document in found.documents}
+    return {document.title for document in client_of(system).call(list_documents, ListDocuments()).documents}
 
 
 def test_what_expires_is_shown_until_the_day_before(system: System) -> None:
@@ -97,17 +91,18 @@ def test_a_question_about_an_earlier_day_is_answered_as_of_then(system: System) 
 
 def test_a_document_that_expired_can_not_be_read(system: System) -> None:
     document = system.document("documents/runbooks/pool.md").document_id
-    assert read(system, document).title == "Disk pool"
+    client, wanted = client_of(system), GetDocument(document_id=document)
+    assert client.call(get_document, wanted).document.title == "Disk pool"
     system.time.sleep(7 * DAY)
     with pytest.raises(DocumentNotFoundError, match="expired on 2023-11-20"):
-        read(system, document)
+        client.call(get_document, wanted)
     with pytest.raises(DocumentNotFoundError):
-        list(chunks_of(context_of(system), document))
+        client.call(read_chunks, ReadChunks(document_id=document))
 
 
 def test_what_should_have_been_reviewed_is_shown_with_a_warning(system: System) -> None:
     def runbook() -> tuple[tuple[str, ...], str]:
-        (found,) = [one for one in search(system).results if one.title == "Disk runbook"]
+        (found,) = [one for one in searched(system, ANYTHING).results if one.title == "Disk runbook"]
         assert found.metadata["reviewBy"] == "2023-12-01"
         return found.flags, citation(found)
 

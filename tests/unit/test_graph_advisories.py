@@ -124,11 +124,18 @@ def test_product_without_a_slash_has_its_vendor_first(extraction: Extraction) ->
     assert set(affected(said)) == {"acme/big_router", "big_router"}
 
 
-@pytest.mark.parametrize("configurations", ["x", [{"nodes": 7}], [{"nodes": [{"cpeMatch": [{"criteria": "cpe:x"}]}]}]])
-def test_record_of_another_shape_is_told_and_kept(extraction: Extraction, configurations: Any) -> None:
+@pytest.mark.parametrize(
+    ("configurations", "problem"),
+    [
+        ("x", "the field 'cve.configurations' should be a list, not a text"),
+        ([{"nodes": 7}], "the field 'cve.configurations[0].nodes' should be a list, not a whole number"),
+        ([{"nodes": [{"cpeMatch": [{"criteria": "cpe:x"}]}]}], "expected a CPE 2.3 name"),
+    ],
+)
+def test_record_of_another_shape_is_told_and_kept(extraction: Extraction, configurations: Any, problem: str) -> None:
     said = extraction.said(a_record(CVE, configurations=configurations), f"security/cve/{CVE}.json")
     assert said.own == f"cve:{CVE.lower()}"
-    assert "affected products: expected" in said.remarks
+    assert f"affected products: {problem}" in said.remarks
 
 
 def test_more_versions_than_fit_are_told(extraction: Extraction, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentKey
 from opx.domain.graph import EdgeStatement, NodeStatement
 from opx.domain.scopes import Scope
-from opx.errors import ModelError
+from opx.errors import InvalidInputError, ModelError
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.model import (
     CONFIDENCE,
@@ -26,7 +26,7 @@ from opx.graph.extraction.model import (
     PAUSE_SECONDS,
     ModelExtraction,
 )
-from opx.models.schema import first_problem
+from opx.models.schema import read_answer
 from opx.ports.models import ChatReply, ChatRequest
 from opx.settings import Settings
 from tests.builders import a_document, a_piece
@@ -65,10 +65,10 @@ class Reader:
         if self.error:
             raise ModelError(self.error)
         reply = {"relations": self.said(json.loads(request.data)["passages"])}
-        problem = first_problem(reply, request.schema)
-        if problem:
-            raise ModelError(problem)
-        return ChatReply(reply)
+        try:
+            return ChatReply(read_answer(request.answer, reply))
+        except InvalidInputError as exc:
+            raise ModelError(str(exc)) from exc
 
 
 @dataclass

@@ -17,13 +17,11 @@ from mcp.server import Server
 
 from opx.bootstrap import bootstrap
 from opx.domain.scopes import Identity, Scope
+from opx.edges.mcp import http_app, make_server, tools_for
 from opx.errors import InvalidInputError
-from opx.mcp_server.serving import http_app, make_server, toolboxes
+from opx.operations.context import Caller, Context
 from opx.services import Services
 from opx.settings import Settings
-from opx.tools.declarations import Tool
-from opx.tools.knowledge_group import KNOWLEDGE_GROUP
-from opx.tools.replies import Reply
 from tests.fakes import WordsEmbedder
 from tests.unit.cli_support import environment
 
@@ -48,7 +46,8 @@ def services(tmp_path: Path) -> Iterator[Services]:
 
 
 def a_server(services: Services, identity: Identity | None = None, agent: str = "") -> Server[Any]:
-    return make_server(toolboxes(services, identity or Identity(), agent))
+    context = Context(services, Caller(identity or Identity(), agent=agent))
+    return make_server(tools_for(context), context)
 
 
 async def called(server: Any, name: str, **arguments: Any) -> Any:
@@ -104,7 +103,7 @@ class TestTools:
         [
             ("search_docs", {}, "query is missing"),
             ("search_docs", {"query": "disk", "limit": 21}, "limit must be a whole number from 1 to 20"),
-            ("search_docs", {"query": "disk", "scope": "acme"}, "unknown parameter 'scope'"),
+            ("search_docs", {"query": "disk", "scope": "acme"}, "unknown field scope"),
             ("get_document_details", {"document_id": "0" * 32}, "no document with this id"),
             ("drop_tables", {}, "unknown tool 'drop_tables'"),
         ],
@@ -116,14 +115,16 @@ class TestTools:
         assert result.is_error
         assert told in result.content[0].text
 
-    def test_a_tool_that_fails_tells_no_more_than_that(self) -> None:
-        class Broken:
-            def call(self, tool: Tool, given: object) -> Reply:
-                raise RuntimeError("secret detail")
+    def test_a_tool_that_fails_tells_no_more_than_that(
+        self, services: Services, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object) -> None:
+            raise RuntimeError("secret detail")
 
-        result = ask(make_server(dict.fromkeys(KNOWLEDGE_GROUP.tools, Broken())), "search_docs", query="disk")
+        monkeypatch.setitem(services.__dict__, "query_service", broken)
+        result = ask(a_server(services), "search_docs", query="disk")
         assert result.is_error
-        assert "secret" not in result.content[0].text
+        assert result.content[0].text == "the request failed; the error was logged"
 
 
 class TestScope:

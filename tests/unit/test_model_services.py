@@ -10,6 +10,7 @@ import pytest
 
 from opx.bootstrap import bootstrap
 from opx.errors import ModelError
+from opx.models.schema import ModelAnswer
 from opx.ports.models import Candidate, ChatRequest
 from opx.services import Services
 from opx.settings import Settings
@@ -17,8 +18,12 @@ from tests.contract.models import aws_client
 from tests.doubles.bedrock_models import BedrockModelsDouble
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
 
-SCHEMA = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
-REQUEST = ChatRequest("Is the disk full?", "The disk is full.", SCHEMA)
+
+class Judgement(ModelAnswer, frozen=True):
+    yes: bool
+
+
+REQUEST = ChatRequest("Is the disk full?", "The disk is full.", Judgement)
 NOVA, COHERE = "amazon.nova-lite-v1:0", "cohere.rerank-v3-5:0"
 CANDIDATES = [Candidate("The disk is full."), Candidate("Tea is green.")]
 
@@ -59,7 +64,7 @@ def test_a_laptop_asks_the_service_at_the_address_with_its_secret(
     with on_a_laptop(tmp_path, completions, chat_model="llama3.2") as services:
         assert services.chat is not None
         assert services.chat.name == "openai:llama3.2"
-        assert services.chat.ask(REQUEST).content == {"yes": True}
+        assert services.chat.ask(REQUEST).content == Judgement(yes=True)
         assert services.reranker is None
 
 
@@ -116,7 +121,7 @@ def test_on_aws_bedrock_is_asked_without_retries_of_its_client(bedrock: BedrockM
         assert services.chat is not None
         assert services.reranker is not None
         assert asked == []
-        assert services.chat.ask(REQUEST).content == {"yes": True}
+        assert services.chat.ask(REQUEST).content == Judgement(yes=True)
         assert services.reranker.name == f"bedrock:{COHERE}"
         assert len(services.reranker.rank("disk", CANDIDATES, seconds=9).scores) == 2
     assert [(service, options["attempts"]) for service, options in asked] == [(name, 1) for name in clients]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import inspect
 
 from opx.domain.learning import CheckpointType, EntryState, EntryType, RAGPattern
 from opx.domain.queries import QueryConfig
@@ -21,11 +23,12 @@ from opx.errors import (
     PatternNotFoundError,
     ReceiptNotFoundError,
 )
+from opx.learning.fields import FIELDS
 from opx.operations import learning, outcomes, patterns
 from opx.operations.context import Caller, Context
 from opx.operations.learning_answers import NO_PATTERN, PatternsAnswer
 from opx.operations.registry import REGISTRY, Access, Function
-from opx.operations.requests import read_request
+from opx.operations.requests import fields_of, read_request
 from opx.services import Services
 from opx.settings import Settings
 from tests.unit.cli_support import word_services
@@ -280,10 +283,14 @@ class TestOutcomes:
 
     def test_an_agent_reads_how_it_was_counted(self, services: Services, receipt: tuple[str, str]) -> None:
         given = {"receipt_id": receipt[0], "document_id": receipt[1], "result": "made_worse"}
-        answer = call(a_context(services), "report_outcome", **given)
+        session = Caller(replace(SHOP, principal="deployer session 7"), agent="deployer")
+        answer = call(Context(services, session), "report_outcome", **given)
         assert (answer.record().counted, answer.shortened()) == ("new", None)
         assert "0 of 1 resolved, 1 made it worse" in answer.text()
         assert "A warning will be shown" in answer.text()
+        assert services.capture(SHOP).entry(answer.record().warning_id).agent_type == "deployer"
+        [told] = services.outcomes(SHOP).standing(receipt[1]).latest
+        assert told.principal == "deployer"
 
 
 class TestTools:
@@ -399,3 +406,25 @@ def test_whatever_writes_is_served_by_the_function_that_may_write() -> None:
 def test_a_checkpoint_type_is_read_as_people_write_it() -> None:
     given = {"checkpointType": "Phase completion"}
     assert read_request(learning.ProcessCheckpoint, given).checkpoint_type is CheckpointType.PHASE_COMPLETION
+
+
+def test_limits_that_are_described_are_those_that_are_checked() -> None:
+    names = {"tried": "solution_steps", "problem": "failure_description"}
+    described = {
+        one.name: one.kind for one in fields_of(learning.CaptureEntry) if isinstance(one.kind, inspect.StrType)
+    }
+    checked = {name: FIELDS.get(names.get(name, name)) for name in described}
+    assert {name: described[name].max_length for name, field in checked.items() if field} == {
+        name: field.maximum for name, field in checked.items() if field
+    }
+
+
+@pytest.mark.parametrize("entry_type", EntryType)
+def test_each_type_takes_exactly_what_its_method_takes(services: Services, entry_type: EntryType) -> None:
+    known = {one.name for one in fields_of(learning.CaptureEntry)}
+    takes = set(signature(getattr(services.capture(SHOP), f"capture_{entry_type}")).parameters)
+    assert takes <= known
+    for name in known - takes - {"entry_type"}:
+        value = {"success_verified": True, "solution_steps": [], "effect": "no_effect"}.get(name, "x")
+        with pytest.raises(InvalidInputError, match=f"'{name}' doesn't go with {entry_type}; there are: "):
+            call(a_context(services), "capture_entry", entry_type=entry_type.value, **{name: value})

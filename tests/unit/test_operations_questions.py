@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import bearer
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
+from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
 from opx.edges.client import RemoteClient
 from opx.errors import InvalidInputError, ReceiptNotFoundError

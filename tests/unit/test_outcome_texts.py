@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import click
 
-from opx import wire
 from opx.cli.hits import explanation, hit_lines, score_line
 from opx.domain.outcomes import Counts, OutcomeScore, Tally
-from opx.domain.record import replace
+from opx.domain.record import from_json, replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
+from opx.edges.calling import json_bytes, plain
+from opx.operations.agent_answers import DocsAnswer, FoundAnswer
 from opx.retrieval.citations import citation
-from opx.tools.replies import DocsReply, SearchReply
 
 PARTS = ScoreParts(1, 4.2, 2, 0.8, 0.97, 0.81, 1.0, 0.8422, outcome=1.04)
 OUTCOME = OutcomeScore(Tally(Counts(resolved=4, made_worse=1)), "Repair").summary.to_json()
@@ -51,25 +54,30 @@ def test_where_nothing_was_told_nothing_is_said() -> None:
 
 
 def test_agents_see_both() -> None:
-    text = SearchReply(ANSWER).text()
+    text = FoundAnswer(ANSWER).text()
     assert "Outcomes: 4 of 5 resolved, 1 made it worse" in text
     assert "[Warning: tried in INC-7, made things worse: Grow the volume]\nGrow the volume." in text
 
 
 def test_items_of_json_have_warnings_where_there_are_any() -> None:
-    [with_it], [without] = (DocsReply(Answer("q", (one,))).to_json()["results"] for one in (RESULT, PLAIN))
+    [with_it], [without] = (plain(DocsAnswer(Answer("q", (one,))))["results"] for one in (RESULT, PLAIN))
     assert with_it["warnings"] == [WARNING["text"]]
     assert with_it["content"] == RESULT.content
     assert "warnings" not in without
 
 
+def sent(answer: Answer) -> Any:
+    """The JSON that an answer is sent as."""
+    return json.loads(json_bytes(answer))
+
+
 def test_both_go_over_the_wire() -> None:
-    [found] = wire.answer_from_json(wire.answer_to_json(ANSWER)).results
+    [found] = from_json(Answer, sent(ANSWER)).results
     assert found == RESULT
     assert (found.outcome, found.warnings) == (OUTCOME, (WARNING,))
 
 
 def test_an_answer_of_an_older_system_can_be_read() -> None:
-    told = wire.answer_to_json(Answer("q", (PLAIN,)))
+    told = sent(Answer("q", (PLAIN,)))
     del told["results"][0]["scores"]["outcome"]
-    assert wire.answer_from_json(told).results == (PLAIN,)
+    assert from_json(Answer, told).results == (PLAIN,)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import ATTEMPTS, ApiClient, bearer, pause_before
-from opx.adapters.remote.replies import error_of
 from opx.domain.knowledge import Tier
+from opx.edges.api_requests import ATTEMPTS, ApiClient, bearer, pause_before
 from opx.edges.client import RemoteClient
+from opx.edges.refusals import error_of
 from opx.errors import (
     AccessDeniedError,
     ConditionFailedError,

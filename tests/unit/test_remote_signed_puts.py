@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import bearer
 from opx.bootstrap import bootstrap
+from opx.edges.api_requests import bearer
 from opx.edges.client import RemoteClient
 from opx.edges.uploads import Uploads
 from opx.ingestion.files import FileToIngest

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import ATTEMPTS, Pause, bearer
+from opx.edges.api_requests import ATTEMPTS, Pause, bearer
 from opx.edges.client import RemoteClient
 from opx.edges.loading import PutFile, RemoteLoader, remove_document, remove_objects
 from opx.errors import DocumentNotFoundError, OpxError, StoreUnavailableError

@@ -11,9 +11,10 @@ import pytest
 
 from opx.domain.queries import QueryConfig
 from opx.domain.research import Finding, StepKind, Stopped
-from opx.errors import ModelError
+from opx.errors import InvalidInputError, ModelError
+from opx.models.schema import read_answer
 from opx.ports.models import ChatReply, ChatRequest
-from opx.retrieval.research.model_planner import SCHEMA, ChatPlanner
+from opx.retrieval.research.model_planner import ChatPlanner, Queries
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Gap, SoFar
 from opx.retrieval.research.rules import RulePlanner
 from opx.retrieval.research.topics import read_topic
@@ -35,7 +36,15 @@ class Model:
         reply = self.replies[min(len(self.asked), len(self.replies)) - 1]
         if isinstance(reply, Exception):
             raise reply
-        return ChatReply(reply)
+        return replied(request, reply)
+
+
+def replied(request: ChatRequest, content: object) -> ChatReply:
+    """As chat models answer: what doesn't fit is an error."""
+    try:
+        return ChatReply(read_answer(request.answer, content))
+    except InvalidInputError as exc:
+        raise ModelError(str(exc)) from exc
 
 
 def wanted(*texts: Any, part: str = "") -> dict[str, Any]:
@@ -143,7 +152,7 @@ class TestModel:
         model = Model([wanted("volume full", "renew certificate"), wanted("x509 expiry", part="renew certificate")])
         research(library, max_iterations=2, planner=ChatPlanner(model))
         first, again = model.asked
-        assert (first.schema, again.schema) == (SCHEMA, SCHEMA)
+        assert (first.answer, again.answer) == (Queries, Queries)
         assert TWO_PARTS not in first.instructions
         data = json.loads(again.data)
         assert data["gaps"] == [{"part": "renew certificate"}]
@@ -211,14 +220,14 @@ class TestHostileTexts:
                 super().ask(request)
                 found = json.loads(request.data).get("findings", [])
                 orders = [finding["excerpt"] for finding in found] or ["volume", "renew certificate"]
-                return ChatReply(wanted(*orders, *(f"salaries {n} {'y' * 400}" for n in range(1000))))
+                return replied(request, wanted(*orders, *(f"salaries {n} {'y' * 400}" for n in range(1000))))
 
         library = Library({"volume": [a_result(self.ORDER)]})
         given = QueryConfig(categories=("runbooks",), include_internet=True, tiers=("internal", "internet"))
         report = research(
             library,
             max_iterations=3,
-            planner=ChatPlanner(Turned([{}])),
+            planner=ChatPlanner(Turned([wanted("volume")])),
             categories=given.categories,
             include_internet=True,
             tiers=given.tiers,

@@ -15,14 +15,11 @@ import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.record import replace
-from opx.domain.scopes import Identity
+from opx.edges.tools import MAX_RESPONSE_BYTES, respond
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.operations.grants import ToolGrants
+from opx.operations.tool_groups import KNOWLEDGE
 from opx.runtime.metrics import NAMESPACE, Metric
 from opx.services import Services
-from opx.tools.knowledge_group import KNOWLEDGE_GROUP
-from opx.tools.knowledge_tools import KnowledgeTools
-from opx.tools.runtimes import MAX_RESPONSE_BYTES, Serving, respond
 from tests.agent_calls import (
     DISK,
     DISK_TITLE,
@@ -112,13 +109,17 @@ class TestFunctionGroup:
         assert state_of(response) == "REPROMPT"
         assert text_of(response).startswith("no document with this id")
 
-    @pytest.mark.parametrize(
-        "change", [{"function": "drop_table"}, {"function": None}, {"actionGroup": "claims"}, {"actionGroup": None}]
-    )
-    def test_unknown_tool_or_action_group_fails(self, handler: Handler, change: dict[str, Any]) -> None:
-        response = handler(a_function_event("search_runbooks", query="disk") | change, FakeContext())
+    @pytest.mark.parametrize("function", ["drop_table", None, "query_logs", "list_documents"])
+    def test_unknown_tool_fails(self, handler: Handler, function: str | None) -> None:
+        response = handler(a_function_event("search_runbooks", query="disk") | {"function": function}, FakeContext())
         assert state_of(response) == "FAILURE"
         assert text_of(response).startswith("unknown ")
+
+    @pytest.mark.parametrize("name", ["claims", None])
+    def test_action_group_may_have_any_name(self, handler: Handler, name: str | None) -> None:
+        response = handler(a_function_event("search_runbooks", query=DISK_TITLE) | {"actionGroup": name}, FakeContext())
+        assert text_of(response).startswith(f"Source: {DISK_TITLE}")
+        assert response["response"]["actionGroup"] == name
 
     @pytest.mark.parametrize("parameters", ["query", {"query": "disk"}, [{"value": "disk"}], ["disk"]])
     def test_malformed_parameters_prompt_the_agent_again(self, handler: Handler, parameters: object) -> None:
@@ -160,8 +161,8 @@ class TestApiGroup:
             (an_api_event("/get_document_details", document_id="0" * 32), 404, "not_found"),
             (an_api_event("/claims", query="disk"), 404, "unknown_tool"),
             (an_api_event("/search_runbooks", query="disk") | {"httpMethod": "GET"}, 404, "unknown_tool"),
-            (an_api_event("/search_runbooks", query="disk") | {"actionGroup": "claims"}, 404, "unknown_tool"),
-            (an_api_event("/search_runbooks", {"opxClientId": "a/*"}, query="disk"), 400, "invalid_scope"),
+            (an_api_event("/query_logs", query="disk"), 404, "unknown_tool"),
+            (an_api_event("/search_runbooks", {"opxClientId": "a/*"}, query="disk"), 403, "forbidden"),
             (an_api_event("/search_runbooks") | {"requestBody": "disk"}, 500, "internal"),
         ],
     )
@@ -173,7 +174,7 @@ class TestApiGroup:
     def test_path_parameters_count_as_arguments(self, handler: Handler) -> None:
         event = an_api_event("/search_runbooks", query="disk")
         event["parameters"] = [{"name": "client_id", "type": "string", "value": "acme"}]
-        assert "unknown parameter 'client_id'" in body_of(handler(event, FakeContext()))["error"]["message"]
+        assert "unknown field client_id" in body_of(handler(event, FakeContext()))["error"]["message"]
 
 
 class TestGateway:
@@ -215,14 +216,14 @@ class TestGateway:
     def test_header_that_came_twice_with_different_values_is_refused(self, handler: Handler) -> None:
         headers = {"x-opx-client-id": "acme", "X-Opx-Client-Id": "other"}
         answer = handler({"query": VAULT}, FakeContext.of_gateway("search_runbooks", headers))
-        assert answer["error"]["code"] == "invalid_scope"
+        assert answer["error"]["code"] == "forbidden"
 
     @pytest.mark.parametrize(
         "headers", [{"x-opx-client-id": ["acme"]}, {"x-opx-client-id": "acme/*"}, {"x-opx-project-id": "shop"}]
     )
     def test_malformed_scope_is_refused(self, handler: Handler, headers: dict[str, Any]) -> None:
         answer = handler({"query": VAULT}, FakeContext.of_gateway("search_runbooks", headers))
-        assert answer["error"]["code"] == "invalid_scope"
+        assert answer["error"]["code"] == "forbidden"
 
 
 class TestScope:
@@ -237,10 +238,18 @@ class TestScope:
     def test_other_sessions_do_not_see_them(self, handler: Handler, session: dict[str, str]) -> None:
         assert "vault" not in ask(handler, "search_runbooks", session, query=VAULT).lower()
 
-    @pytest.mark.parametrize("name", ["client_id", "scope", "opxClientId", "project_id"])
-    def test_scope_as_an_argument_is_refused(self, handler: Handler, name: str) -> None:
+    @pytest.mark.parametrize(
+        ("name", "shown"),
+        [
+            ("client_id", "client_id"),
+            ("scope", "scope"),
+            ("opxClientId", "opx_client_id"),
+            ("project_id", "project_id"),
+        ],
+    )
+    def test_scope_as_an_argument_is_refused(self, handler: Handler, name: str, shown: str) -> None:
         said = ask(handler, "search_runbooks", None, **{"query": VAULT, name: "acme"})
-        assert said == f"unknown parameter '{name}'; search_runbooks takes: query, max_results"
+        assert said == f"unknown field {shown}; there are: query, max_results"
 
     def test_prompt_session_attributes_are_no_identity(self, handler: Handler) -> None:
         event = a_function_event("search_runbooks", query=VAULT) | {"promptSessionAttributes": ACME}
@@ -273,7 +282,7 @@ class TestFailing:
         monkeypatch.setitem(services.__dict__, "query_service", broken)
         response = make_handler(lambda: services)(a_function_event("search_runbooks", query="disk"), FakeContext())
         assert state_of(response) == "FAILURE"
-        assert text_of(response) == "the tool failed; the error was logged"
+        assert text_of(response) == "the request failed; the error was logged"
         output = capsys.readouterr().out
         assert metrics_in(output)[Metric.TOOL_ERRORS] == [1.0]
         (logged,) = [json.loads(line) for line in output.splitlines() if '"ERROR"' in line]
@@ -336,11 +345,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 
 def answered(services: Services, event: Any, context: FakeContext) -> dict[str, Any]:
     """Like the handler, with every result counting as good."""
-
-    def tools(identity: Identity | None, agent: str) -> KnowledgeTools:
-        return KnowledgeTools(services, identity or Identity(), min_confidence=0.0)
-
-    return respond(event, context, Serving(KNOWLEDGE_GROUP, tools, ToolGrants), Measured())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("opx.operations.search.AGENT_CONFIDENCE", 0.0)
+        return respond(event, context, KNOWLEDGE, lambda: services, Measured())
 
 
 class TestSize:

@@ -260,7 +260,7 @@ def test_tree_of_another_shape_ends_the_pull(github: GitHubDouble, web: HttpWeb,
     github.commit(FILES)
     tree = next(iter(pages(connector(github, web))[-1].cursor["trees"].values()))
     site.page(f"/repos/{REPOSITORY}/git/trees/{tree}", {"tree": [{"name": "docs"}]})
-    with pytest.raises(SourceRefusedError):
+    with pytest.raises(SourceShapeError):
         Corpus().pull(connector(github, web))
     site.page(f"/repos/{REPOSITORY}/git/trees/{tree}", {"entries": []})
     with pytest.raises(SourceShapeError, match="'tree' is missing"):

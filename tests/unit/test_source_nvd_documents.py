@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from opx.errors import SourceShapeError
-from opx.sources.security.cpe import affected_lines, parse_cpe
+from opx.sources.security.cpe import Configuration, affected_lines, parse_cpe
 from opx.sources.security.cve import Feeds, cve_document
-from opx.sources.security.cvss import scores
+from opx.sources.security.cvss import Metrics, scores
 from opx.sources.security.epss import Estimates, parse_epss
 from opx.sources.security.kev import parse_kev
-from opx.sources.shapes import OddRecordError
+from opx.sources.shapes import OddRecordError, odd
 from tests.doubles.nvd_api import a_record
 
 NAME = "CVE-2026-0001"
@@ -31,7 +31,7 @@ def a_match(product: str = "acme:router", version: str = "*", **fields: Any) -> 
 
 
 def lines(*nodes: dict[str, Any], operator: str = "", **fields: Any) -> list[str]:
-    return list(affected_lines([{"operator": operator, "nodes": list(nodes), **fields}]))
+    return list(affected_lines([odd(Configuration, {"operator": operator, "nodes": list(nodes), **fields})]))
 
 
 def any_of(*matches: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def metric(score: float, severity: str, kind: str = "Primary", source: str = "nv
     ],
 )
 def test_primary_and_newest_score_counts(metrics: dict[str, Any], chosen: str) -> None:
-    found = scores({"metrics": metrics})
+    found = scores(odd(Metrics, metrics))
     assert found[0].version == chosen
     assert len(found) == 2
 

@@ -22,7 +22,7 @@ from opx.errors import (
 from opx.ingestion.outcomes import Result
 from opx.services import Services
 from opx.settings import Settings
-from opx.sources.connector import Connector, SourceTools
+from opx.sources.connector import Connector, Options, SourceTools
 from opx.sources.declared import definition_of
 from opx.sources.repository import SourceItems
 from opx.sources.states import PullReport
@@ -34,8 +34,7 @@ CATEGORY = "vendor/linux"
 Script = list[Page | Exception]
 
 
-@dataclass(frozen=True)
-class NoOptions:
+class NoOptions(Options, frozen=True):
     pass
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from opx.errors import SourceShapeError
 from opx.ingestion.markdown_lines import scan
 from opx.ingestion.metadata import validated
-from opx.sources.community.fields import Record
 from opx.sources.community.threads import Post, checked_time, described, nested, thread
 
 MARKDOWN = st.lists(
@@ -80,20 +77,3 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 def test_times_are_utc_to_the_second() -> None:
     assert checked_time("2026-01-01T01:00:00.123+02:00", "x") == "2025-12-31T23:00:00Z"
-
-
-@pytest.mark.parametrize(
-    ("read", "words"),
-    [
-        (lambda record: record.text("gone", needed=True), "the field 'gone' is missing"),
-        (lambda record: record.text("number"), "'number' should be a text, not int"),
-        (lambda record: record.number("flag"), "'flag' should be a whole number, not true or false"),
-        (lambda record: record.flag("number"), "'number' should be true or false"),
-        (lambda record: record.record("list"), "'list' should be an object, not a list"),
-        (lambda record: record.records("list"), "expected an object, not a text"),
-        (lambda record: Record.of([], "an item"), "an item: expected an object, not a list"),
-    ],
-)
-def test_fields_of_another_type_are_named(read: Any, words: str) -> None:
-    with pytest.raises(SourceShapeError, match=words):
-        read(Record({"number": 1, "flag": True, "list": ["x"]}, "thing"))

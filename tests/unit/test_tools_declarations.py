@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-import inspect
+from typing import Any
 
 import pytest
-from opx.tools.declarations import (
-    MAX_FUNCTION_PARAMETERS,
-    MAX_TOOLS,
-    ArgumentError,
-    Tool,
-    ToolGroup,
-    UnknownToolError,
-    Value,
-    snake_case,
-)
-from opx.tools.groups import GROUPS, TOOLS
-from opx.tools.knowledge_group import (
-    GET_DOCUMENT_DETAILS,
-    KNOWLEDGE_GROUP,
-    RESEARCH_TOPIC,
-    SEARCH_DOCS,
-    SEARCH_RUNBOOKS,
-)
-from opx.tools.knowledge_tools import KnowledgeTools
+
+from opx.domain.queries import SearchMode
+from opx.edges.failures import UnknownToolError
+from opx.edges.schemas import description
+from opx.edges.tools import granted, read_arguments, snake_case, tool_named
+from opx.operations import load
+from opx.operations.documents import GetDocumentDetails
+from opx.operations.registry import MAX_FUNCTION_PARAMETERS, MAX_TOOLS, Operation
+from opx.operations.requests import Request, RequestError, fields_of
+from opx.operations.search import ResearchTopic, SearchDocs, SearchRunbooks
+from opx.operations.tool_groups import GROUPS, KNOWLEDGE, LEARNING
+
+TOOLS = load().tools()
+KNOWLEDGE_TOOLS = load().tools(KNOWLEDGE)
 
 
-def read(tool: Tool = SEARCH_RUNBOOKS, **given: object) -> dict[str, Value]:
-    return tool.arguments(given.items())
+def read(name: str = "search_runbooks", **given: object) -> Request:
+    return read_pairs(name, *given.items())
+
+
+def read_pairs(name: str, *given: tuple[str, object]) -> Request:
+    request: Request = read_arguments(TOOLS[name], given)
+    return request
+
+
+def parameters_of(tool: Operation[Any, Any]) -> list[str]:
+    return [field.name for field in fields_of(tool.request)]
 
 
 def test_tools_are_those_that_agents_know() -> None:
-    described = {group.name: {tool.name: [p.name for p in tool.parameters] for tool in group.tools} for group in GROUPS}
+    described = {
+        group.name: {name: parameters_of(tool) for name, tool in load().tools(group).items()}
+        for group in (KNOWLEDGE, LEARNING)
+    }
     assert described == {
         "retrieve-knowledge": {
             "search_runbooks": ["query", "max_results"],
@@ -63,101 +70,117 @@ def test_tools_are_those_that_agents_know() -> None:
 
 
 def test_tools_are_within_bedrocks_quotas() -> None:
-    assert max(len(group.tools) for group in GROUPS) <= MAX_TOOLS == 11
-    assert max(len(tool.parameters) for tool in TOOLS.values()) <= MAX_FUNCTION_PARAMETERS == 5
+    assert max(len(load().tools(group)) for group in GROUPS) <= MAX_TOOLS == 11
+    assert max(len(parameters_of(tool)) for tool in TOOLS.values()) <= MAX_FUNCTION_PARAMETERS == 5
 
 
 def test_no_tool_takes_whose_something_is() -> None:
-    named = {parameter.name for tool in TOOLS.values() for parameter in tool.parameters}
+    named = {name for tool in TOOLS.values() for name in parameters_of(tool)}
     assert named.isdisjoint({"client_id", "project_id", "group_id", "scope", "principal", "agent"})
 
 
-def test_no_name_is_in_two_groups() -> None:
-    assert len(TOOLS) == sum(len(group.tools) for group in GROUPS)
-
-
-@pytest.mark.parametrize("tool", KNOWLEDGE_GROUP.tools, ids=lambda tool: tool.name)
-def test_method_takes_what_is_declared(tool: Tool) -> None:
-    taken = list(inspect.signature(getattr(KnowledgeTools, tool.name)).parameters.values())[1:]
-    declared = [(p.name, inspect.Parameter.empty if p.required else p.default) for p in tool.parameters]
-    assert [(parameter.name, parameter.default) for parameter in taken] == declared
+def test_every_tool_is_in_one_of_the_groups() -> None:
+    assert len(TOOLS) == sum(len(load().tools(group)) for group in GROUPS)
 
 
 def test_missing_optional_parameter_has_its_default() -> None:
-    assert read(query="disk full") == {"query": "disk full", "max_results": 5}
+    assert read(query="disk full") == SearchRunbooks(query="disk full", max_results=5)
 
 
 @pytest.mark.parametrize("value", [7, 7.0, "7", " 7 "])
 def test_number_is_read_in_every_form_that_agents_send(value: object) -> None:
-    assert read(query="q", max_results=value)["max_results"] == 7
+    assert read(query="q", max_results=value) == SearchRunbooks(query="q", max_results=7)
 
 
 @pytest.mark.parametrize("value", ["1", "20"])
 def test_bounds_are_accepted(value: str) -> None:
-    assert read(query="q", max_results=value)["max_results"] == int(value)
+    assert read(query="q", max_results=value) == SearchRunbooks(query="q", max_results=int(value))
 
 
-@pytest.mark.parametrize("value", ["0", "21", "-1", "many", "", "1.5", 1.5, True, None, [5], float("nan"), "9" * 5000])
+@pytest.mark.parametrize("value", ["0", "21", "-1", "many", "1.5", 1.5, True, [5], float("nan"), "9" * 5000])
 def test_number_that_cannot_be_used_is_refused_with_the_limits(value: object) -> None:
-    with pytest.raises(ArgumentError, match="max_results must be a whole number from 1 to 20, not ") as caught:
+    with pytest.raises(RequestError, match="max_results must be a whole number from 1 to 20, not ") as caught:
         read(query="q", max_results=value)
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("value", ["", "  \n", None, 5, ["disk"]])
-def test_query_that_is_no_text_is_refused(value: object) -> None:
-    with pytest.raises(ArgumentError, match="query must be a text that is not empty"):
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("", "must have at least 1 characters that are not blank"),
+        ("  \n", "must have at least 1 characters that are not blank"),
+        (None, "is missing: The symptom, alert name, error message or task"),
+        (5, "must be a text, not 5"),
+        (["disk"], r"must be a text, not \['disk'\]"),
+    ],
+)
+def test_query_that_is_no_text_is_refused(value: object, problem: str) -> None:
+    with pytest.raises(RequestError, match=f"^query {problem}"):
         read(query=value)
 
 
 def test_spaces_around_a_text_are_dropped() -> None:
-    assert read(GET_DOCUMENT_DETAILS, document_id=" abc\n") == {"document_id": "abc"}
+    assert read("get_document_details", document_id=" abc\n") == GetDocumentDetails(document_id="abc")
 
 
 def test_text_over_its_limit_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="document_id must have at most 100 characters, not 101"):
-        read(GET_DOCUMENT_DETAILS, document_id="x" * 101)
+    with pytest.raises(RequestError, match="document_id may have at most 100 characters, not 101"):
+        read("get_document_details", document_id="x" * 101)
 
 
 def test_missing_required_parameter_is_named() -> None:
-    with pytest.raises(ArgumentError, match=r"^query is missing"):
+    with pytest.raises(RequestError, match=r"^query is missing: The symptom"):
         read(max_results="5")
 
 
-@pytest.mark.parametrize("name", ["client_id", "scope", "opxClientId", "min_confidence", "Query"])
-def test_unknown_parameter_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"unknown parameter '{name}'; search_runbooks takes: query, max_results"):
-        SEARCH_RUNBOOKS.arguments([("query", "q"), (name, "acme")])
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("client_id", "client_id"),
+        ("scope", "scope"),
+        ("opxClientId", "opx_client_id"),
+        ("min_confidence", "min_confidence"),
+        ("Query", "Query"),
+    ],
+)
+def test_unknown_parameter_is_refused_with_the_known_ones(name: str, shown: str) -> None:
+    with pytest.raises(RequestError, match=rf"^unknown field {shown}; there are: query, max_results$"):
+        read_pairs("search_runbooks", ("query", "q"), (name, "acme"))
 
 
 def test_parameter_given_twice_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="query is given twice"):
-        SEARCH_RUNBOOKS.arguments([("query", "a"), ("query", "b")])
+    with pytest.raises(RequestError, match="query is given twice"):
+        read_pairs("search_runbooks", ("query", "a"), ("query", "b"))
 
 
 @pytest.mark.parametrize("name", ["", "search", "call", "__init__", "_search", None, 5, ["search_runbooks"]])
 def test_unknown_tool_is_refused_with_the_known_ones(name: object) -> None:
-    with pytest.raises(UnknownToolError, match="there are: search_runbooks, search_postmortems, get_document_details"):
-        KNOWLEDGE_GROUP.tool_named(name, TOOLS)
+    with pytest.raises(UnknownToolError, match=f"there are: {', '.join(KNOWLEDGE_TOOLS)}$"):
+        tool_named(KNOWLEDGE_TOOLS, name)
+
+
+def test_operation_that_is_no_tool_is_unknown() -> None:
+    with pytest.raises(UnknownToolError, match="unknown tool 'list_documents'"):
+        tool_named(granted(None, {"list_documents", "search_docs"}), "list_documents")
 
 
 def test_tool_that_is_not_allowed_is_refused_like_one_that_does_not_exist() -> None:
     said = []
     for name in ("research_topic", "no_such_thing1"):
         with pytest.raises(UnknownToolError) as caught:
-            KNOWLEDGE_GROUP.tool_named(name, {"search_docs"})
+            tool_named(granted(KNOWLEDGE, {"search_docs"}), name)
         said.append(str(caught.value).replace(name, "NAME"))
     assert said == ["unknown tool 'NAME'; there are: search_docs"] * 2
 
 
 def test_tool_of_another_group_is_unknown() -> None:
     with pytest.raises(UnknownToolError):
-        KNOWLEDGE_GROUP.tool_named("query_logs", TOOLS)
+        tool_named(granted(KNOWLEDGE, TOOLS), "query_logs")
 
 
 def test_agent_without_any_tool_is_told_so() -> None:
     with pytest.raises(UnknownToolError, match=r"there are: none$"):
-        KNOWLEDGE_GROUP.tool_named("search_docs", ())
+        tool_named(granted(KNOWLEDGE, ()), "search_docs")
 
 
 class TestOtherSpellings:
@@ -168,14 +191,14 @@ class TestOtherSpellings:
         assert snake_case(camel) == snake
 
     def test_camel_case_names_a_tool(self) -> None:
-        assert KNOWLEDGE_GROUP.tool_named("searchDocs", TOOLS) is SEARCH_DOCS
+        assert tool_named(KNOWLEDGE_TOOLS, "searchDocs") is TOOLS["search_docs"]
 
     def test_camel_case_names_a_parameter(self) -> None:
-        assert read(RESEARCH_TOPIC, topic="t", maxIterations="2") == {"topic": "t", "max_iterations": 2}
+        assert read("research_topic", topic="t", maxIterations="2") == ResearchTopic(topic="t", max_iterations=2)
 
     def test_both_spellings_at_once_are_one_parameter_given_twice(self) -> None:
-        with pytest.raises(ArgumentError, match="max_iterations is given twice"):
-            read(RESEARCH_TOPIC, topic="t", maxIterations="2", max_iterations="2")
+        with pytest.raises(RequestError, match="max_iterations is given twice"):
+            read("research_topic", topic="t", maxIterations="2", max_iterations="2")
 
     @pytest.mark.parametrize("name", ["SearchDocs", "search_Docs", "searchDocs!", "_searchDocs", "SEARCH_DOCS"])
     def test_any_other_form_is_left_as_it_is(self, name: str) -> None:
@@ -184,21 +207,23 @@ class TestOtherSpellings:
 
 class TestOptionalParameters:
     def test_text_has_its_default(self) -> None:
-        assert read(SEARCH_DOCS, query="q") == {"query": "q", "thoroughness": "balanced", "limit": 5}
+        assert read("search_docs", query="q") == SearchDocs(query="q", thoroughness=SearchMode.BALANCED, limit=5)
 
-    def test_empty_text_counts_as_not_given(self) -> None:
-        assert read(SEARCH_DOCS, query="q", thoroughness=" ")["thoroughness"] == "balanced"
+    @pytest.mark.parametrize("left_out", [" ", "", None])
+    def test_empty_value_counts_as_not_given(self, left_out: object) -> None:
+        expected = SearchDocs(query="q", thoroughness=SearchMode.BALANCED, limit=5)
+        assert read("search_docs", query="q", thoroughness=left_out, limit=left_out) == expected
 
     def test_only_the_choices_are_accepted(self) -> None:
-        assert read(SEARCH_DOCS, query="q", thoroughness="thorough")["thoroughness"] == "thorough"
-        with pytest.raises(ArgumentError, match="thoroughness must be one of fast, balanced, thorough, not 'slow'"):
-            read(SEARCH_DOCS, query="q", thoroughness="slow")
+        expected = SearchDocs(query="q", thoroughness=SearchMode.THOROUGH)
+        assert read("search_docs", query="q", thoroughness="thorough") == expected
+        with pytest.raises(RequestError, match="thoroughness must be one of fast, balanced, thorough, not 'slow'"):
+            read("search_docs", query="q", thoroughness="slow")
 
     def test_choices_and_default_are_in_the_description(self) -> None:
-        (parameter,) = [p for p in SEARCH_DOCS.parameters if p.name == "thoroughness"]
-        assert parameter.description.endswith("One of fast, balanced, thorough, balanced if not given.")
+        (field,) = [one for one in fields_of(SearchDocs) if one.name == "thoroughness"]
+        assert description(field).endswith("One of fast, balanced, thorough, balanced if not given.")
 
 
-def test_part_of_a_group_has_its_name() -> None:
-    part = KNOWLEDGE_GROUP.only({"search_docs", "query_logs"})
-    assert part == ToolGroup(KNOWLEDGE_GROUP.name, KNOWLEDGE_GROUP.title, KNOWLEDGE_GROUP.description, (SEARCH_DOCS,))
+def test_part_of_a_group_has_what_is_allowed_of_it() -> None:
+    assert granted(KNOWLEDGE, {"search_docs", "query_logs"}) == {"search_docs": TOOLS["search_docs"]}

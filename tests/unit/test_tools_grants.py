@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opx.tools.declarations import MAX_TOOLS, Tool
-from opx.tools.groups import TOOLS
-from opx.tools.knowledge_group import KNOWLEDGE_GROUP
-from opx.tools.replies import Reply
-from opx.tools.runtimes import Arguments, Serving, respond
 
-from opx.domain.scopes import Identity
+from opx.edges.tools import respond
 from opx.errors import KnowledgeConfigError
-from opx.operations.grants import FOR_ALL, ToolGrants, read_grants
-from opx.operations.tool_groups import OPERATIONS
+from opx.operations import load
+from opx.operations.context import Context
+from opx.operations.grants import ToolGrants, for_all, read_grants
+from opx.operations.registry import MAX_TOOLS, Operation
+from opx.operations.tool_groups import KNOWLEDGE, OPERATIONS
+from opx.settings import Settings
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.fakes import FakeContext, Measured
 
@@ -48,21 +47,21 @@ class TestReading:
 
     @pytest.mark.parametrize("text", ["sources: {}\n", "agents: {}\n"])
     def test_without_a_default_it_is_all_but_what_needs_opting_in(self, tmp_path: Path, text: str) -> None:
-        assert read(tmp_path, text).allowed("x") == FOR_ALL
+        assert read(tmp_path, text).allowed("x") == for_all()
         searching = {"search_runbooks", "search_postmortems", "get_document_details", "search_docs"}
-        assert searching | {"find_related", "explain_relation"} == FOR_ALL
+        assert searching | {"find_related", "explain_relation"} == for_all()
 
     def test_shipped_file_gives_nobody_what_needs_opting_in(self) -> None:
         assert read_grants() == ToolGrants()
 
     def test_unknown_tool_is_refused_with_its_line(self, tmp_path: Path) -> None:
         with pytest.raises(
-            KnowledgeConfigError, match=r"knowledge.yaml:5: unknown tool 'query_log'; there are: search"
+            KnowledgeConfigError, match=r"knowledge.yaml:5: unknown tool 'query_log'; there are: get_baseline, "
         ):
             read(tmp_path, "agents:\n  default: [search_docs]\n  a:\n    - search_docs\n    - query_log\n")
 
     def test_more_tools_than_an_agent_can_have_are_refused(self, tmp_path: Path) -> None:
-        names = list(TOOLS)
+        names = list(load().tools())
         assert read(tmp_path, f"agents:\n  a: [{', '.join(names[:MAX_TOOLS])}]\n").allowed("a") == set(
             names[:MAX_TOOLS]
         )
@@ -79,36 +78,51 @@ class TestReading:
         assert not ToolGrants().anyone_may_use(OPERATIONS)
 
 
+GRANTS = ToolGrants(frozenset({"search_docs"}), {"responder": frozenset({"research_topic"})})
+
+
+class System:
+    """What a call is answered by."""
+
+    settings = Settings()
+
+    @property
+    def tool_grants(self) -> ToolGrants:
+        return GRANTS
+
+
+class BrokenSystem(System):
+    @property
+    def tool_grants(self) -> ToolGrants:
+        raise KnowledgeConfigError("knowledge.yaml:5: unknown tool")
+
+
 class Echo:
-    """A toolbox whose answer is the name of the tool."""
+    """A reply that is the name of the tool."""
 
-    def __init__(self, identity: Identity | None, agent: str) -> None:
-        pass
-
-    def call(self, tool: Tool, given: Arguments) -> Reply:
-        return EchoReply(tool.name)
-
-
-class EchoReply:
     def __init__(self, name: str) -> None:
         self._name = name
 
     def text(self) -> str:
         return self._name
 
-    def to_json(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         return {"tool": self._name}
 
     def shortened(self) -> None:
         return None
 
 
-GRANTS = ToolGrants(frozenset({"search_docs"}), {"responder": frozenset({"research_topic"})})
-SERVING = Serving(KNOWLEDGE_GROUP, Echo, lambda: GRANTS)
+@pytest.fixture(autouse=True)
+def _tools_that_answer_with_their_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call_tool(operation: Operation[Any, Any], _: Context, __: object) -> Echo:
+        return Echo(operation.name)
+
+    monkeypatch.setattr("opx.edges.tools.call_tool", call_tool)
 
 
-def answered(event: Any, context: FakeContext | None = None) -> dict[str, Any]:
-    return respond(event, context or FakeContext(), SERVING, Measured())
+def answered(event: Any, context: FakeContext | None = None, system: type[System] = System) -> dict[str, Any]:
+    return respond(event, context or FakeContext(), KNOWLEDGE, system, Measured())  # type: ignore[arg-type]
 
 
 def named(event: dict[str, Any], agent: object) -> dict[str, Any]:
@@ -164,13 +178,10 @@ class TestGateway:
 
     def test_header_that_is_no_text_is_refused(self) -> None:
         context = self.calling("responder___research_topic", {"x-opx-agent": ["responder"]})
-        assert answered({}, context)["error"]["code"] == "invalid_scope"
+        assert answered({}, context)["error"]["code"] == "forbidden"
 
 
 def test_file_that_cannot_be_read_lets_nobody_in() -> None:
-    def broken() -> ToolGrants:
-        raise KnowledgeConfigError("knowledge.yaml:5: unknown tool")
-
-    serving = Serving(KNOWLEDGE_GROUP, Echo, broken)
-    response = respond(a_function_event("search_docs", query="q"), FakeContext(), serving, Measured())
-    assert text_of(response) == "the tool failed; the error was logged"
+    response = answered(a_function_event("search_docs", query="q"), system=BrokenSystem)
+    assert state_of(response) == "FAILURE"
+    assert text_of(response) == "the request failed; the error was logged"

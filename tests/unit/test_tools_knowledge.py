@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 
+from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.research import Finding, ResearchReport, Step, StepKind
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Identity
+from opx.edges.calling import plain
+from opx.edges.schemas import output_schema
+from opx.edges.tools import call_tool
 from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidScopeError
 from opx.hygiene.untrusted import QUOTED
+from opx.operations import load
+from opx.operations.agent_answers import PARTIAL, DocsAnswer, FoundAnswer, ResearchAnswer
+from opx.operations.context import Caller, Context
+from opx.operations.documents import GetDocumentDetails, get_document_details
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, citation
-from opx.runtime.metrics import Metric
+from opx.runtime.metrics import Metric, Report, unreported
 from opx.services import Services
-from opx.tools.answer_schemas import RESEARCH
-from opx.tools.knowledge_group import RESEARCH_TOPIC
-from opx.tools.knowledge_tools import KnowledgeTools
-from opx.tools.replies import PARTIAL, ResearchReply, SearchReply
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.fakes import Measured
 
@@ -37,8 +42,51 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         yield system
 
 
+class KnowledgeTools:
+    """The tools of one identity, called by their names."""
+
+    def __init__(self, system: Services, identity: Identity, report: Report = unreported) -> None:
+        self._context = Context(system, Caller(identity), report)
+
+    def call(self, name: str, **arguments: object) -> Any:
+        return call_tool(load().tools()[name], self._context, arguments.items())
+
+    def search_runbooks(self, query: str, **more: object) -> FoundAnswer:
+        reply = self.call("search_runbooks", query=query, **more)
+        assert isinstance(reply, FoundAnswer)
+        return reply
+
+    def search_postmortems(self, query: str) -> FoundAnswer:
+        reply = self.call("search_postmortems", query=query)
+        assert isinstance(reply, FoundAnswer)
+        return reply
+
+    def search_docs(self, query: str, **more: object) -> DocsAnswer:
+        reply = self.call("search_docs", query=query, **more)
+        assert isinstance(reply, DocsAnswer)
+        return reply
+
+    def get_document_details(self, document_id: str) -> KnowledgeDocument:
+        reply = self.call("get_document_details", document_id=document_id)
+        assert isinstance(reply, KnowledgeDocument)
+        return reply
+
+
 @pytest.fixture
 def tools(services: Services) -> KnowledgeTools:
+    return KnowledgeTools(services, NOBODY)
+
+
+@pytest.fixture
+def threshold(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets what a result has to reach for an agent."""
+    return lambda confidence: monkeypatch.setattr("opx.operations.search.AGENT_CONFIDENCE", confidence)
+
+
+@pytest.fixture
+def everything(services: Services, threshold: Callable[[float], None]) -> KnowledgeTools:
+    """Tools for which every result is good enough."""
+    threshold(0.0)
     return KnowledgeTools(services, NOBODY)
 
 
@@ -72,8 +120,7 @@ class TestSearching:
             reply = KnowledgeTools(system, NOBODY).search_runbooks("How the data store replicates")
         assert "Category: runbooks/architecture" in reply.text()
 
-    def test_at_most_the_wanted_number_of_results(self, services: Services) -> None:
-        everything = KnowledgeTools(services, NOBODY, min_confidence=0.0)
+    def test_at_most_the_wanted_number_of_results(self, everything: KnowledgeTools) -> None:
         assert len(everything.search_runbooks("servers hosts lookups", max_results=2).answer.results) == 2
         assert len(everything.search_runbooks("servers hosts lookups", max_results=20).answer.results) == 3
 
@@ -94,9 +141,9 @@ class TestSearching:
         with a_system(tmp_path, {}) as system:
             assert KnowledgeTools(system, NOBODY).search_runbooks("disk").text() == NOTHING_FOUND
 
-    def test_threshold_can_be_set(self, services: Services) -> None:
-        lenient = KnowledgeTools(services, NOBODY, min_confidence=0.05)
-        assert "Source: High CPU on web servers" in lenient.search_runbooks("worker restart").text()
+    def test_threshold_decides_what_is_shown(self, tools: KnowledgeTools, threshold: Callable[[float], None]) -> None:
+        threshold(0.05)
+        assert "Source: High CPU on web servers" in tools.search_runbooks("worker restart").text()
 
     def test_unreachable_index_gives_a_marked_empty_answer(self, tmp_path: Path) -> None:
         measured = Measured()
@@ -105,7 +152,7 @@ class TestSearching:
         assert reply.text() == (
             f"{PARTIAL}\n\nNote: the search index is unavailable: nothing was searched\n\n{NOTHING_FOUND}"
         )
-        assert reply.to_json()["partial"] is True
+        assert plain(reply)["partial"] is True
         assert measured.values[Metric.SEARCH_UNAVAILABLE] == [1.0]
         assert Metric.CONFIDENCE not in measured.values
 
@@ -113,7 +160,7 @@ class TestSearching:
         reply = tools.search_runbooks(DISK_TITLE)
         assert QUOTED not in reply.text()
         outside = tuple(replace(result, tier="specialized") for result in reply.answer.results)
-        marked = SearchReply(replace(reply.answer, results=outside, receipt_id="")).text()
+        marked = FoundAnswer(replace(reply.answer, results=outside, receipt_id="")).text()
         assert marked == f"{QUOTED}\n\n{citation(outside[0])}"
 
     def test_nearest_candidate_from_outside_is_marked_too(self, tools: KnowledgeTools) -> None:
@@ -121,13 +168,13 @@ class TestSearching:
         nearest = reply.answer.best_rejected
         assert nearest is not None
         assert QUOTED not in reply.text()
-        assert QUOTED in SearchReply(replace(reply.answer, best_rejected=replace(nearest, tier="internet"))).text()
+        assert QUOTED in FoundAnswer(replace(reply.answer, best_rejected=replace(nearest, tier="internet"))).text()
 
     def test_query_that_was_cut_says_so(self, tools: KnowledgeTools) -> None:
         assert "Note: the query has 12,000 characters" in tools.search_runbooks("x" * 12_000).text()
 
-    def test_shorter_reply_says_how_many_results_it_lacks(self, services: Services) -> None:
-        reply = KnowledgeTools(services, NOBODY, min_confidence=0.0).search_runbooks("servers hosts lookups")
+    def test_shorter_reply_says_how_many_results_it_lacks(self, everything: KnowledgeTools) -> None:
+        reply = everything.search_runbooks("servers hosts lookups")
         shorter = reply.shortened()
         assert shorter is not None
         shortest = shorter.shortened()
@@ -143,13 +190,14 @@ class TestDocs:
         for title in (DISK_TITLE, "Kafka consumer lag in March"):
             assert title in tools.search_docs(title).text()
 
+    @pytest.mark.usefixtures("everything")
     def test_result_has_content_source_section_and_relevance(self, tmp_path: Path) -> None:
         corpus = {
             "documents/runbooks/hooks.md": "# Guide\n\n## Modules\n\n### Hooks\n\nThe hook player.connected fires on join."
         }
         with a_system(tmp_path, corpus) as system:
-            reply = KnowledgeTools(system, NOBODY, min_confidence=0.0).search_docs("hook player.connected fires join")
-        (result,) = reply.to_json()["results"]
+            reply = KnowledgeTools(system, NOBODY).search_docs("hook player.connected fires join")
+        (result,) = plain(reply)["results"]
         assert "player.connected" in result["content"]
         assert result["section"] == "Modules > Hooks"
         assert result["source"] == reply.answer.results[0].source
@@ -159,15 +207,15 @@ class TestDocs:
     @pytest.mark.parametrize("thoroughness", ["fast", "balanced", "thorough"])
     def test_thoroughness_is_the_mode_of_the_search(self, services: Services, thoroughness: str) -> None:
         measured = Measured()
-        KnowledgeTools(services, NOBODY, report=measured).search_docs(DISK_TITLE, thoroughness)
+        KnowledgeTools(services, NOBODY, report=measured).search_docs(DISK_TITLE, thoroughness=thoroughness)
         assert measured.labels[Metric.QUERIES] == [{"mode": thoroughness}]
 
-    def test_shorter_reply_keeps_its_form(self, services: Services) -> None:
-        reply = KnowledgeTools(services, NOBODY, min_confidence=0.0).search_docs("servers hosts lookups", limit=3)
+    def test_shorter_reply_keeps_its_form(self, everything: KnowledgeTools) -> None:
+        reply = everything.search_docs("servers hosts lookups", limit=3)
         shorter = reply.shortened()
         assert shorter is not None
-        assert len(shorter.to_json()["results"]) == len(reply.to_json()["results"]) - 1
-        assert shorter.to_json()["notes"] == ["1 more results were left out, as the answer would be too large"]
+        assert len(plain(shorter)["results"]) == len(plain(reply)["results"]) - 1
+        assert plain(shorter)["notes"] == ["1 more results were left out, as the answer would be too large"]
 
 
 class FakeResearcher:
@@ -203,13 +251,14 @@ class TestResearch:
         researcher = FakeResearcher(self.REPORT)
         monkeypatch.setitem(services.__dict__, "research_service", lambda *_: researcher)
         tools = KnowledgeTools(services, NOBODY)
-        tools.call(RESEARCH_TOPIC, [("topic", "disks"), ("maxIterations", "2")])
+        tools.call("research_topic", topic="disks", maxIterations="2")
         assert researcher.asked == [("disks", 2, 0.7)]
 
     def test_reply_has_what_callers_know_and_is_as_described(self) -> None:
-        reply = ResearchReply(self.REPORT).to_json()
-        jsonschema.validate(reply, RESEARCH)
-        assert set(reply) == set(RESEARCH["properties"])
+        reply = plain(ResearchAnswer(self.REPORT))
+        described = output_schema(load().tools()["research_topic"])
+        jsonschema.validate(reply, described)
+        assert set(reply) == set(described["properties"])
         assert (reply["topic"], reply["searchesPerformed"]) == ("disks", 4)
         assert reply["findings"][0] == {
             "content": "Text of One.",
@@ -221,14 +270,14 @@ class TestResearch:
         assert reply["trace"][0]["text"] == "disks"
 
     def test_text_cites_the_findings_and_marks_what_is_quoted(self) -> None:
-        text = ResearchReply(self.REPORT).text()
+        text = ResearchAnswer(self.REPORT).text()
         assert QUOTED in text
         assert "Source: One" in text
         assert "Note: nothing was found on quotas" in text
         assert text.endswith("Searches performed: 4")
 
     def test_shorter_reply_says_how_many_findings_it_lacks(self) -> None:
-        shorter = ResearchReply(self.REPORT).shortened()
+        shorter = ResearchAnswer(self.REPORT).shortened()
         assert shorter is not None
         assert "Note: 1 more findings were left out" in shorter.text()
         assert QUOTED not in shorter.text()
@@ -251,8 +300,9 @@ class TestScopes:
         )
 
     @pytest.mark.parametrize("identity", [NOBODY, Identity("other"), Identity("acme", "blog")])
+    @pytest.mark.usefixtures("everything")
     def test_others_do_not_learn_of_a_project_document(self, services: Services, identity: Identity) -> None:
-        reply = KnowledgeTools(services, identity, min_confidence=0.0).search_runbooks("Empty the shop cart cache")
+        reply = KnowledgeTools(services, identity).search_runbooks("Empty the shop cart cache")
         assert reply.answer.results
         assert "cart" not in reply.text()
 
@@ -266,7 +316,7 @@ class TestScopes:
 
 class TestDocumentDetails:
     def test_details_are_the_document_in_camel_case(self, services: Services, tools: KnowledgeTools) -> None:
-        details = tools.get_document_details(id_of(services, DISK)).to_json()
+        details = plain(tools.get_document_details(id_of(services, DISK)))
         assert details["documentId"] == id_of(services, DISK)
         assert details["title"] == DISK_TITLE
         assert details["category"] == "runbooks/procedures"
@@ -284,12 +334,15 @@ class TestDocumentDetails:
 
     def test_own_document_is_shown(self, services: Services) -> None:
         details = KnowledgeTools(services, ACME).get_document_details(id_of(services, VAULT))
-        assert details.document.title == "Unseal the acme vault"
+        assert details.title == "Unseal the acme vault"
 
     @pytest.mark.parametrize("document_id", ["x", "tag#a", "\ud800", "é" * 32, "0" * 33])
-    def test_text_that_is_no_id_is_not_looked_up(self, tools: KnowledgeTools, document_id: str) -> None:
+    def test_text_that_is_no_id_is_not_looked_up(
+        self, services: Services, monkeypatch: pytest.MonkeyPatch, document_id: str
+    ) -> None:
+        monkeypatch.setattr(services.catalog, "find", None)
         with pytest.raises(DocumentNotFoundError):
-            tools.get_document_details(document_id)
+            get_document_details(Context(services, Caller(NOBODY)), GetDocumentDetails(document_id=document_id))
 
     def test_same_text_in_two_scopes_shows_the_readers_own(self, tmp_path: Path) -> None:
         text = "# Rotate the keys\n\nEvery month."
@@ -298,7 +351,7 @@ class TestDocumentDetails:
             document_id = id_of(system, keys[0])
             assert document_id == id_of(system, keys[1])
             seen = KnowledgeTools(system, Identity("other")).get_document_details(document_id)
-        assert seen.document.key.scope.key == "global"
+        assert seen.key.scope.key == "global"
 
     def test_current_copy_is_shown_before_a_deleted_one(self, tmp_path: Path) -> None:
         text = "# Rotate the keys\n\nEvery month."
@@ -308,5 +361,5 @@ class TestDocumentDetails:
                 system.store.delete(key)
             list(system.manager.work())
             details = KnowledgeTools(system, NOBODY).get_document_details(id_of(system, keys[1]))
-        assert details.document.state == "current"
-        assert details.document.key.source == keys[1]
+        assert details.state == "current"
+        assert details.key.source == keys[1]

@@ -48,7 +48,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         yield found
 
 
-def called(services: Services, name: str, identity: Identity = SHOP, **arguments: object) -> Any:
+def called(services: Services, name: str, identity: Identity = SHOP, /, **arguments: object) -> Any:
     context = Context(services, Caller(identity, agent=identity.principal))
     return call_tool(load().tools()[name], context, arguments.items())
 

@@ -161,9 +161,9 @@ class TestPagerDuty:
         assert pagerduty.changes_of({"event": {"event_type": "x", "data": {"type": kind}}}) == []
 
     def test_another_shape_is_refused(self) -> None:
-        with pytest.raises(PayloadError, match=r"event\.event_type"):
+        with pytest.raises(PayloadError, match="'event' is missing"):
             pagerduty.event_of({"messages": []})
-        with pytest.raises(PayloadError, match=r"event\.data\.type"):
+        with pytest.raises(PayloadError, match=r"'event\.data' is missing"):
             pagerduty.changes_of({"event": {"event_type": "incident.triggered"}})
         with pytest.raises(PayloadError, match="title"):
             pagerduty.changes_of({"event": {"event_type": "x", "data": {"type": "incident", "id": "1"}}})

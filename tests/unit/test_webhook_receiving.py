@@ -460,10 +460,13 @@ class TestRefused:
                 github({**an_issue(), "ref": "r", "after": "a", "commits": [], "head_commit": "x"}, "push"),
                 "head_commit",
             ),
-            (pagerduty({"event": {"event_type": "incident.triggered"}}), "no event.data.type"),
-            (pagerduty({"event": {"event_type": "incident.triggered", "data": "x"}}), "no event.data.type"),
-            (prometheus({}), "no alerts"),
-            (prometheus({"version": "4", "status": "firing"}), "no alerts"),
+            (pagerduty({"event": {"event_type": "incident.triggered"}}), "the field 'event.data' is missing"),
+            (
+                pagerduty({"event": {"event_type": "incident.triggered", "data": "x"}}),
+                "the field 'event.data' should be an object, not a text",
+            ),
+            (prometheus({}), "'alerts' is missing"),
+            (prometheus({"version": "4", "status": "firing"}), "'alerts' is missing"),
             (prometheus({"alerts": [{"labels": {}, "annotations": {}}]}), "labels is empty"),
         ],
     )

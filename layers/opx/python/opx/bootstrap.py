@@ -25,7 +25,7 @@ def open_client(settings: Settings) -> RemoteClient:
     such system.
     """
     from opx.adapters.remote.connections import Connections
-    from opx.adapters.remote.http import bearer
+    from opx.edges.api_requests import bearer
     from opx.edges.client import RemoteClient
 
     if settings.api_url and settings.api_token:  # nothing of AWS is needed

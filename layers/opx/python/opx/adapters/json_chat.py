@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from opx.errors import ModelError
+from opx.errors import InvalidInputError, ModelError
 from opx.hygiene.secrets import mask
 from opx.hygiene.untrusted import boundary, framed
 from opx.models.deadlines import within
-from opx.models.schema import first_problem
+from opx.models.schema import answer_schema, read_answer
 from opx.ports.models import ChatReply, ChatRequest
 
 PAUSES = (0.4, 1.2)
@@ -115,10 +115,11 @@ class JsonChat:
         ends = self._clock() + request.seconds
         said = self._said(_prompt(request), ends)
         content = _object(said.content, self.name)
-        problem = first_problem(content, request.schema)
-        if problem:
-            raise ModelError(f"{self.name} answered what doesn't fit: {problem}")
-        return ChatReply(content, said.input_tokens, said.output_tokens)
+        try:
+            answer = read_answer(request.answer, content)
+        except InvalidInputError as exc:
+            raise ModelError(f"{self.name} answered what doesn't fit: {exc}") from exc
+        return ChatReply(answer, said.input_tokens, said.output_tokens)
 
     def _said(self, prompt: Prompt, ends: float) -> Said:
         pauses = iter(self._pauses)
@@ -142,7 +143,7 @@ def _prompt(request: ChatRequest) -> Prompt:
     data, _ = mask(request.data.encode("utf-8", "replace").decode())
     mark = boundary([request.instructions, data])
     instructions = request.instructions + "\n" + _DATA_RULE.format(mark=mark)
-    return Prompt(instructions, framed(data, mark), request.schema, request.max_tokens)
+    return Prompt(instructions, framed(data, mark), answer_schema(request.answer), request.max_tokens)
 
 
 def _object(said: object, name: str) -> Mapping[str, Any]:

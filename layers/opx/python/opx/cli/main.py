@@ -62,6 +62,7 @@ _COMMANDS = {
     "audit": ("audit_command", "List who asked when, and which documents were returned."),
     "gaps": ("gaps_command", "Questions without a good answer: list, check, close, ignore."),
     "eval": ("eval_command", "Measure how well a labelled set of questions is answered."),
+    "call": ("call_command", "Call any operation by its name."),
     "demo": ("demo_command", "Take the example corpus in and ask it five questions."),
 }
 """Name of each command, its module (which holds `<name>_command`) and what the overview says about it."""
@@ -80,14 +81,17 @@ _SETTINGS = {
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is called, and turns the library's errors into one line and an exit code."""
+    """Imports a command when it is called, and turns the library's errors into one line and an exit code.
+
+    A command that an operation declares, and that has no module here, is made from the operation.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
-            return None
+            return _declared_command(cmd_name)
         module = _COMMANDS[cmd_name][0]
         command: click.Command = getattr(importlib.import_module(f"opx.cli.{module}"), f"{cmd_name}_command")
         return command
@@ -106,6 +110,13 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             _discard_output()
             ctx.exit(BROKEN_PIPE)
+
+
+def _declared_command(name: str) -> click.Command | None:
+    from opx.cli.operations import plain_command
+    from opx.operations import load
+
+    return next((plain_command(one) for one in load() if one.command == name), None)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -180,7 +180,9 @@ def _type(fact: FieldFacts) -> Any:
         return click.IntRange(kind.ge, kind.le) if (kind.ge, kind.le) != (None, None) else click.INT
     if isinstance(kind, inspect.FloatType):
         return click.FloatRange(kind.ge, kind.le) if (kind.ge, kind.le) != (None, None) else click.FLOAT
-    if isinstance(kind, inspect.DictType | inspect.StructType | inspect.UnionType):
+    if isinstance(kind, inspect.UnionType):
+        return JsonType(or_text=True)
+    if isinstance(kind, inspect.DictType | inspect.StructType):
         return JsonType()
     return click.STRING
 
@@ -193,16 +195,22 @@ def _choices_of_items(fact: FieldFacts) -> tuple[str, ...]:
 
 
 class JsonType(click.ParamType[Any]):
-    """A value that is written as JSON."""
+    """A value that is written as JSON. With `or_text`, what is no object and no list is a text as it is."""
 
     name = "json"
+
+    def __init__(self, *, or_text: bool = False) -> None:
+        self._or_text = or_text
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
         try:
-            return msgspec.json.decode(value)
+            found = msgspec.json.decode(value)
+            return value if self._or_text and not isinstance(found, dict | list) else found
         except msgspec.DecodeError:
+            if self._or_text:
+                return value
             self.fail(f"{value[:60]!r} is not JSON", param, ctx)
 
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 import opx
-from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.http import ApiClient, Authorizer, Pause
 from opx.domain.record import Record
+from opx.edges.api_requests import ApiClient, Authorizer, Pause
 from opx.edges.calling import decoded, encoded, given_of
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
 from opx.operations.corpus import API_VERSION, Status
 from opx.operations.registry import Operation, Route, Run
 from opx.operations.requests import Request, read_request
+
+if TYPE_CHECKING:
+    from opx.adapters.remote.connections import Connections
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -64,8 +66,9 @@ class RemoteClient:
                 f"{operation.name} works where the stores are: leave --profile and --api out, and for a system on AWS set "
                 "OPX_BACKEND=aws and the settings of its functions"
             )
-        read_request(operation.request, msgspec.to_builtins(request))
-        path, query, body = _parts(operation.route, given_of(request))
+        given = given_of(request)
+        read_request(operation.request, given)
+        path, query, body = _parts(operation.route, given)
         data = self._api.send(operation.route.method, path + (f"?{query}" if query else ""), body)
         reply: R = self._read(operation, data)
         return reply

@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+class StartError(OpxError):
+    """The system can't be started as it is configured, which is never the caller's mistake."""
+
+
 class UnknownRouteError(OpxError):
     """There is no such route here."""
 
@@ -109,6 +113,17 @@ def attempt(work: Callable[[], T], failed: Callable[[Failure, Json], T], name: s
         else:
             log.warning("%s: refused as %s: %s", name, failure.code, type(exc).__name__)
         return failed(failure, error_json(failure, exc))
+
+
+def started(start: Callable[[], T], *passed: type[OpxError]) -> T:
+    """What `start` gives. Raises `StartError` for what would look like an error of the request, but for errors that are
+    `passed` on."""
+    try:
+        return start()
+    except passed:
+        raise
+    except OpxError as exc:
+        raise StartError("the system does not start") from exc
 
 
 def error_json(failure: Failure, exc: Exception) -> Json:

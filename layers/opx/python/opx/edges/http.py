@@ -19,8 +19,8 @@ import msgspec
 from opx.domain.record import Json
 from opx.domain.scopes import Identity, reader_of
 from opx.edges.calling import json_bytes, perform
-from opx.edges.failures import Failure, UnknownKnowledgeBaseError, UnknownRouteError, attempt
-from opx.errors import ForbiddenError, InvalidScopeError, OpxError, TooLargeError
+from opx.edges.failures import Failure, UnknownKnowledgeBaseError, UnknownRouteError, attempt, started
+from opx.errors import ForbiddenError, InvalidScopeError, TooLargeError
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.forms import is_form, read_form
@@ -47,10 +47,6 @@ PROJECT_CLAIMS = ("opx_project_id", "custom:opxProjectId")
 _SCOPE_CLAIMS = ("scope", "scp")
 _SUBJECT_CLAIMS = ("sub", "client_id")
 _MAX_PARAMETERS = 1000
-
-
-class StartError(OpxError):
-    """The system can't be started as it is configured, which is never the caller's mistake."""
 
 
 def is_http(event: object, context: object) -> bool:
@@ -84,7 +80,7 @@ def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Se
     operation = load().routes.get(event["routeKey"])
     if operation is None or operation.route is None or operation.route.function is not function:
         raise UnknownRouteError("there is no such route")
-    system = _started(start)
+    system = started(start)
     settings = system.settings
     caller = caller_of(event, Identity(settings.client_id, settings.project_id))
     context = Context(system, caller, report)
@@ -93,14 +89,6 @@ def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Se
         raise UnknownKnowledgeBaseError("no knowledge base has this id")
     request, context = _request(operation, event, path, context)
     return reply(operation.route.status, perform(operation, context, request))
-
-
-def _started(start: Callable[[], Services]) -> Services:
-    """Raises `StartError` for what would look like an error of the request."""
-    try:
-        return start()
-    except OpxError as exc:
-        raise StartError("the system does not start") from exc
 
 
 # -- requests

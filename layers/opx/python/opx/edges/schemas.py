@@ -105,13 +105,14 @@ def _plain(schema: Any) -> Any:
 
 
 def _usual(schema: Any) -> Any:
-    """Enums with their type and nothing else; no defaults of lists, which may have to be filled where they are given, and
-    `minLength` alone where a blank text is refused."""
+    """Enums with their type and nothing else; no defaults of lists, which may have to be filled where they are given,
+    `minLength` alone where a blank text is refused, and no empty `required`, which OpenAPI 3.0 doesn't have."""
     if isinstance(schema, list):
         return [_usual(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    leave_out = {name for name, value in (("default", []), ("pattern", NOT_BLANK)) if schema.get(name) == value}
+    unsaid: tuple[tuple[str, object], ...] = (("default", []), ("pattern", NOT_BLANK), ("required", []))
+    leave_out = {name for name, value in unsaid if schema.get(name) == value}
     if isinstance(schema.get("enum"), list):
         leave_out |= {"pattern", "title"}
         schema = {"type": "string", **schema}

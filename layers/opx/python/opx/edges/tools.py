@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opx.domain.record import Json
 from opx.domain.scopes import Identity, reader_of
 from opx.edges.calling import perform, plain, text_of
-from opx.edges.failures import Failure, UnknownToolError, attempt
-from opx.errors import ForbiddenError, InvalidScopeError
+from opx.edges.failures import Failure, UnknownToolError, attempt, started
+from opx.errors import ForbiddenError, InvalidScopeError, StoreUnavailableError
 from opx.operations import load
 from opx.operations.context import Caller, Context
-from opx.operations.registry import Operation, ToolGroup
+from opx.operations.registry import Operation, ToolGroup, is_agent_reply
 from opx.operations.requests import RequestError, fields_of, quoted, read_request
 from opx.runtime.metrics import Metric, Report
 
@@ -55,8 +55,13 @@ _HUMP = re.compile(r"(?=[A-Z])")
 
 
 def call_tool(operation: Operation[Any, Any], context: Context, arguments: Iterable[tuple[str, object]]) -> Any:
-    """The reply to a tool's arguments. Bedrock sends every value as a text, and some agents an empty one for what they
-    leave out; `maxResults` is taken for `max_results`. Raises `RequestError`, and what the operation raises."""
+    """The reply to a tool's arguments. Raises `RequestError`, and what the operation raises."""
+    return perform(operation, context, read_arguments(operation, arguments))
+
+
+def read_arguments(operation: Operation[Any, Any], arguments: Iterable[tuple[str, object]]) -> Any:
+    """The request that a tool's arguments are. Bedrock sends every value as a text, and some agents an empty one for what
+    they leave out; `maxResults` is taken for `max_results`. Raises `RequestError`."""
     given: dict[str, object] = {}
     for spelled, value in arguments:
         name = snake_case(spelled)
@@ -65,8 +70,7 @@ def call_tool(operation: Operation[Any, Any], context: Context, arguments: Itera
         given[name] = _clean(value).strip() if isinstance(value, str) else value
     optional = {one.name for one in fields_of(operation.request) if not one.required}
     given = {name: value for name, value in given.items() if not (value == "" and name in optional)}
-    request = read_request(operation.request, given, texts=True, attributes=True)
-    return perform(operation, context, request)
+    return read_request(operation.request, given, texts=True, attributes=True)
 
 
 def _clean(text: str) -> str:
@@ -126,7 +130,7 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Serv
 
     def answered() -> Json:
         call = runtime.call()
-        system = start()
+        system = started(start, StoreUnavailableError)  # an agent goes on without it
         operation = tool_named(granted(group, system.tool_grants.allowed(call.agent)), call.tool)
         configured = Identity(system.settings.client_id, system.settings.project_id)
         identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
@@ -295,7 +299,7 @@ def _fitting(reply: Any, respond_with: Callable[[Any], Json]) -> Json:
     """The response with as much of the reply as the runtime takes."""
     response = respond_with(reply)
     while len(json.dumps(response, ensure_ascii=False).encode("utf-8", "replace")) > MAX_RESPONSE_BYTES:
-        shorter = reply.shortened() if hasattr(reply, "shortened") else None
+        shorter = reply.shortened() if is_agent_reply(reply) else None
         if shorter is None:
             break
         reply, response = shorter, respond_with(shorter)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from opx.adapters.remote.http import AGAIN, ATTEMPTS, pause_before
+from opx.edges.api_requests import AGAIN, ATTEMPTS, pause_before
 from opx.edges.client import RemoteClient
 from opx.edges.loading import PutFile
 from opx.errors import InvalidInputError, OpxError, StoreUnavailableError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from opx.adapters.remote.http import Pause
+from opx.edges.api_requests import Pause
 from opx.errors import OpxError
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.states import ObjectPhase, ObjectState

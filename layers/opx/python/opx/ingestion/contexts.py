@@ -24,6 +24,7 @@ from opx.hygiene.instructions import suspicions
 from opx.hygiene.secrets import mask
 from opx.hygiene.untrusted import one_line
 from opx.ingestion.context_cache import ContextCache
+from opx.models.schema import ModelAnswer
 from opx.ports.models import ChatModel, ChatRequest
 from opx.ports.time import Clock
 
@@ -55,6 +56,15 @@ judgement. Give every passage exactly one context, under its id."""
 _LIMITED = Remark(RemarkKind.UNREAD_PART, f"contexts are written for the first {MAX_CHUNKS} passages alone")
 
 log = logging.getLogger(__name__)
+
+
+class _Context(ModelAnswer, frozen=True):
+    id: int
+    context: str
+
+
+class _Contexts(ModelAnswer, frozen=True):
+    contexts: tuple[_Context, ...]
 
 
 def are_missing(document: KnowledgeDocument) -> bool:
@@ -148,10 +158,10 @@ class ContextWriter:
             current.failures_left -= 1
             return {}, str(exc)
         contexts: dict[str, str] = {}
-        for given in reply.content["contexts"]:
-            text = _usable(given["context"])
-            if text and 0 <= given["id"] < len(batch):
-                contexts[batch[int(given["id"])][0]] = text
+        for given in reply.content.contexts:
+            text = _usable(given.context)
+            if text and 0 <= given.id < len(batch):
+                contexts[batch[given.id][0]] = text
         return contexts, "" if len(contexts) == len(batch) else f"{self._chat.name} wrote nothing usable about them"
 
 
@@ -177,24 +187,10 @@ def _request(about: Mapping[str, Any], chunks: Sequence[DocumentChunk]) -> ChatR
     ]
     data = json.dumps({**about, "passages": passages}, ensure_ascii=False, indent=1)
     tokens = _TOKENS_AROUND + _TOKENS_A_CONTEXT * len(chunks)
-    return ChatRequest(INSTRUCTIONS, data, _SCHEMA, max_tokens=tokens, seconds=CALL_SECONDS)
+    return ChatRequest(INSTRUCTIONS, data, _Contexts, max_tokens=tokens, seconds=CALL_SECONDS)
 
 
 def _usable(text: str) -> str:
     """What of a context may be searched: "" for none."""
     masked, _ = mask(one_line(text))
     return "" if suspicions(masked) else masked[:MAX_CONTEXT_CHARACTERS].rstrip()
-
-
-_CONTEXT = {
-    "type": "object",
-    "properties": {"id": {"type": "integer"}, "context": {"type": "string"}},
-    "required": ["id", "context"],
-    "additionalProperties": False,
-}
-_SCHEMA = {
-    "type": "object",
-    "properties": {"contexts": {"type": "array", "items": _CONTEXT}},
-    "required": ["contexts"],
-    "additionalProperties": False,
-}

@@ -1,96 +1,74 @@
-"""Whether a value fits a JSON Schema, for the part of JSON Schema in which models are asked to answer."""
+"""Answers of language models: typed records, checked by msgspec, and the JSON Schema by which models are asked for them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 from opx.errors import InvalidInputError
 
 Schema = Mapping[str, Any]
+A = TypeVar("A", bound="ModelAnswer")
 
-_NOTES = frozenset({"$schema", "description", "title"})
-_BOUNDS = frozenset({"maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum"})
-_KEYWORDS = _NOTES | _BOUNDS | {"additionalProperties", "enum", "items", "properties", "required", "type"}
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, int) and not isinstance(value, bool)
+_BOUNDS = frozenset({"maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "pattern"})
+_REFERENCE = "#/{name}"
+_QUOTED = re.compile(r"Invalid enum value .*?(?= - at |\Z)|Expected `str` matching regex .*?(?= - at |\Z)", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `.*?`(?= - at |\Z)", re.DOTALL)
 
 
-def _is_text(value: object) -> bool:
-    """Unpaired surrogates can be written in JSON, and stored nowhere."""
-    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+class ModelAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of answers, and of the objects in them. Fields have no defaults: some services want all of them required."""
 
 
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "object": lambda value: isinstance(value, Mapping),
-    "array": lambda value: isinstance(value, list | tuple),
-    "string": _is_text,
-    "boolean": lambda value: isinstance(value, bool),
-    "null": lambda value: value is None,
-    "number": _is_number,
-    "integer": lambda value: _is_number(value) and value == int(value),
-}
+def read_answer(kind: type[A], content: object) -> A:
+    """The record in what a model said. Whole numbers may be written as 2.0; numbers that aren't finite, and strings that
+    can't be stored, fit nothing. Raises `InvalidInputError` that says where it doesn't fit, and quotes nothing of it."""
+    try:
+        written = json.dumps(content, ensure_ascii=False, allow_nan=False)
+        written.encode("utf-8")
+        return msgspec.convert(json.loads(written, parse_float=_number), kind)
+    except msgspec.ValidationError as exc:
+        problem = _UNKNOWN.sub("it has members that are not allowed", str(exc))
+        problem = _QUOTED.sub("it is none of the values that are allowed", problem)
+        raise InvalidInputError(problem) from None
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInputError(f"it can't be written as JSON: {type(exc).__name__}") from None
 
 
-def first_problem(value: object, schema: Schema, where: str = "answer") -> str:
-    """What is wrong with a value, and where in it; "" if it fits. Never quotes a text of the value.
+def _number(text: str) -> float:
+    found = float(text)
+    return int(found) if found.is_integer() else found
 
-    Knows `type` (one), `enum`, `properties`, `required`, `additionalProperties` (true or false), `items`, and the bounds
-    of numbers, of lists and of texts (JSON Schema 2020-12). Numbers that aren't finite fit nothing. Raises
-    `InvalidInputError` for a schema with anything else in it: it would not be checked.
-    """
-    return next(_problems(value, schema, where), "")
+
+def answer_schema(kind: type[ModelAnswer]) -> Schema:
+    """The JSON Schema of an answer, without references."""
+    (schema,), named = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
+    found: Schema = json.loads(msgspec.json.encode(_inlined(schema, named)))
+    return found
+
+
+def _inlined(schema: Any, named: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inlined(one, named) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(named[schema["$ref"].removeprefix("#/")], named)
+    left_out = {"pattern"} if "enum" in schema else set()
+    if "properties" in schema:
+        left_out |= {"title", "description"}
+    return {name: _inlined(inner, named) for name, inner in schema.items() if name not in left_out}
 
 
 def without_bounds(schema: Schema) -> dict[str, Any]:
-    """The same without the bounds of numbers, lists and texts, which services that generate by a schema refuse."""
+    """The same without the bounds of numbers, lists and strings, which services that generate by a schema refuse."""
     found: dict[str, Any] = {name: value for name, value in schema.items() if name not in _BOUNDS}
     if "properties" in found:
         found["properties"] = {name: without_bounds(inner) for name, inner in found["properties"].items()}
     if "items" in found:
         found["items"] = without_bounds(found["items"])
     return found
-
-
-def _problems(value: Any, schema: Schema, where: str) -> Iterator[str]:
-    unknown = sorted(schema.keys() - _KEYWORDS)
-    kind = schema.get("type", "")
-    if unknown or (kind and str(kind) not in _TYPES):
-        raise InvalidInputError(f"the schema of {where} has what isn't checked: {unknown or kind!r}")
-    if kind and not _TYPES[kind](value):
-        yield f"{where} is not of type {kind}"
-        return
-    if "enum" in schema and value not in schema["enum"]:
-        yield f"{where} is none of the values that are allowed"
-    if isinstance(value, Mapping):
-        yield from _problems_of_object(value, schema, where)
-    elif isinstance(value, list | tuple):
-        yield from _outside(len(value), schema.get("minItems"), schema.get("maxItems"), f"the length of {where}")
-        for index, item in enumerate(value if "items" in schema else ()):
-            yield from _problems(item, schema["items"], f"{where}[{index}]")
-    elif isinstance(value, str):
-        yield from _outside(len(value), schema.get("minLength"), schema.get("maxLength"), f"the length of {where}")
-    elif _is_number(value):
-        yield from _outside(value, schema.get("minimum"), schema.get("maximum"), where)
-
-
-def _problems_of_object(value: Mapping[str, Any], schema: Schema, where: str) -> Iterator[str]:
-    known: Mapping[str, Schema] = schema.get("properties", {})
-    yield from (f"{where} has no {name}" for name in schema.get("required", ()) if name not in value)
-    if schema.get("additionalProperties", True) is False and not value.keys() <= known.keys():
-        yield f"{where} has members that are not allowed"
-    for name, inner in known.items():
-        if name in value:
-            yield from _problems(value[name], inner, f"{where}.{name}")
-
-
-def _outside(value: float, low: float | None, high: float | None, where: str) -> Iterator[str]:
-    if low is not None and value < low:
-        yield f"{where} is {value}, less than {low}"
-    if high is not None and value > high:
-        yield f"{where} is {value}, more than {high}"

@@ -210,10 +210,13 @@ def checked_id(wanted: str) -> str:
 
 
 def find_by_id(context: Context, document_id: str) -> KnowledgeDocument:
-    """The document with this full id: a current one, else the newest version. Raises `DocumentNotFoundError`."""
-    found = [one for one in context.system.catalog.find(document_id) if context.reader.may_see(one.scope)]
+    """The document with this full id: a current one, else the newest version. Raises `DocumentNotFoundError`, also for what
+    is no id, which isn't looked up."""
+    reader = context.reader
+    is_id = len(document_id) == ID_LENGTH and _ID.match(document_id)
+    found = [one for one in context.system.catalog.find(document_id) if reader.may_see(one.scope)] if is_id else []
     if not found:
-        raise DocumentNotFoundError(f"no document {document_id}")
+        raise DocumentNotFoundError(f"no document with this id: {document_id}")
     days = {document.key.id: expired_since(context, document) for document in found}
     found = [document for document in found if not days[document.key.id]]
     if not found:

@@ -15,6 +15,7 @@ from opx.domain.outcomes import (
     OutcomeReport,
     OutcomeResult,
 )
+from opx.domain.record import replace
 from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id
 from opx.operations.learning_answers import OutcomeAnswer
@@ -105,8 +106,9 @@ class ReportOutcome(Request, frozen=True):
     )
 )
 def report_outcome(context: Context, request: ReportOutcome) -> OutcomeAnswer:
-    """Count an outcome of a document that a search returned."""
-    outcomes = context.system.outcomes(context.identity)
+    """Count an outcome of a document that a search returned. It is the agent's, whatever its session is called."""
+    agent = replace(context.identity, principal=context.caller.agent or context.identity.principal)
+    outcomes = context.system.outcomes(agent)
     return OutcomeAnswer(
         outcomes.record(
             request.receipt_id, request.document_id, request.result, step=request.step, incident=request.incident

@@ -205,6 +205,8 @@ def operation(
     def declare(run: Run[Q, R]) -> Run[Q, R]:
         name = run.__name__
         hints = get_type_hints(run)
+        if missing := [what for what in ("request", "return") if what not in hints]:
+            raise DeclarationError(f"operation {name}: it says no type of its {missing[0].replace('return', 'reply')}")
         method, _, path = http.partition(" ")
         registry.add(
             Operation(
@@ -231,8 +233,12 @@ def _place(operation: Operation[Any, Any]) -> tuple[str, int]:
 
 def _record_of(reply: Any) -> Any:
     """The type of a reply's JSON: of an `AgentReply`, that of its record."""
-    shown = getattr(reply, "record", None)
-    return get_type_hints(shown)["return"] if shown is not None else reply
+    return get_type_hints(reply.record)["return"] if is_agent_reply(reply) else reply
+
+
+def is_agent_reply(reply: Any) -> bool:
+    """Whether a reply, or its type, is an `AgentReply`. A record may have fields that are called like methods of it."""
+    return callable(getattr(reply, "record", None))
 
 
 def _check_alone(added: Operation[Any, Any]) -> None:
@@ -266,11 +272,18 @@ def _json_problem(reply: Any) -> str:
                 continue
             seen.add(kind)
             waiting.extend(get_type_hints(kind).values())
-        elif kind is not UnsetType and isinstance(inspect.type_info(kind), inspect.CustomType):
+        elif kind is not UnsetType and _is_no_json(kind):
             return f"its reply has {kind!r}, which is no JSON"
         else:
             waiting.extend(one for one in get_args(kind) if isinstance(one, type) or get_origin(one))
     return ""
+
+
+def _is_no_json(kind: Any) -> bool:
+    try:
+        return isinstance(inspect.type_info(kind), inspect.CustomType)
+    except TypeError:  # such as another class or a number
+        return True
 
 
 def _check_apart(added: Operation[Any, Any], other: Operation[Any, Any]) -> None:

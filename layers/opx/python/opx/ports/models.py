@@ -13,23 +13,22 @@ class ChatRequest:
 
     `instructions` are ours. `data` is all that comes from questions, documents or the web: adapters pass it apart from the
     instructions, framed, so that nothing in it is taken for one, and without what looks like a secret. Several texts in it
-    are best told apart as JSON. `schema` is the JSON Schema of the object that must come back, of the part of JSON Schema
-    that `opx.models.schema` checks; some services want all properties required. `seconds` is how long the call may take
-    in all, tries included.
+    are best told apart as JSON. `answer` is the type of the object that must come back, an `opx.models.schema.ModelAnswer`.
+    `seconds` is how long the call may take in all, tries included.
     """
 
     instructions: str
     data: str
-    schema: Mapping[str, Any]
+    answer: type[Any]
     max_tokens: int = 1000
     seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """The object that came back, which fits the schema, and the tokens that were paid for."""
+    """The answer, which is of the type that the request names, and the tokens that were paid for."""
 
-    content: Mapping[str, Any]
+    content: Any
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -42,7 +41,7 @@ class ChatModel(Protocol):
         """Which model it is, for traces: `bedrock:amazon.nova-lite-v1:0`."""
 
     def ask(self, request: ChatRequest) -> ChatReply:
-        """One call. Raises `ModelError` if the model fails, takes too long, or answers what doesn't fit the schema."""
+        """One call. Raises `ModelError` if the model fails, takes too long, or answers what doesn't fit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from opx.models.candidates import MAX_QUESTION_CHARACTERS, check_number, ranking, readable
+from opx.models.schema import ModelAnswer
 from opx.ports.models import Candidate, ChatModel, ChatRequest, Ranking
 
 BEST = 10
@@ -44,12 +49,12 @@ class ChatReranker:
             ChatRequest(
                 INSTRUCTIONS,
                 _data(question, candidates),
-                _schema(len(candidates)),
+                _scores(len(candidates)),
                 max_tokens=_TOKENS_AROUND + _TOKENS_A_SCORE * len(candidates),
                 seconds=seconds,
             )
         )
-        scores = {int(each["id"]): each["score"] / BEST for each in reply.content["scores"]}
+        scores = {each.id: each.score / BEST for each in reply.content.scores}
         return ranking(scores, len(candidates), self.name, tokens=(reply.input_tokens, reply.output_tokens))
 
 
@@ -59,16 +64,12 @@ def _data(question: str, candidates: Sequence[Candidate]) -> str:
     return json.dumps({"question": asked, "passages": passages}, ensure_ascii=False, indent=1)
 
 
-def _schema(count: int) -> dict[str, Any]:
-    members = {
-        "id": {"type": "integer", "minimum": 0, "maximum": count - 1},
-        "score": {"type": "integer", "minimum": 0, "maximum": BEST},
-    }
-    score = {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
-    scores = {"type": "array", "items": score, "minItems": count, "maxItems": count}
-    return {
-        "type": "object",
-        "properties": {"scores": scores},
-        "required": ["scores"],
-        "additionalProperties": False,
-    }
+@cache
+def _scores(count: int) -> type[Any]:
+    """The type of an answer with a score for each of so many passages."""
+    whole = Annotated[int, Meta(ge=0, le=BEST)]
+    score = msgspec.defstruct(
+        "Score", [("id", Annotated[int, Meta(ge=0, le=count - 1)]), ("score", whole)], bases=(ModelAnswer,), frozen=True
+    )
+    each = Annotated[tuple[score, ...], Meta(min_length=count, max_length=count)]  # type: ignore[valid-type]
+    return msgspec.defstruct("Scores", [("scores", each)], bases=(ModelAnswer,), frozen=True)

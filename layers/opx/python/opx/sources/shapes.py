@@ -1,68 +1,193 @@
-"""Fields of replies, checked: what is missing or of another kind is named, and nothing is read by half."""
+"""Replies of other people's services as typed records: declared once, checked by msgspec, refused with the field's name.
+
+    class Issue(Shape, frozen=True):
+        number: int
+        title: Filled
+        assignee: Loose[Person] = Person()
+
+Fields that a record doesn't declare are ignored, and null counts as missing. A source whose shape changed is not half read:
+a field of another type is refused, unless it is `Loose`, when it counts as missing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, inspect
 
 from opx.domain.sources import Refused, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceShapeError
+
+R = TypeVar("R")
+S = TypeVar("S", bound="Shape")
+T = TypeVar("T")
+
+Loose = Annotated[T, Meta(extra={"loose": True})]
+"""A value of another type counts as missing; as an item of a list it is left out."""
+
+Words = Annotated[str, Meta(extra={"words": True})]
+"""A string or a number, read as a string that can be stored, without blanks around it."""
+
+NeededWords = Annotated[str, Meta(min_length=1, extra={"words": True})]
+Filled = Annotated[str, Meta(pattern=r"\S")]
+"""A string that is not blank."""
+
+_WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+}
+_KINDS: dict[type, str] = {str: "str", bool: "bool", int: "int", float: "float", list: "array"}
+_CHANGED = "the source's format may have changed"
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_EXPECTED = re.compile(r"Expected `([^`]+)`(?:, got `([^`]+)`)?")
+_PLACE = re.compile(r" - at `\$\.?(.*)`\Z")
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """Base of what is read of a vendor's object."""
+
+
+class Named(Shape, frozen=True):
+    name: Loose[str] = ""
+
+
+Names = tuple[Loose[str | Named], ...]
+"""Names, or objects that have one. Others are left out."""
+
+
+def texts_of(names: Names) -> list[str]:
+    """The names that are not empty."""
+    return list(filter(None, (one if isinstance(one, str) else one.name for one in names)))
 
 
 class OddRecordError(Exception):
     """One record is not as it should be; the others may be."""
 
 
-def member(record: Any, path: str) -> Any:
-    """What is at a path of names joined by dots, None if a part of it isn't there or is null."""
-    for name in path.split("."):
-        record = record.get(name) if isinstance(record, Mapping) else None
-    return record
+def shaped(kind: type[S], value: object, of: str = "", error: Callable[[str], Exception] = SourceShapeError) -> S:
+    """The record in a value of a reply. Raises `error` that names the field and what was expected; `of` says of what."""
+    info = _info(kind)
+    try:
+        return msgspec.convert(_present(info, value), kind)
+    except (msgspec.ValidationError, RecursionError) as exc:
+        problem = _problem(exc) if isinstance(value, dict) else _no_object(info, value)
+        raise error(f"{of}: {problem}; {_CHANGED}" if of else f"{problem}; {_CHANGED}") from exc
 
 
-def text(record: Any, path: str) -> str:
-    """The text at a path, which has to be there. Raises `OddRecordError`."""
-    found = member(record, path)
-    if not isinstance(found, str) or not found.strip():
-        raise OddRecordError(f"expected a text at {path!r}")
+def odd(kind: type[S], value: object) -> S:
+    """The same, where the other records of a reply may be as they should. Raises `OddRecordError`."""
+    return shaped(kind, value, error=OddRecordError)
+
+
+def each_of(kind: type[S], values: Iterable[object], of: str) -> list[S]:
+    """A record for each value. Raises `SourceShapeError`."""
+    return [shaped(kind, value, of) for value in values]
+
+
+def _present(kind: inspect.Type, value: Any) -> Any:
+    """What a record declares of a value, without nulls and without loose values of another type."""
+    marks = getattr(kind, "extra", None) or {}
+    while isinstance(kind, inspect.Metadata):
+        kind = kind.type
+    if "words" in marks:
+        return _as_words(value)
+    if isinstance(kind, inspect.UnionType):
+        kind = next((one for one in kind.types if _is_of(one, value)), kind)
+    if isinstance(kind, inspect.StructType) and isinstance(value, dict):
+        found = ((one.encode_name, one.type, value.get(one.encode_name)) for one in kind.fields)
+        return {name: _present(inner, one) for name, inner, one in found if one is not None and _is_kept(inner, one)}
+    if isinstance(kind, inspect.VarTupleType | inspect.ListType) and isinstance(value, list):
+        return [_present(kind.item_type, one) for one in value if _is_kept(kind.item_type, one)]
+    if (
+        isinstance(kind, inspect.DictType)
+        and isinstance(value, dict)
+        and not isinstance(kind.value_type, inspect.AnyType)
+    ):
+        return {name: _present(kind.value_type, one) for name, one in value.items() if _is_kept(kind.value_type, one)}
+    return value
+
+
+def _is_kept(kind: inspect.Type, value: object) -> bool:
+    return "loose" not in (getattr(kind, "extra", None) or {}) or _is_of(kind, value)
+
+
+def _is_of(kind: inspect.Type, value: object) -> bool:
+    while isinstance(kind, inspect.Metadata):
+        kind = kind.type
+    if isinstance(kind, inspect.UnionType):
+        return any(_is_of(one, value) for one in kind.types)
+    if isinstance(value, bool):
+        return isinstance(kind, inspect.BoolType)
+    kinds = next((found for of, found in _OF.items() if isinstance(value, of)), ())
+    return isinstance(kind, (*kinds, inspect.AnyType))
+
+
+_OF: dict[type, tuple[type, ...]] = {
+    str: (inspect.StrType,),
+    int: (inspect.IntType, inspect.FloatType),
+    float: (inspect.FloatType,),
+    dict: (inspect.StructType, inspect.DictType),
+    list: (inspect.VarTupleType, inspect.ListType),
+}
+
+
+def _as_words(value: object) -> object:
+    """JSON can escape halves of surrogate pairs, which no UTF-8 has, and NUL, which makes a string look like none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | None):
+        return value
+    text = (
+        ("" if value is None else str(value))
+        .replace("\0", "")
+        .encode("utf-16", "surrogatepass")
+        .decode("utf-16", "replace")
+    )
+    return text.strip()
+
+
+@cache
+def _info(kind: type[Shape]) -> inspect.StructType:
+    found = inspect.type_info(kind)
+    assert isinstance(found, inspect.StructType)
     return found
 
 
-def maybe_text(record: Any, path: str) -> str:
-    """The text at a path, "" if there is none."""
-    found = member(record, path)
-    return found if isinstance(found, str) else ""
+def _problem(error: Exception) -> str:
+    """What msgspec found, in the words of people."""
+    message = str(error)
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    place = _PLACE.search(message)
+    at = place[1] if place else ""
+    missing = _MISSING.match(message)
+    if missing:
+        return f"the field {f'{at}.{missing[1]}'.lstrip('.')!r} is missing"
+    expected = _EXPECTED.match(message)
+    told = f"should be {_named(expected[1])}" if expected else message
+    got = f", not {_named(expected[2])}" if expected and expected[2] else " that is not empty" if expected else ""
+    return f"the field {at!r} {told}{got}"
 
 
-def given_text(record: Any, path: str) -> str:
-    """The text at a path, "" if nothing is there. Raises `OddRecordError` if it is something else."""
-    found = member(record, path)
-    if found is not None and not isinstance(found, str):
-        raise OddRecordError(f"expected a text at {path!r}")
-    return found or ""
+def _no_object(info: inspect.StructType, value: object) -> str:
+    needed = " and ".join(repr(one.encode_name) for one in info.fields if one.required)
+    kind = next((name for of, name in _KINDS.items() if isinstance(value, of)), "null")
+    return f"it should be an object{f' with {needed}' if needed else ''}, not {_WORDS.get(kind, kind)}"
 
 
-def items(record: Any, path: str) -> list[Any]:
-    """The list at a path, empty if there is none. Raises `OddRecordError` if it is something else."""
-    found = member(record, path)
-    if found is None:
-        return []
-    if not isinstance(found, list):
-        raise OddRecordError(f"expected a list at {path!r}")
-    return found
+def _named(kind: str) -> str:
+    return " or ".join(_WORDS.get(one, one) for one in kind.split(" | ") if one != "null" or kind == "null")
 
 
-def names(record: Any, path: str, name: str = "name") -> list[str]:
-    """The names of a list of objects or texts."""
-    found = [each if isinstance(each, str) else maybe_text(each, name) for each in items(record, path)]
-    return [each for each in found if each]
-
-
-def moment(record: Any, path: str) -> str:
-    """The time at a path, as ISO 8601 in UTC. Raises `OddRecordError`."""
-    return utc(text(record, path), path)
+# -- times
 
 
 def utc(told: str, of: str = "time") -> str:
@@ -82,16 +207,11 @@ def since_of(told: str) -> str:
         raise InvalidInputError(f"since must be a time as in 2024-01-31T12:00:00Z, not {told[:40]!r}") from exc
 
 
-def listed(reply: Any, path: str, of: str) -> list[Any]:
-    """The list that a reply is about. Raises `SourceShapeError` that names what was expected."""
-    found = member(reply, path)
-    if not isinstance(found, list):
-        raise SourceShapeError(f"{of}: expected a list {path!r} in the reply")
-    return found
+# -- listings
 
 
 def read_each(
-    records: Iterable[Any], read: Callable[[Any], SourceDocument], key: Callable[[Any], str], of: str
+    records: Iterable[R], read: Callable[[R], SourceDocument], key: Callable[[R], str], of: str
 ) -> tuple[tuple[SourceDocument, ...], tuple[Refused, ...]]:
     """Records as documents; odd ones are refused. Raises `SourceShapeError` if there are several and all are odd: then
     it is not the records, but their shape has changed."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement
@@ -21,6 +21,9 @@ from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.references import product_key
 from opx.graph.extraction.things import named
 from opx.graph.versions import ALL, between, plain, union
+
+if TYPE_CHECKING:
+    from opx.sources.security.cpe import Match
 
 CATEGORY = "security/cve"
 RULE = "advisory"
@@ -166,22 +169,22 @@ def _range(told: str) -> str:
 
 def _configured(record: Any) -> Iterator[Affected]:
     """Raises `OddRecordError` for a record that isn't one."""
-    from opx.sources.security.cpe import parse_cpe
-    from opx.sources.shapes import items, member, text
+    from opx.sources.security.cpe import Configured, parse_cpe
+    from opx.sources.shapes import odd
 
-    groups = [one for one in items(member(record, "cve"), "configurations") if member(one, "negate") is not True]
-    nodes = [node for group in groups for node in items(group, "nodes") if member(node, "negate") is not True]
-    for match in (match for node in nodes for match in items(node, "cpeMatch")):
-        if member(match, "vulnerable") is not False:
-            cpe = parse_cpe(text(match, "criteria"))
+    groups = [one for one in odd(Configured, record).cve.configurations if not one.negate]
+    nodes = [node for group in groups for node in group.nodes if not node.negate]
+    for match in (match for node in nodes for match in node.cpe_match):
+        if match.vulnerable:
+            cpe = parse_cpe(match.criteria)
             yield cpe.vendor, cpe.product, _matched(match, cpe.version, cpe.update)
 
 
-def _matched(match: Mapping[str, Any], version: str, update: str) -> str:
+def _matched(match: Match, version: str, update: str) -> str:
     found = between(
-        since=str(match.get("versionStartIncluding") or ""),
-        after=str(match.get("versionStartExcluding") or ""),
-        until=str(match.get("versionEndIncluding") or ""),
-        before=str(match.get("versionEndExcluding") or ""),
+        since=match.version_start_including,
+        after=match.version_start_excluding,
+        until=match.version_end_including,
+        before=match.version_end_excluding,
     )
     return found or (ALL if version == "-" else plain(f"{version} {update}"))

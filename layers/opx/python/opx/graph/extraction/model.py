@@ -22,7 +22,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import ModelError
 from opx.graph.extraction.material import Findings, Material, Passages
-from opx.graph.extraction.model_relations import INSTRUCTIONS, SCHEMA, FoundRelation, proven
+from opx.graph.extraction.model_relations import INSTRUCTIONS, FoundRelation, Relations, proven
 from opx.hygiene.instructions import suspicions
 from opx.ports import Clock
 from opx.ports.models import ChatModel, ChatRequest
@@ -129,8 +129,8 @@ class ModelExtraction:
             return {}, str(exc)
         self._failures.in_a_row = 0
         found: list[list[FoundRelation]] = [[] for _ in batch]
-        for given in reply.content["relations"]:
-            at = int(given["id"])
+        for given in reply.content.relations:
+            at = given.id
             relation = proven(given, batch[at][1].content) if 0 <= at < len(batch) else None
             if relation and relation not in found[at] and len(found[at]) < MAX_RELATIONS:
                 found[at].append(relation)
@@ -167,4 +167,4 @@ def _request(chunks: Sequence[DocumentChunk]) -> ChatRequest:
     passages = [{"id": at, "text": chunk.content[:MAX_PASSAGE_CHARACTERS]} for at, chunk in enumerate(chunks)]
     data = json.dumps({"passages": passages}, ensure_ascii=False, indent=1)
     tokens = _TOKENS_AROUND + _TOKENS_A_RELATION * MAX_RELATIONS * len(chunks) // 2
-    return ChatRequest(INSTRUCTIONS, data, SCHEMA, max_tokens=tokens, seconds=CALL_SECONDS)
+    return ChatRequest(INSTRUCTIONS, data, Relations, max_tokens=tokens, seconds=CALL_SECONDS)

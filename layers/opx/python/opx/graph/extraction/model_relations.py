@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, field
 
 from opx.graph.extraction.references import made
+from opx.models.schema import ModelAnswer
 
 MIN_QUOTE, MAX_QUOTE = 12, 400
 MAX_NAME = 100
@@ -43,15 +46,38 @@ class FoundRelation:
     names: tuple[str, str]
 
 
-def proven(given: Mapping[str, Any], text: str) -> FoundRelation | None:
+def _one_of(names: Iterable[str]) -> Meta:
+    return Meta(pattern=f"^({'|'.join(names)})$", extra_json_schema={"enum": list(names)})
+
+
+class _Thing(ModelAnswer, frozen=True):
+    kind: Annotated[str, _one_of(THINGS)]
+    name: str
+
+
+class StatedRelation(ModelAnswer, frozen=True):
+    """A relation that a model gave, of the passage `id`."""
+
+    id: int
+    source: _Thing = field(name="from")
+    relation: Annotated[str, _one_of(RELATIONS)]
+    target: _Thing = field(name="to")
+    quote: str
+
+
+class Relations(ModelAnswer, frozen=True):
+    relations: tuple[StatedRelation, ...]
+
+
+def proven(given: StatedRelation, text: str) -> FoundRelation | None:
     """What a model gave, if the passage has these words, they have both names, and the relation is one of those that may
     be found; else None."""
-    name, kinds = given["relation"], (given["from"]["kind"], given["to"]["kind"])
+    name, kinds = given.relation, (given.source.kind, given.target.kind)
     allowed = RELATIONS.get(name)
     if allowed is None or kinds[0] not in allowed[0] or kinds[1] not in allowed[1]:
         return None
-    quote, passage = _folded(given["quote"]), _folded(text)
-    ends = (given["from"]["name"].strip(), given["to"]["name"].strip())
+    quote, passage = _folded(given.quote), _folded(text)
+    ends = (given.source.name.strip(), given.target.name.strip())
     if not MIN_QUOTE <= len(quote) <= MAX_QUOTE or quote not in passage:
         return None
     if not all(0 < len(end) <= MAX_NAME and _names(quote, _folded(end)) for end in ends):
@@ -73,29 +99,3 @@ def _names(text: str, name: str) -> bool:
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-_THING = {
-    "type": "object",
-    "properties": {"kind": {"type": "string", "enum": list(THINGS)}, "name": {"type": "string"}},
-    "required": ["kind", "name"],
-    "additionalProperties": False,
-}
-_RELATION = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "from": _THING,
-        "relation": {"type": "string", "enum": list(RELATIONS)},
-        "to": _THING,
-        "quote": {"type": "string"},
-    },
-    "required": ["id", "from", "relation", "to", "quote"],
-    "additionalProperties": False,
-}
-SCHEMA = {
-    "type": "object",
-    "properties": {"relations": {"type": "array", "items": _RELATION}},
-    "required": ["relations"],
-    "additionalProperties": False,
-}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from opx.domain.record import replace
 from opx.domain.research import Finding
 from opx.errors import ModelError
+from opx.models.schema import ModelAnswer
 from opx.ports.models import ChatModel, ChatRequest
 from opx.retrieval.research.planning import (
     MAX_SUB_QUERY_CHARACTERS,
@@ -41,19 +42,18 @@ _AGAIN = _TASK + (
     "what they gave. Give up to 4 queries that may find what is missing, other than those tried; `part` is the gap that a "
     "query is for, as it is written. Give none if nothing more is likely to be found."
 )
-_QUERY: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {name: {"type": "string"} for name in ("query", "part", "why")},
-    "required": ["query", "part", "why"],
-    "additionalProperties": False,
-}
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"queries": {"type": "array", "items": _QUERY}},
-    "required": ["queries"],
-    "additionalProperties": False,
-}
-"""Without bounds: what is too long or too much is cut, where a bound would make nonsense of the whole answer."""
+
+
+class _Query(ModelAnswer, frozen=True):
+    query: str
+    part: str
+    why: str
+
+
+class Queries(ModelAnswer, frozen=True):
+    """Without bounds: what is too long or too much is cut, where a bound would make nonsense of the whole answer."""
+
+    queries: tuple[_Query, ...]
 
 
 class ChatPlanner:
@@ -89,22 +89,14 @@ class ChatPlanner:
 
     def _ask(self, task: str, data: Mapping[str, Any], seconds: float) -> list[SubQuery]:
         text = json.dumps(data, ensure_ascii=False)
-        reply = self._model.ask(ChatRequest(task, text, SCHEMA, max_tokens=800, seconds=seconds))
-        queries = reply.content.get("queries")
-        if not isinstance(queries, Sequence) or isinstance(queries, str | bytes):
-            raise ModelError(f"{self._model.name} answered without queries")
-        return [_sub_query(query) for query in queries[:_MAX_REPLIES_READ]]
+        reply = self._model.ask(ChatRequest(task, text, Queries, max_tokens=800, seconds=seconds))
+        return [_sub_query(query) for query in reply.content.queries[:_MAX_REPLIES_READ]]
 
 
-def _sub_query(given: Any) -> SubQuery:
-    """What a model gave, as far as it is a query; an empty text for what isn't."""
-    fields = given if isinstance(given, Mapping) else {}
-    text, part, why = (fields.get(name, "") for name in ("query", "part", "why"))
-    return SubQuery(_short(text, MAX_SUB_QUERY_CHARACTERS), _short(why, _MAX_NAME), _short(part, _MAX_NAME))
-
-
-def _short(given: object, most: int) -> str:
-    return one_line(given, most) if isinstance(given, str) else ""
+def _sub_query(given: _Query) -> SubQuery:
+    return SubQuery(
+        one_line(given.query, MAX_SUB_QUERY_CHARACTERS), one_line(given.why, _MAX_NAME), one_line(given.part, _MAX_NAME)
+    )
 
 
 def _of_gap(query: SubQuery, parts: set[str], only: str) -> SubQuery:

@@ -13,10 +13,10 @@ from opx.domain.knowledge import Category, Tier
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, UnparsableDocumentError
 from opx.ingestion.parsing.source import HEAD_BYTES, Source
-from opx.sources.community.fields import Record
 from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
 from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.shapes import Shape, shaped
 
 POSTS_A_REQUEST = 20
 _REGULAR_POST = 1
@@ -35,6 +35,68 @@ class DiscourseOptions(Options, frozen=True):
     max_posts: int = 40
     key_secret: str = ""
     key_user: str = "system"
+
+
+class _Listed(Shape, frozen=True):
+    """A topic as lists have it."""
+
+    id: int
+    bumped_at: str
+    pinned: bool = False
+    pinned_globally: bool = False
+
+    @property
+    def bumped(self) -> str:
+        return checked_time(self.bumped_at, f"topic {self.id}")
+
+    @property
+    def stands_above(self) -> bool:
+        """Pinned topics stand at the top of a list, whenever they were bumped."""
+        return self.pinned or self.pinned_globally
+
+
+class _TopicList(Shape, frozen=True):
+    topics: tuple[_Listed, ...]
+    more_topics_url: str = ""
+
+
+class _Listing(Shape, frozen=True):
+    topic_list: _TopicList
+
+
+class _Tag(Shape, frozen=True):
+    name: str = ""
+
+
+class _Post(Shape, frozen=True):
+    id: int
+    post_type: int = 0
+    post_number: int = 0
+    username: str = ""
+    cooked: str = ""
+    accepted_answer: bool = False
+
+
+class _Stream(Shape, frozen=True):
+    posts: tuple[_Post, ...]
+    stream: tuple[Any, ...] = ()
+
+
+class _Accepted(Shape, frozen=True):
+    post_number: int = 0
+
+
+class _Topic(Shape, frozen=True):
+    title: str
+    post_stream: _Stream
+    slug: str = ""
+    tags: tuple[str | _Tag, ...] = ()
+    created_at: str = ""
+    accepted_answer: _Accepted = _Accepted()
+
+
+class _MorePosts(Shape, frozen=True):
+    post_stream: _Stream
 
 
 class Discourse(Connector[DiscourseOptions]):
@@ -72,13 +134,13 @@ class Discourse(Connector[DiscourseOptions]):
         place = _Place.of(request)
         while True:
             topics, more = self._topics(self._lists[place.at], place.page)
-            seen = max([place.seen, *map(_bumped, topics)])
-            wanted = [topic for topic in topics if _bumped(topic) >= place.floor]
-            more = more and all(_is_pinned(topic) or _bumped(topic) >= place.floor for topic in topics)
+            seen = max([place.seen, *(topic.bumped for topic in topics)])
+            wanted = [topic for topic in topics if topic.bumped >= place.floor]
+            more = more and all(topic.stands_above or topic.bumped >= place.floor for topic in topics)
             place = place.after(seen, more=more, lists=len(self._lists), everything=not request.since)
             last = place.phase == "done"
             yield page_of(
-                ((f"t/{topic.number('id')}", topic) for topic in wanted),
+                ((f"t/{topic.id}", topic) for topic in wanted),
                 self._document,
                 cursor=place.cursor(),
                 seen_until=place.begun if last else "",
@@ -87,51 +149,57 @@ class Discourse(Connector[DiscourseOptions]):
             if last:
                 return
 
-    def _topics(self, path: str, page: int) -> tuple[list[Record], bool]:
+    def _topics(self, path: str, page: int) -> tuple[tuple[_Listed, ...], bool]:
         """A page of the listing, and whether it goes on."""
         reply = self._get(path, {"order": "activity", "ascending": "false", "no_definitions": "true", "page": page})
         if reply is None:
             raise SourceRefusedError(f"{self._base}{path}: the forum has no such list, or not for everybody", 404)
-        listing = reply.record("topic_list", needed=True)
-        topics = [_checked(item) for item in listing.items("topics", needed=True)]
-        return topics, bool(listing.text("more_topics_url")) and bool(topics)
+        listing = shaped(_Listing, reply, self._base + path).topic_list
+        for topic in listing.topics:
+            checked_time(topic.bumped_at, f"topic {topic.id}")
+        return listing.topics, bool(listing.more_topics_url) and bool(listing.topics)
 
-    def _get(self, path: str, query: Mapping[str, str | int] | None = None) -> Record | None:
-        """The reply, None if there is nothing (any more)."""
+    def _get(self, path: str, query: Mapping[str, str | int] | None = None) -> Any:
+        """The object of a reply, None if there is nothing (any more)."""
         headers = {"accept": "application/json"}
         if self.options.key_secret:
             headers |= {"api-key": self.secrets.get(self.options.key_secret), "api-username": self.options.key_user}
         reply = self.web.get(self._base + path, query=query, headers=headers)
-        return None if reply.gone else Record.of(reply.json(), self._base + path)
+        if reply.gone:
+            return None
+        found = reply.json()
+        if not isinstance(found, dict):
+            raise SourceShapeError(f"{self._base}{path}: expected an object; the forum's format may have changed")
+        return found
 
     # -- topics
 
-    def _document(self, key: str, listed: Record) -> SourceDocument | None:
+    def _document(self, key: str, listed: _Listed) -> SourceDocument | None:
         """The topic; None if it was deleted or hidden meanwhile, or has no solution although one is wanted."""
-        number = listed.number("id")
-        topic = self._visible(f"/t/{number}.json")
-        if topic is None or topic.data.get("deleted_at"):
+        number = listed.id
+        reply = self._visible(f"/t/{number}.json")
+        if reply is None or reply.get("deleted_at"):
             return None
+        topic = shaped(_Topic, reply, f"topic {number}")
         solution = self._solution(number, topic)
         if self.options.solved_only and solution is None:
             return None
-        posts = [post for post in self._posts(number, topic) if post.number("post_type") in (0, _REGULAR_POST)]
-        first = posts[0] if posts and posts[0].number("post_number") == 1 else None
-        title = topic.text("title", needed=True)
-        tags = [_tag(tag) for tag in topic.items("tags")]
+        posts = [post for post in self._posts(number, topic) if post.post_type in (0, _REGULAR_POST)]
+        first = posts[0] if posts and posts[0].post_number == 1 else None
+        tags = [tag if isinstance(tag, str) else tag.name for tag in topic.tags]  # newer forums list objects
         metadata = described(
-            title=title,
-            address=f"{self._base}/t/{topic.text('slug') or 'topic'}/{number}",
+            title=topic.title,
+            address=f"{self._base}/t/{topic.slug or 'topic'}/{number}",
             tags=[*tags, *(["solved"] if solution else [])],
-            updated=_bumped(listed),
-            created=checked_time(topic.text("created_at"), topic.name),
-            author=first.text("username") if first else "",
+            updated=listed.bumped,
+            created=checked_time(topic.created_at, f"topic {number}"),
+            author=first.username if first else "",
         )
         facts = "Solved." if solution else ""
         body = _markdown(first) if first else ""
-        return SourceDocument(key, thread(title, facts, body, _sections(posts, first, solution)), metadata)
+        return SourceDocument(key, thread(topic.title, facts, body, _sections(posts, first, solution)), metadata)
 
-    def _visible(self, path: str) -> Record | None:
+    def _visible(self, path: str) -> Any:
         """The reply; None if there is nothing, or nothing for us: a topic that was moved to where we may not look."""
         try:
             return self._get(path)
@@ -140,27 +208,26 @@ class Discourse(Connector[DiscourseOptions]):
                 return None
             raise
 
-    def _posts(self, number: int, topic: Record) -> list[Record]:
-        """The first posts, those that are not in the topic itself asked for by their ids."""
-        stream = topic.record("post_stream", needed=True)
-        posts = [Record.of(item, f"a post of topic {number}") for item in stream.items("posts", needed=True)]
-        known = {post.number("id", needed=True) for post in posts}
-        wanted = [each for each in stream.items("stream")[: self.options.max_posts] if each not in known]
+    def _posts(self, number: int, topic: _Topic) -> list[_Post]:
+        """The first posts; those that are not in the topic itself are fetched by their ids."""
+        posts = list(topic.post_stream.posts)
+        known = {post.id for post in posts}
+        wanted = [each for each in topic.post_stream.stream[: self.options.max_posts] if each not in known]
         for start in range(0, len(wanted), POSTS_A_REQUEST):
             ids = wanted[start : start + POSTS_A_REQUEST]
             more = self._get(f"/t/{number}/posts.json?{urlencode([('post_ids[]', each) for each in ids])}")
             if more:
-                posts += more.record("post_stream", needed=True).records("posts", needed=True)
-        return sorted(posts, key=lambda post: post.number("post_number"))[: self.options.max_posts]
+                posts += shaped(_MorePosts, more, f"posts of topic {number}").post_stream.posts
+        return sorted(posts, key=lambda post: post.post_number)[: self.options.max_posts]
 
-    def _solution(self, number: int, topic: Record) -> Record | None:
+    def _solution(self, number: int, topic: _Topic) -> _Post | None:
         """The post that was accepted as the answer."""
-        accepted = topic.record("accepted_answer").number("post_number")
-        stream = topic.record("post_stream", needed=True).records("posts")
-        for post in stream:
-            if post.flag("accepted_answer") or (accepted and post.number("post_number") == accepted):
+        accepted = topic.accepted_answer.post_number
+        for post in topic.post_stream.posts:
+            if post.accepted_answer or (accepted and post.post_number == accepted):
                 return post
-        return self._visible(f"/posts/by_number/{number}/{accepted}.json") if accepted else None
+        reply = self._visible(f"/posts/by_number/{number}/{accepted}.json") if accepted else None
+        return None if reply is None else shaped(_Post, reply, f"post {accepted} of topic {number}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,45 +271,23 @@ class _Place:
         }
 
 
-def _checked(item: Any) -> Record:
-    topic = Record.of(item, "a topic")
-    number = topic.number("id", needed=True)
-    checked_time(topic.text("bumped_at", needed=True), f"topic {number}")
-    return Record(topic.data, f"topic {number}")
-
-
-def _bumped(topic: Record) -> str:
-    return checked_time(topic.text("bumped_at"), topic.name)
-
-
-def _is_pinned(topic: Record) -> bool:
-    """Pinned topics stand at the top of a list, whenever they were bumped."""
-    return topic.flag("pinned") or topic.flag("pinned_globally")
-
-
-def _tag(tag: Any) -> str:
-    """A name; newer forums list objects."""
-    return tag if isinstance(tag, str) else Record.of(tag, "a tag").text("name")
-
-
-def _sections(posts: list[Record], first: Record | None, solution: Record | None) -> Iterator[Post]:
+def _sections(posts: list[_Post], first: _Post | None, solution: _Post | None) -> Iterator[Post]:
     if solution:
-        yield Post(f"Solution by {solution.text('username') or 'somebody'}", _markdown(solution))
-    shown = {first.number("post_number") if first else 0, solution.number("post_number") if solution else 0}
+        yield Post(f"Solution by {solution.username or 'somebody'}", _markdown(solution))
+    shown = {first.post_number if first else 0, solution.post_number if solution else 0}
     for post in posts:
-        if post.number("post_number") not in shown:
-            yield Post(f"Reply by {post.text('username') or 'somebody'}", _markdown(post))
+        if post.post_number not in shown:
+            yield Post(f"Reply by {post.username or 'somebody'}", _markdown(post))
 
 
-def _markdown(post: Record) -> str:
+def _markdown(post: _Post) -> str:
     """A post's HTML as Markdown; "" for one without text. Raises `SourceShapeError` for HTML that can't be read."""
     from opx.ingestion.parsing.html import parse_html
 
-    cooked = post.text("cooked")
-    if not cooked.strip():
+    if not post.cooked.strip():
         return ""
-    data = f"<main>{cooked}</main>".encode("utf-8", "replace")
-    source = Source(f"{post.name}.html", data[:HEAD_BYTES], io.BytesIO(data[HEAD_BYTES:]), _NO_CATEGORY)
+    data = f"<main>{post.cooked}</main>".encode("utf-8", "replace")
+    source = Source(f"post {post.id}.html", data[:HEAD_BYTES], io.BytesIO(data[HEAD_BYTES:]), _NO_CATEGORY)
     try:
         return "".join(parse_html(source).lines)
     except UnparsableDocumentError as exc:

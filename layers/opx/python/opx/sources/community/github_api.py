@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from opx.domain.sources import RateLimit
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.ports.sources import Secrets, WebClient, WebReply
 from opx.ports.time import Clock
-from opx.sources.community.fields import Record
+from opx.sources.shapes import Shape, shaped
+
+S = TypeVar("S", bound=Shape)
 
 BASE_URL = "https://api.github.com"
 LIMIT = RateLimit(10, 1.0)
@@ -28,6 +30,19 @@ PAGE_SIZE = 100
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}\Z")
 _NEXT = re.compile(r"<[^<>]*>\s*;[^,<]*\brel=\"?next\b")
+
+
+class _Error(Shape, frozen=True):
+    type: str = ""
+    message: str = ""
+
+
+class _Errors(Shape, frozen=True):
+    errors: tuple[_Error, ...] = ()
+
+
+class _Data(Shape, frozen=True):
+    data: dict[str, Any]
 
 
 class GitHubApi:
@@ -59,7 +74,7 @@ class GitHubApi:
         self._note_limit(reply.headers)
         return reply
 
-    def graphql(self, query: str, variables: Mapping[str, Any]) -> Record:
+    def graphql(self, query: str, variables: Mapping[str, Any], kind: type[S]) -> S:
         """`data` of a GraphQL query. Raises `SourceRefusedError` for what the repository or the token doesn't allow."""
         if not self._token_secret:
             raise SourceRefusedError("GitHub's GraphQL API needs a token: give the option token_secret")
@@ -73,9 +88,9 @@ class GitHubApi:
         if reply.gone:
             raise SourceRefusedError(f"{self._graphql_url}: there is no GraphQL API; check base_url", reply.status)
         self._note_limit(reply.headers)
-        answer = Record.of(reply.json(), "GitHub GraphQL")
-        _refuse_errors(answer)
-        return answer.record("data", needed=True)
+        answer = reply.json()
+        _refuse_errors(shaped(_Errors, answer, "GitHub GraphQL"))
+        return shaped(kind, shaped(_Data, answer, "GitHub GraphQL").data, "GitHub GraphQL")
 
     @property
     def _graphql_url(self) -> str:
@@ -146,12 +161,10 @@ def listed(reply: WebReply, what: str) -> list[Any]:
     return found
 
 
-def _refuse_errors(answer: Record) -> None:
-    errors = answer.records("errors")
-    if not errors:
+def _refuse_errors(answer: _Errors) -> None:
+    if not answer.errors:
         return
-    first = errors[0]
-    kind, message = first.text("type"), first.text("message")[:200]
+    kind, message = answer.errors[0].type, answer.errors[0].message[:200]
     if kind == "RATE_LIMITED":
         raise SourceUnavailableError(f"GitHub's limit of requests is used up: {message}", 3600.0)
     if kind in ("NOT_FOUND", "FORBIDDEN", "INSUFFICIENT_SCOPES"):

@@ -7,11 +7,11 @@ from typing import Any
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError
-from opx.sources.community.fields import Record
 from opx.sources.community.github_api import BASE_URL, LIMIT, GitHubApi, checked_repository
 from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
 from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.shapes import Shape, shaped
 
 PAGE_SIZE = 25
 """With 50 comments and 10 replies to each, some 14,000 nodes a query; GitHub allows 500,000."""
@@ -52,6 +52,86 @@ class GitHubDiscussionsOptions(Options, frozen=True):
     base_url: str = BASE_URL
 
 
+class _Named(Shape, frozen=True):
+    name: str = ""
+
+
+class _Author(Shape, frozen=True):
+    login: str = ""
+
+
+class _Labels(Shape, frozen=True):
+    nodes: tuple[_Named, ...] = ()
+
+
+class _Reply(Shape, frozen=True, rename="camel"):
+    id: str = ""
+    body: str = ""
+    author: _Author = _Author()
+    is_minimized: bool = False
+
+    @property
+    def by(self) -> str:
+        return self.author.login or "somebody"
+
+
+class _Replies(Shape, frozen=True):
+    nodes: tuple[_Reply, ...] = ()
+
+
+class _Comment(_Reply, frozen=True, rename="camel"):
+    replies: _Replies = _Replies()
+
+
+class _Comments(Shape, frozen=True):
+    nodes: tuple[_Comment, ...] = ()
+
+
+class _Listed(Shape, frozen=True, rename="camel"):
+    """The part of a discussion that paging needs."""
+
+    number: int
+    updated_at: str
+
+    @property
+    def name(self) -> str:
+        return f"discussion {self.number}"
+
+    @property
+    def updated(self) -> str:
+        return checked_time(self.updated_at, self.name)
+
+
+class _Discussion(_Listed, frozen=True, rename="camel"):
+    title: str
+    body: str = ""
+    url: str = ""
+    created_at: str = ""
+    author: _Author = _Author()
+    category: _Named = _Named()
+    labels: _Labels = _Labels()
+    answer: _Reply | None = None
+    comments: _Comments = _Comments()
+
+
+class _PageInfo(Shape, frozen=True, rename="camel"):
+    has_next_page: bool = False
+    end_cursor: str = ""
+
+
+class _Discussions(Shape, frozen=True, rename="camel"):
+    nodes: tuple[Any, ...]
+    page_info: _PageInfo
+
+
+class _Repository(Shape, frozen=True):
+    discussions: _Discussions
+
+
+class _Found(Shape, frozen=True):
+    repository: _Repository | None = None
+
+
 class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
     """Discussions of a repository, the accepted answer first.
 
@@ -83,17 +163,16 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
         after, seen = str(request.cursor.get("after", "")), str(request.cursor.get("seen", ""))
         while True:
             found = self._listing(direction, after, PAGE_SIZE)
-            nodes = [_checked(node) for node in found.items("nodes", needed=True)]
-            changed = [node for node in nodes if _updated(node) >= request.since]
-            seen = max([seen, *map(_updated, changed)])
-            info = found.record("pageInfo", needed=True)
-            more = info.flag("hasNextPage") and len(changed) == len(nodes)
-            before, after = after, info.text("endCursor", needed=more)
+            nodes = [(shaped(_Listed, node, "a discussion"), node) for node in found.nodes]
+            changed = [(listed, node) for listed, node in nodes if listed.updated >= request.since]
+            seen = max([seen, *(listed.updated for listed, _ in changed)])
+            more = found.page_info.has_next_page and len(changed) == len(nodes)
+            before, after = after, found.page_info.end_cursor
             if more and after == before:
                 raise SourceShapeError("GitHub GraphQL: a page of discussions leads to itself")
             last = not more
             yield page_of(
-                ((f"discussions/{node.number('number')}", node) for node in changed),
+                ((f"discussions/{listed.number}", node) for listed, node in changed),
                 self._read,
                 cursor={"after": after, "seen": seen},
                 seen_until=seen if last or direction == "ASC" else "",
@@ -102,7 +181,7 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
             if last:
                 return
 
-    def _listing(self, direction: str, after: str, count: int) -> Record:
+    def _listing(self, direction: str, after: str, count: int) -> _Discussions:
         variables = {
             "owner": self._owner,
             "name": self._name,
@@ -110,65 +189,48 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
             "direction": direction,
             "count": count,
         }
-        data = self._api.graphql(_QUERY, variables)
-        if data.data.get("repository") is None:
+        found = self._api.graphql(_QUERY, variables, _Found)
+        if found.repository is None:
             raise SourceRefusedError(f"{self.options.repository}: GitHub shows no such repository to this token", 404)
-        return data.record("repository").record("discussions", needed=True)
+        return found.repository.discussions
 
-    def _read(self, key: str, node: Record) -> SourceDocument | None:
+    def _read(self, key: str, node: Any) -> SourceDocument | None:
         """The discussion; None if it was moved to another category, or its answer was taken back."""
-        return _document(key, node) if self._is_wanted(node) else None
+        found = shaped(_Discussion, node, f"discussion {node['number']}")
+        return _document(key, found) if self._is_wanted(found) else None
 
-    def _is_wanted(self, node: Record) -> bool:
+    def _is_wanted(self, found: _Discussion) -> bool:
         chosen = self.options.categories
-        if chosen and node.record("category").text("name") not in chosen:
+        if chosen and found.category.name not in chosen:
             return False
-        return not self.options.answered_only or node.data.get("answer") is not None
+        return not self.options.answered_only or found.answer is not None
 
 
-def _checked(item: Any) -> Record:
-    node = Record.of(item, "a discussion")
-    number = node.number("number", needed=True)
-    checked_time(node.text("updatedAt", needed=True), f"discussion {number}")
-    return Record(node.data, f"discussion {number}")
-
-
-def _updated(node: Record) -> str:
-    return checked_time(node.text("updatedAt"), node.name)
-
-
-def _document(key: str, node: Record) -> SourceDocument:
-    title = node.text("title", needed=True)
-    category = node.record("category").text("name")
-    labels = [label.text("name") for label in node.record("labels").records("nodes")]
-    answer = node.record("answer")
+def _document(key: str, found: _Discussion) -> SourceDocument:
+    category = found.category.name
     facts = f"Category: {category}. " if category else ""
-    facts += "Answered." if answer.data else "Without an accepted answer."
+    facts += "Answered." if found.answer else "Without an accepted answer."
     metadata = described(
-        title=title,
-        address=node.text("url"),
-        tags=[*labels, *([category] if category else [])],
-        updated=_updated(node),
-        created=checked_time(node.text("createdAt"), node.name),
-        author=_author(node),
+        title=found.title,
+        address=found.url,
+        tags=[*(label.name for label in found.labels.nodes), *([category] if category else [])],
+        updated=found.updated,
+        created=checked_time(found.created_at, found.name),
+        author=found.author.login or "somebody",
     )
-    return SourceDocument(key, thread(title, facts, node.text("body"), _posts(node, answer)), metadata)
+    return SourceDocument(key, thread(found.title, facts, found.body, _posts(found)), metadata)
 
 
-def _posts(node: Record, answer: Record) -> Iterator[Post]:
+def _posts(found: _Discussion) -> Iterator[Post]:
     """The answer, and then the comments with the replies to them. The answer may be a reply itself."""
-    known = answer.text("id") if answer.data else ""
-    if answer.data:
-        yield Post(f"Accepted answer by {_author(answer)}", answer.text("body"))
-    for comment in node.record("comments").records("nodes"):
-        if comment.flag("isMinimized"):
+    known = found.answer.id if found.answer else ""
+    if found.answer:
+        yield Post(f"Accepted answer by {found.answer.by}", found.answer.body)
+    for comment in found.comments.nodes:
+        if comment.is_minimized:
             continue
-        if not known or comment.text("id") != known:
-            yield Post(f"Comment by {_author(comment)}", comment.text("body"))
-        for reply in comment.record("replies").records("nodes"):
-            if not reply.flag("isMinimized") and not (known and reply.text("id") == known):
-                yield Post(f"Reply by {_author(reply)} to {_author(comment)}", reply.text("body"))
-
-
-def _author(node: Record) -> str:
-    return node.record("author").text("login") or "somebody"
+        if not known or comment.id != known:
+            yield Post(f"Comment by {comment.by}", comment.body)
+        for reply in comment.replies.nodes:
+            if not reply.is_minimized and not (known and reply.id == known):
+                yield Post(f"Reply by {reply.by} to {comment.by}", reply.body)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
-from opx.sources.community.fields import Record
 from opx.sources.community.github_api import (
     BASE_URL,
     LIMIT,
@@ -21,6 +20,7 @@ from opx.sources.community.github_api import (
 from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
 from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.shapes import Shape, shaped
 
 _MAINTAINERS = ("OWNER", "MEMBER", "COLLABORATOR")
 
@@ -35,6 +35,45 @@ class GitHubIssuesOptions(Options, frozen=True):
     max_comments: int = 100
     token_secret: str = ""
     base_url: str = BASE_URL
+
+
+class _User(Shape, frozen=True):
+    login: str = ""
+
+
+class _Label(Shape, frozen=True):
+    name: str = ""
+
+
+class _Listed(Shape, frozen=True):
+    """The part of an issue that paging needs."""
+
+    number: int
+    updated_at: str
+
+    @property
+    def name(self) -> str:
+        return f"issue {self.number}"
+
+
+class _Issue(_Listed, frozen=True):
+    title: str
+    html_url: str = ""
+    labels: tuple[str | _Label, ...] = ()
+    user: _User = _User()
+    created_at: str = ""
+    closed_at: str = ""
+    state: str = ""
+    state_reason: str = ""
+    body: str = ""
+    comments: int = 0
+
+
+class _Comment(Shape, frozen=True):
+    user: _User = _User()
+    author_association: str = ""
+    created_at: str = ""
+    body: str = ""
 
 
 class GitHubIssues(Connector[GitHubIssuesOptions]):
@@ -73,9 +112,12 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
         again: frozenset[int] = frozenset()
         while True:
             reply = self._api.get(self._path, query=self._query(place))
-            issues = [_checked(item) for item in listed(reply, self._path)]
+            items = listed(reply, self._path)
+            issues = [_checked(item) for item in items]
             more = has_next(reply) and bool(issues)
-            fresh = [issue for issue in issues if issue.number("number") not in again]
+            fresh = [
+                (issue.number, item) for issue, item in zip(issues, items, strict=True) if issue.number not in again
+            ]
             again = place.seen_again(issues)
             place = place.after(issues)
             yield self._page(fresh, place, complete=not more and not request.since)
@@ -101,41 +143,42 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
             query["labels"] = ",".join(self.options.labels)
         return query
 
-    def _page(self, issues: list[Record], place: _Place, *, complete: bool) -> Page:
+    def _page(self, issues: list[tuple[int, Any]], place: _Place, *, complete: bool) -> Page:
         wanted = (
-            (f"issues/{issue.number('number')}", issue)
-            for issue in issues
-            if self.options.include_pull_requests or "pull_request" not in issue.data
+            (f"issues/{number}", item)
+            for number, item in issues
+            if self.options.include_pull_requests or "pull_request" not in item
         )
         return page_of(wanted, self._document, cursor=place.cursor(), seen_until=place.since, complete=complete)
 
-    def _document(self, key: str, issue: Record) -> SourceDocument | None:
+    def _document(self, key: str, item: Any) -> SourceDocument | None:
         """The issue with its comments; None if it was deleted or moved meanwhile."""
+        issue = shaped(_Issue, item, f"issue {item['number']}")
         comments = self._comments(issue)
         if comments is None:
             return None
-        title = issue.text("title", needed=True).strip() or f"Issue {issue.number('number')}"
+        title = issue.title.strip() or f"Issue {issue.number}"
         metadata = described(
             title=title,
-            address=issue.text("html_url"),
+            address=issue.html_url,
             tags=_labels(issue),
-            updated=checked_time(issue.text("updated_at"), issue.name),
-            created=checked_time(issue.text("created_at"), issue.name),
-            author=issue.record("user").text("login"),
+            updated=checked_time(issue.updated_at, issue.name),
+            created=checked_time(issue.created_at, issue.name),
+            author=issue.user.login,
         )
-        return SourceDocument(key, thread(title, _state(issue), issue.text("body"), comments), metadata)
+        return SourceDocument(key, thread(title, _state(issue), issue.body, comments), metadata)
 
-    def _comments(self, issue: Record) -> list[Post] | None:
-        wanted = min(issue.number("comments"), self.options.max_comments)
+    def _comments(self, issue: _Issue) -> list[Post] | None:
+        wanted = min(issue.comments, self.options.max_comments)
         posts: list[Post] = []
         page = 1
         while wanted > 0:
-            path = f"{self._path}/{issue.number('number')}/comments"
+            path = f"{self._path}/{issue.number}/comments"
             reply = self._api.get(path, query={"per_page": PAGE_SIZE, "page": page})
             if reply.gone:
                 return None
             found = listed(reply, path)
-            posts += [_post(Record.of(item, f"comment on {issue.name}")) for item in found if not _is_bots(item)]
+            posts += [_post(shaped(_Comment, item, f"comment on {issue.name}")) for item in found if not _is_bots(item)]
             if len(posts) >= self.options.max_comments or not has_next(reply):
                 break
             page += 1
@@ -155,40 +198,37 @@ class _Place:
             return cls(request.since, 1)
         return cls(str(request.cursor.get("since", "")), int(request.cursor.get("page", 1)))
 
-    def after(self, issues: list[Record]) -> _Place:
+    def after(self, issues: list[_Listed]) -> _Place:
         """What to ask for next: the next page only while more changed in one second than a page holds."""
-        last = issues[-1].text("updated_at", needed=True) if issues else self.since
+        last = issues[-1].updated_at if issues else self.since
         return _Place(last, 1) if last != self.since else _Place(self.since, self.page + 1)
 
-    def seen_again(self, issues: list[Record]) -> frozenset[int]:
+    def seen_again(self, issues: list[_Listed]) -> frozenset[int]:
         """The issues of a page that the next one may begin with: those that changed in its last second."""
-        last = issues[-1].text("updated_at") if issues else ""
+        last = issues[-1].updated_at if issues else ""
         if last == self.since:
             return frozenset()  # the next is another page of the same listing
-        return frozenset(issue.number("number") for issue in issues if issue.text("updated_at") == last)
+        return frozenset(issue.number for issue in issues if issue.updated_at == last)
 
     def cursor(self) -> dict[str, Any]:
         return {"since": self.since, "page": self.page}
 
 
-def _checked(item: Any) -> Record:
-    """An issue with what paging needs. Raises `SourceShapeError`."""
-    issue = Record.of(item, "an issue")
-    number = issue.number("number", needed=True)
-    checked_time(issue.text("updated_at", needed=True), f"issue {number}")
-    return Record(issue.data, f"issue {number}")
+def _checked(item: Any) -> _Listed:
+    """The part of an issue that paging needs. Raises `SourceShapeError`."""
+    issue = shaped(_Listed, item, "an issue")
+    checked_time(issue.updated_at, issue.name)
+    return issue
 
 
-def _labels(issue: Record) -> list[str]:
+def _labels(issue: _Issue) -> list[str]:
     """Labels are objects; old Enterprise servers list names."""
-    return [
-        item if isinstance(item, str) else Record.of(item, "a label").text("name") for item in issue.items("labels")
-    ]
+    return [label if isinstance(label, str) else label.name for label in issue.labels]
 
 
-def _state(issue: Record) -> str:
-    state, reason = issue.text("state"), issue.text("state_reason").replace("_", " ")
-    closed = checked_time(issue.text("closed_at"), issue.name)[:10]
+def _state(issue: _Issue) -> str:
+    state, reason = issue.state, issue.state_reason.replace("_", " ")
+    closed = checked_time(issue.closed_at, issue.name)[:10]
     if state != "closed":
         return "State: open" if state else ""
     return "State: closed" + (f" as {reason}" if reason else "") + (f" on {closed}" if closed else "")
@@ -199,8 +239,8 @@ def _is_bots(item: Any) -> bool:
     return isinstance(user, Mapping) and user.get("type") == "Bot"
 
 
-def _post(comment: Record) -> Post:
-    author = comment.record("user").text("login") or "somebody"
-    role = " (of the project)" if comment.text("author_association") in _MAINTAINERS else ""
-    written = checked_time(comment.text("created_at"), comment.name)[:10]
-    return Post(f"Comment by {author}{role}" + (f" on {written}" if written else ""), comment.text("body"))
+def _post(comment: _Comment) -> Post:
+    author = comment.user.login or "somebody"
+    role = " (of the project)" if comment.author_association in _MAINTAINERS else ""
+    written = checked_time(comment.created_at, "a comment")[:10]
+    return Post(f"Comment by {author}{role}" + (f" on {written}" if written else ""), comment.body)

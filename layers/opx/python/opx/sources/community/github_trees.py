@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from opx.errors import SourceRefusedError, SourceShapeError
-from opx.sources.community.fields import Record
 from opx.sources.community.github_api import GitHubApi, path_of
+from opx.sources.shapes import Shape, shaped
 
 _FILE_MODES = ("100644", "100755")
 _MAX_DEPTH = 50
@@ -30,6 +30,40 @@ class TreeFile:
     size: int
 
 
+class _Tree(Shape, frozen=True):
+    sha: str
+
+
+class _TreeOfCommit(Shape, frozen=True):
+    tree: _Tree
+
+
+class _Commit(Shape, frozen=True):
+    sha: str
+    commit: _TreeOfCommit
+
+
+class _Entry(Shape, frozen=True):
+    type: str
+    path: str
+    sha: str
+    mode: str = ""
+    size: int = 0
+
+    @property
+    def is_folder(self) -> bool:
+        return self.type == "tree"
+
+    @property
+    def is_file(self) -> bool:
+        return self.type == "blob" and self.mode in _FILE_MODES
+
+
+class _Listing(Shape, frozen=True):
+    tree: tuple[_Entry, ...]
+    truncated: bool = False
+
+
 class Trees:
     """Reads trees of one repository (`owner/name`)."""
 
@@ -43,9 +77,8 @@ class Trees:
         if reply.gone:
             where = f"branch {branch}" if branch else "repository"
             raise SourceRefusedError(f"{self._repository}: GitHub shows no such {where}", reply.status)
-        commit = Record.of(reply.json(), f"the commit of {self._repository}")
-        tree = commit.record("commit", needed=True).record("tree", needed=True)
-        return Head(commit.text("sha", needed=True), tree.text("sha", needed=True))
+        found = shaped(_Commit, reply.json(), f"the commit of {self._repository}")
+        return Head(found.sha, found.commit.tree.sha)
 
     def files(self, tree: str, folder: str) -> Iterator[TreeFile]:
         """All files below a folder ("" for all there are) by path; links and submodules are none.
@@ -54,53 +87,47 @@ class Trees:
         """
         prefix = ""
         for part in filter(None, folder.split("/")):
-            entries = self._entries(tree, recursive=False)
-            found = [e for e in entries[0] if e.text("path") == part and e.text("type") == "tree"]
+            entries = self._entries(tree, recursive=False).tree
+            found = [entry for entry in entries if entry.path == part and entry.is_folder]
             if not found:
                 raise SourceRefusedError(
                     f"{self._repository} has no folder {prefix}{part}; check the option paths", 404
                 )
-            tree, prefix = found[0].text("sha", needed=True), f"{prefix}{part}/"
+            tree, prefix = found[0].sha, f"{prefix}{part}/"
         yield from self._below(tree, prefix, 0)
 
     def _below(self, tree: str, prefix: str, depth: int) -> Iterator[TreeFile]:
         """A listing with everything below a tree is cut at 100,000 entries or 7 MB (GitHub's documentation, "REST API
         endpoints for Git trees"): then each folder is listed by itself."""
-        entries, cut = self._entries(tree, recursive=True)
-        if not cut:
-            files = [_file(entry, prefix) for entry in entries if _is_file(entry)]
-            del entries
+        found = self._entries(tree, recursive=True)
+        if not found.truncated:
+            files = [_file(entry, prefix) for entry in found.tree if entry.is_file]
+            del found
             yield from sorted(files, key=lambda file: file.path)
             return
         if depth > _MAX_DEPTH:
             raise SourceShapeError(f"{self._repository}: folders below {prefix} are nested too deep")
-        entries, cut = self._entries(tree, recursive=False)
-        if cut:
+        found = self._entries(tree, recursive=False)
+        if found.truncated:
             raise SourceShapeError(f"{self._repository}: GitHub doesn't list the whole folder {prefix or '/'}")
-        for entry in sorted(entries, key=_order):
-            if entry.text("type") == "tree":
-                yield from self._below(entry.text("sha", needed=True), f"{prefix}{entry.text('path')}/", depth + 1)
-            elif _is_file(entry):
+        for entry in sorted(found.tree, key=_order):
+            if entry.is_folder:
+                yield from self._below(entry.sha, f"{prefix}{entry.path}/", depth + 1)
+            elif entry.is_file:
                 yield _file(entry, prefix)
 
-    def _entries(self, tree: str, *, recursive: bool) -> tuple[list[Record], bool]:
-        """The entries of a tree, and whether some are missing."""
+    def _entries(self, tree: str, *, recursive: bool) -> _Listing:
         path = path_of("repos", self._repository, "git", "trees", tree)
         reply = self._api.get(path, query={"recursive": 1} if recursive else None)
         if reply.gone:
             raise SourceRefusedError(f"{self._repository}: GitHub has no tree {tree[:12]}", reply.status)
-        found = Record.of(reply.json(), f"a tree of {self._repository}")
-        return found.records("tree", needed=True), found.flag("truncated")
+        return shaped(_Listing, reply.json(), f"a tree of {self._repository}")
 
 
-def _is_file(entry: Record) -> bool:
-    return entry.text("type", needed=True) == "blob" and entry.text("mode") in _FILE_MODES
+def _file(entry: _Entry, prefix: str) -> TreeFile:
+    return TreeFile(prefix + entry.path, entry.sha, entry.size)
 
 
-def _file(entry: Record, prefix: str) -> TreeFile:
-    return TreeFile(prefix + entry.text("path", needed=True), entry.text("sha", needed=True), entry.number("size"))
-
-
-def _order(entry: Record) -> str:
+def _order(entry: _Entry) -> str:
     """As git orders: a folder as if its name ended with a slash, so that whole paths are in order."""
-    return entry.text("path") + ("/" if entry.text("type") == "tree" else "")
+    return entry.path + ("/" if entry.is_folder else "")

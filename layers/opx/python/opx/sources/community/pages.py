@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from opx.domain.sources import Cursor, Page, Refused, SourceDocument
 from opx.errors import SourceShapeError
-from opx.sources.community.fields import Record
+
+R = TypeVar("R")
 
 
 def page_of(
-    records: Iterable[tuple[str, Record]],
-    read: Callable[[str, Record], SourceDocument | None],
+    records: Iterable[tuple[str, R]],
+    read: Callable[[str, R], SourceDocument | None],
     *,
     cursor: Cursor,
     seen_until: str = "",

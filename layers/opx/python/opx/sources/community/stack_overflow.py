@@ -12,10 +12,10 @@ from typing import Any
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.community.fields import Record
 from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, described, thread
 from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.shapes import Shape, each_of, shaped
 
 PAGE_SIZE = 100
 MAX_PAUSE_SECONDS = 60
@@ -66,6 +66,57 @@ class StackOverflowOptions(Options, frozen=True):
     base_url: str = "https://api.stackexchange.com/2.3"
 
 
+class _Owner(Shape, frozen=True):
+    display_name: str = ""
+
+
+class _Answer(Shape, frozen=True):
+    owner: _Owner = _Owner()
+    score: int = 0
+    is_accepted: bool = False
+    body_markdown: str = ""
+
+
+class _Listed(Shape, frozen=True):
+    """The part of a question that paging needs."""
+
+    question_id: int
+    last_activity_date: int
+
+
+class _Wanted(Shape, frozen=True):
+    """The part of a question by which it is chosen."""
+
+    score: int
+
+
+class _Question(_Listed, frozen=True):
+    title: str
+    link: str
+    body_markdown: str
+    score: int = 0
+    closed_reason: str = ""
+    creation_date: int = 0
+    owner: _Owner = _Owner()
+    tags: tuple[Any, ...] = ()
+    answers: tuple[_Answer, ...] = ()
+
+
+class _Wrapper(Shape, frozen=True):
+    """The object around every reply ("Common Wrapper Object")."""
+
+    items: tuple[Any, ...] | None = None
+    has_more: bool = False
+    backoff: int = 0
+    quota_remaining: Any = None
+    error_id: int | None = None
+    error_message: str = ""
+
+
+class _MadeFilter(Shape, frozen=True):
+    filter: str
+
+
 class StackOverflow(Connector[StackOverflowOptions]):
     """Questions of a Stack Exchange site with their answers.
 
@@ -92,7 +143,7 @@ class StackOverflow(Connector[StackOverflowOptions]):
         return RateLimit(20, 1.0)  # more than 30 a second are banned for a while
 
     def probe(self) -> None:
-        for item in self._questions(self.options.tags[0], _Place(0, 0, 1), 1).items("items", needed=True):
+        for item in _items(self._questions(self.options.tags[0], _Place(0, 0, 1), 1)):
             _checked(item)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
@@ -103,18 +154,18 @@ class StackOverflow(Connector[StackOverflowOptions]):
             more = True
             while more:
                 answer = self._questions(self.options.tags[place.tag], place, PAGE_SIZE)
-                questions = [_checked(item) for item in answer.items("items", needed=True)]
-                more = answer.flag("has_more") and bool(questions)
-                fresh = [one for one in questions if one.number("question_id") not in again]
-                again = place.seen_again(questions)
-                place = place.after(questions) if more else _Place(place.tag + 1, since, 1)
+                questions = [(_checked(item), item) for item in _items(answer)]
+                more = answer.has_more and bool(questions)
+                fresh = [(one.question_id, item) for one, item in questions if one.question_id not in again]
+                again = place.seen_again([one for one, _ in questions])
+                place = place.after(questions[-1][0]) if more else _Place(place.tag + 1, since, 1)
                 last = place.tag == len(self.options.tags)
                 yield self._page(fresh, place.cursor(), complete=last and not since)
                 if last:
                     return
                 self._heed_quota(answer)
 
-    def _questions(self, tag: str, place: _Place, size: int) -> Record:
+    def _questions(self, tag: str, place: _Place, size: int) -> _Wrapper:
         query: dict[str, str | int] = {
             "site": self.options.site,
             "tagged": tag,
@@ -132,13 +183,13 @@ class StackOverflow(Connector[StackOverflowOptions]):
         """Filters never change or expire: asking for the same fields again gives the same one."""
         if not self._filter:
             query: dict[str, str | int] = {"base": "none", "include": ";".join(_FIELDS), "unsafe": "false"}
-            made = self._asked("/filters/create", query).records("items", needed=True)
+            made = each_of(_MadeFilter, _items(self._asked("/filters/create", query)), "Stack Exchange")
             if not made:
                 raise SourceShapeError("Stack Exchange made no filter; give one as the option filter")
-            self._filter = made[0].text("filter", needed=True)
+            self._filter = made[0].filter
         return self._filter
 
-    def _asked(self, path: str, query: Mapping[str, str | int]) -> Record:
+    def _asked(self, path: str, query: Mapping[str, str | int]) -> _Wrapper:
         if self._pause:
             self.sleep(self._pause)
             self._pause = 0
@@ -154,16 +205,15 @@ class StackOverflow(Connector[StackOverflowOptions]):
             raise SourceRefusedError(f"Stack Exchange doesn't take the request (400): {hint}", 400) from exc
         if reply.gone:
             raise SourceRefusedError(f"Stack Exchange knows no {path}; check base_url", reply.status)
-        answer = Record.of(reply.json(), "Stack Exchange")
-        if answer.data.get("error_id") is not None:
-            message = answer.text("error_message")[:200]
-            raise SourceRefusedError(f"Stack Exchange: error {answer.number('error_id')}: {message}", 400)
+        answer = shaped(_Wrapper, reply.json(), "Stack Exchange")
+        if answer.error_id is not None:
+            raise SourceRefusedError(f"Stack Exchange: error {answer.error_id}: {answer.error_message[:200]}", 400)
         return answer
 
-    def _heed_quota(self, answer: Record) -> None:
+    def _heed_quota(self, answer: _Wrapper) -> None:
         """Wait as the API asks before the next request, or end the pull if that is for longer."""
-        pause = answer.number("backoff")
-        if answer.data.get("quota_remaining") == 0:
+        pause = answer.backoff
+        if answer.quota_remaining == 0:
             wait = _until_midnight(self.clock())
             more_quota = "" if self.options.key_secret else "; with a key (option key_secret) there are 10,000 a day"
             raise SourceUnavailableError(f"Stack Exchange's requests of today are used up{more_quota}", wait)
@@ -171,43 +221,44 @@ class StackOverflow(Connector[StackOverflowOptions]):
             raise SourceUnavailableError(f"Stack Exchange asks to wait for {pause} s", float(pause))
         self._pause = max(0, pause)
 
-    def _page(self, questions: list[Record], cursor: dict[str, int], *, complete: bool) -> Page:
-        keyed = ((f"{self.options.site}/{question.number('question_id')}", question) for question in questions)
+    def _page(self, questions: list[tuple[int, Any]], cursor: dict[str, int], *, complete: bool) -> Page:
+        keyed = ((f"{self.options.site}/{number}", item) for number, item in questions)
         return page_of(keyed, self._read, cursor=cursor, complete=complete)
 
-    def _read(self, key: str, question: Record) -> SourceDocument | None:
+    def _read(self, key: str, item: Any) -> SourceDocument | None:
         """The question; None if it was wanted once, and was voted down since."""
-        return self._document(key, question) if self._is_wanted(question) else None
+        name = f"question {item['question_id']}"
+        if not self._is_wanted(item, name):
+            return None
+        return self._document(key, shaped(_Question, item, name))
 
-    def _is_wanted(self, question: Record) -> bool:
-        if self.options.answered_only and not question.data.get("accepted_answer_id"):
+    def _is_wanted(self, item: Any, name: str) -> bool:
+        if self.options.answered_only and not item.get("accepted_answer_id"):
             return False
-        return question.number("score", needed=True) >= self.options.min_score
+        return shaped(_Wanted, item, name).score >= self.options.min_score
 
-    def _document(self, key: str, question: Record) -> SourceDocument:
-        title = html.unescape(question.text("title", needed=True))
-        closed = question.text("closed_reason")
-        facts = f"Score {question.number('score')}." + (f" Closed: {html.unescape(closed)}." if closed else "")
-        body = html.unescape(question.text("body_markdown", needed=True))
+    def _document(self, key: str, question: _Question) -> SourceDocument:
+        title = html.unescape(question.title)
+        closed = question.closed_reason
+        facts = f"Score {question.score}." + (f" Closed: {html.unescape(closed)}." if closed else "")
+        body = html.unescape(question.body_markdown)
         metadata = described(
             title=title,
-            address=question.text("link", needed=True),
-            tags=[str(tag) for tag in question.items("tags")],
-            updated=iso_time(question.number("last_activity_date")),
-            created=iso_time(question.number("creation_date")) if question.data.get("creation_date") else "",
+            address=question.link,
+            tags=[str(tag) for tag in question.tags],
+            updated=iso_time(question.last_activity_date),
+            created=iso_time(question.creation_date) if question.creation_date else "",
             author=_author(question),
         )
         return SourceDocument(key, thread(title, facts, body, self._answers(question)), metadata)
 
-    def _answers(self, question: Record) -> Iterator[Post]:
-        ranked = sorted(
-            question.records("answers"), key=lambda each: (not each.flag("is_accepted"), -each.number("score"))
-        )
+    def _answers(self, question: _Question) -> Iterator[Post]:
+        ranked = sorted(question.answers, key=lambda each: (not each.is_accepted, -each.score))
         for answer in ranked[: self.options.max_answers]:
-            accepted, score = answer.flag("is_accepted"), answer.number("score")
-            if accepted or score >= self.options.min_score:
-                kind = "Accepted answer" if accepted else "Answer"
-                yield Post(f"{kind} by {_author(answer)}, score {score}", html.unescape(answer.text("body_markdown")))
+            if answer.is_accepted or answer.score >= self.options.min_score:
+                kind = "Accepted answer" if answer.is_accepted else "Answer"
+                heading = f"{kind} by {_author(answer)}, score {answer.score}"
+                yield Post(heading, html.unescape(answer.body_markdown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,30 +276,34 @@ class _Place:
             return cls(0, since, 1)
         return cls(int(cursor["tag"]), int(cursor["since"]), int(cursor["page"]))
 
-    def after(self, questions: list[Record]) -> _Place:
-        last = questions[-1].number("last_activity_date")
+    def after(self, question: _Listed) -> _Place:
+        """Behind the last question of a page."""
+        last = question.last_activity_date
         return _Place(self.tag, last, 1) if last != self.since else _Place(self.tag, self.since, self.page + 1)
 
-    def seen_again(self, questions: list[Record]) -> frozenset[int]:
+    def seen_again(self, questions: list[_Listed]) -> frozenset[int]:
         """The questions that the next page may begin with: those of this one's last second."""
-        last = questions[-1].number("last_activity_date") if questions else 0
+        last = questions[-1].last_activity_date if questions else 0
         if last == self.since:
             return frozenset()
-        return frozenset(one.number("question_id") for one in questions if one.number("last_activity_date") == last)
+        return frozenset(one.question_id for one in questions if one.last_activity_date == last)
 
     def cursor(self) -> dict[str, int]:
         return {"tag": self.tag, "since": self.since, "page": self.page}
 
 
-def _checked(item: Any) -> Record:
-    question = Record.of(item, "a question")
-    number = question.number("question_id", needed=True)
-    question.number("last_activity_date", needed=True)
-    return Record(question.data, f"question {number}")
+def _items(answer: _Wrapper) -> tuple[Any, ...]:
+    if answer.items is None:
+        raise SourceShapeError("Stack Exchange: the field 'items' is missing; the source's format may have changed")
+    return answer.items
 
 
-def _author(item: Record) -> str:
-    return html.unescape(item.record("owner").text("display_name")) or "somebody"
+def _checked(item: Any) -> _Listed:
+    return shaped(_Listed, item, "a question")
+
+
+def _author(item: _Question | _Answer) -> str:
+    return html.unescape(item.owner.display_name) or "somebody"
 
 
 def _seconds(moment: str) -> int:

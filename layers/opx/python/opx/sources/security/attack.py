@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
@@ -15,7 +16,7 @@ from opx.ports.sources import WebReply
 from opx.sources.connector import Connector, Options, Texts
 from opx.sources.security.attack_bundle import KINDS, Entry, Knowledge, key_of, objects
 from opx.sources.security.attack_documents import attack_document
-from opx.sources.shapes import OddRecordError, listed
+from opx.sources.shapes import OddRecordError, Shape, shaped
 
 BASE_URL = "https://raw.githubusercontent.com/mitre-attack/attack-stix-data/master"
 DOMAINS = ("enterprise", "mobile", "ics")
@@ -31,6 +32,10 @@ class AttackOptions(Options, frozen=True):
     base_url: str = BASE_URL
 
 
+class _Index(Shape, frozen=True):
+    collections: list[Any]
+
+
 class AttackConnector(Connector[AttackOptions]):
     """One document a technique, mitigation, group, software, campaign and tactic."""
 
@@ -42,7 +47,7 @@ class AttackConnector(Connector[AttackOptions]):
         reply = self.web.get(f"{self._base}/index.json")
         if reply.gone:
             raise SourceRefusedError(f"{reply.url}: no ATT&CK data there; set base_url", reply.status)
-        listed(reply.json(), "collections", reply.url)
+        shaped(_Index, reply.json(), reply.url)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
         bundles = self._bundles(whole=bool(request.cursor))

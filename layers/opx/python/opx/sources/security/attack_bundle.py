@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from opx.errors import SourceShapeError
-from opx.sources.shapes import given_text, items, maybe_text, member, names, text
+from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, odd, shaped
 
 KINDS = {
     "attack-pattern": "technique",
@@ -30,18 +30,73 @@ _PARTS = ("x-mitre-detection-strategy", "x-mitre-analytic", "x-mitre-data-compon
 _OBJECTS = re.compile(r'"objects"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 _IDS = ("mitre-attack", "mitre-mobile-attack", "mitre-ics-attack")
-_FIELDS = (
-    "x_mitre_platforms",
-    "x_mitre_shortname",
-    "x_mitre_detection",
-    "x_mitre_analytic_refs",
-    "x_mitre_log_source_references",
-    "x_mitre_data_source_ref",
-    "x_mitre_domains",
-    "x_mitre_aliases",
-    "aliases",
-    "kill_chain_phases",
-)
+
+Strings = tuple[Loose[str], ...]
+
+
+class Phase(Shape, frozen=True):
+    phase_name: Loose[str] = ""
+
+
+class LogSource(Shape, frozen=True):
+    x_mitre_data_component_ref: Loose[str] = ""
+    name: Loose[str] = ""
+    channel: Loose[str] = ""
+
+
+class Fields(Shape, frozen=True):
+    """Fields that objects of some types have."""
+
+    x_mitre_platforms: Strings = ()
+    x_mitre_shortname: Loose[str] = ""
+    x_mitre_detection: Loose[str] = ""
+    x_mitre_analytic_refs: Strings = ()
+    x_mitre_log_source_references: tuple[Loose[LogSource], ...] = ()
+    x_mitre_domains: Strings = ()
+    x_mitre_aliases: Strings = ()
+    aliases: Strings = ()
+    kill_chain_phases: tuple[Loose[Phase], ...] = ()
+
+
+class _Reference(Shape, frozen=True):
+    source_name: Loose[str] = ""
+    external_id: Loose[str] = ""
+    url: Loose[str] = ""
+
+
+class _Named(Shape, frozen=True):
+    """Names of an object, as far as it has any."""
+
+    type: Loose[str] = ""
+    id: Loose[str] = ""
+    external_references: Loose[tuple[Loose[_Reference], ...]] = ()
+
+
+class _Head(Shape, frozen=True, kw_only=True):
+    type: Filled
+    id: Filled
+    revoked: Loose[bool] = False
+    x_mitre_deprecated: Loose[bool] = False
+
+    @property
+    def is_gone(self) -> bool:
+        return self.revoked or self.x_mitre_deprecated
+
+
+class _Relationship(_Head, frozen=True, kw_only=True):
+    relationship_type: Filled
+    source_ref: Filled
+    target_ref: Filled
+    description: Loose[str] = ""
+
+
+class _Object(_Head, frozen=True, kw_only=True):
+    name: Filled
+    description: str = ""
+    created: Loose[str] = ""
+    modified: Loose[str] = ""
+    x_mitre_version: Loose[str] = ""
+    external_references: tuple[Loose[_Reference], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +113,7 @@ class Entry:
     modified: str
     version: str
     gone: bool
-    fields: Mapping[str, Any]
+    fields: Fields
 
     @property
     def key(self) -> str:
@@ -67,10 +122,6 @@ class Entry:
     @property
     def label(self) -> str:
         return f"{self.attack_id} {self.name}".strip()
-
-    def listed(self, name: str) -> list[str]:
-        """A field that is a list of texts."""
-        return names(self.fields, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +148,8 @@ class Knowledge:
 
     def add(self, found: Any) -> None:
         """Keep an object of a bundle, once. Raises `OddRecordError`."""
-        kind, stix_id = text(found, "type"), text(found, "id")
+        head = odd(_Head, found)
+        kind, stix_id = head.type, head.id
         if stix_id in self.known:
             return
         self.known.add(stix_id)
@@ -121,47 +173,45 @@ class Knowledge:
         yield from sorted(there, key=lambda pair: (pair[0].kind, pair[0].attack_id, pair[0].name))
 
     def _link(self, found: Any) -> None:
-        if _is_gone(found):
+        if odd(_Head, found).is_gone:
             return
-        kind, source, target = (text(found, name) for name in ("relationship_type", "source_ref", "target_ref"))
-        link = Link(kind, source, target, maybe_text(found, "description"))
-        self.outgoing.setdefault(source, []).append(link)
-        self.incoming.setdefault(target, []).append(link)
+        relation = odd(_Relationship, found)
+        link = Link(relation.relationship_type, relation.source_ref, relation.target_ref, relation.description)
+        self.outgoing.setdefault(link.source, []).append(link)
+        self.incoming.setdefault(link.target, []).append(link)
 
 
-def _entry(found: Any, kind: str) -> Entry:
-    references = items(found, "external_references")
-    own = next((each for each in references if maybe_text(each, "source_name") in _IDS), None)
+def _entry(given: Any, kind: str) -> Entry:
+    found = odd(_Object, given)
+    own = next((each for each in found.external_references if each.source_name in _IDS), _Reference())
+    if kind in KINDS.values() and not own.external_id.strip():
+        raise OddRecordError("expected an 'external_id' of ATT&CK in 'external_references'")
     return Entry(
-        stix_id=text(found, "id"),
+        stix_id=found.id,
         kind=kind,
-        attack_id=text(own, "external_id") if kind in KINDS.values() else maybe_text(own, "external_id"),
-        name=text(found, "name"),
-        description=given_text(found, "description"),
-        url=maybe_text(own, "url"),
-        created=maybe_text(found, "created"),
-        modified=maybe_text(found, "modified"),
-        version=maybe_text(found, "x_mitre_version"),
-        gone=_is_gone(found),
-        fields={name: found[name] for name in _FIELDS if name in found},
+        attack_id=own.external_id,
+        name=found.name,
+        description=found.description,
+        url=own.url,
+        created=found.created,
+        modified=found.modified,
+        version=found.x_mitre_version,
+        gone=found.is_gone,
+        fields=odd(Fields, given),
     )
 
 
 def key_of(found: Any) -> str:
     """The key of the document of an object that can't be read, as far as it says; else its STIX id."""
-    kind = KINDS.get(maybe_text(found, "type"))
-    references = member(found, "external_references")
-    ids = [maybe_text(each, "external_id") for each in references] if isinstance(references, list) else []
-    return _key(kind, ids[0]) if kind and ids and ids[0] else maybe_text(found, "id")
+    names = shaped(_Named, found if isinstance(found, dict) else {})
+    kind = KINDS.get(names.type)
+    ids = [each.external_id for each in names.external_references]
+    return _key(kind, ids[0]) if kind and ids and ids[0] else names.id
 
 
 def _key(kind: str, attack_id: str) -> str:
     """With the kind: deprecated mitigations bear the ids of techniques that are not."""
     return f"{kind}/{attack_id}"
-
-
-def _is_gone(found: Any) -> bool:
-    return member(found, "revoked") is True or member(found, "x_mitre_deprecated") is True
 
 
 def objects(bundle: str, url: str) -> Iterator[Any]:

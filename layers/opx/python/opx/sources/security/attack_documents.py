@@ -9,8 +9,8 @@ from typing import Any
 from opx.domain.sources import SourceDocument
 from opx.sources.markdown import facts, fenced, joined, nested, one_line
 from opx.sources.relationships import block, reference, relation
-from opx.sources.security.attack_bundle import Entry, Knowledge
-from opx.sources.shapes import items, maybe_text, utc
+from opx.sources.security.attack_bundle import Entry, Knowledge, LogSource
+from opx.sources.shapes import utc
 
 NOTICE = (
     "© The MITRE Corporation. This work is reproduced and distributed with the permission of The MITRE Corporation."
@@ -56,21 +56,21 @@ def _named(link: re.Match[str]) -> str:
 
 
 def _tags(entry: Entry) -> list[str]:
-    phases = [maybe_text(phase, "phase_name") for phase in items(entry.fields, "kill_chain_phases")]
-    aliases = [*entry.listed("aliases"), *entry.listed("x_mitre_aliases")]
-    found = [entry.attack_id, entry.kind, *phases, *entry.listed("x_mitre_platforms"), *aliases]
+    phases = [phase.phase_name for phase in entry.fields.kill_chain_phases]
+    aliases = [*entry.fields.aliases, *entry.fields.x_mitre_aliases]
+    found = [entry.attack_id, entry.kind, *phases, *entry.fields.x_mitre_platforms, *aliases]
     return [one_line(tag)[:_MAX_TAG] for tag in dict.fromkeys(found) if tag.strip()][:_MAX_TAGS]
 
 
 def _facts(entry: Entry, knowledge: Knowledge) -> str:
-    aliases = dict.fromkeys(entry.listed("aliases") + entry.listed("x_mitre_aliases"))
+    aliases = dict.fromkeys(entry.fields.aliases + entry.fields.x_mitre_aliases)
     parents = [other.label for other, _ in knowledge.links(entry, "subtechnique-of")]
     owners = [other.label for other, _ in knowledge.links(entry, "attributed-to")]
     pairs = (
         ("ATT&CK id", f"{entry.attack_id} ({entry.kind})"),
         ("Also known as", ", ".join(name for name in aliases if name != entry.name)),
         ("Tactics", ", ".join(tactic.label for tactic in _tactics(entry, knowledge))),
-        ("Platforms", ", ".join(entry.listed("x_mitre_platforms"))),
+        ("Platforms", ", ".join(entry.fields.x_mitre_platforms)),
         ("Sub-technique of", ", ".join(parents)),
         ("Attributed to", ", ".join(owners)),
         ("Replaces", ", ".join(other.label for other in _replaced(entry, knowledge))),
@@ -80,12 +80,12 @@ def _facts(entry: Entry, knowledge: Knowledge) -> str:
 
 def _tactics(entry: Entry, knowledge: Knowledge) -> list[Entry]:
     """The tactics of a technique: their names are unique within a domain."""
-    phases = {maybe_text(phase, "phase_name") for phase in items(entry.fields, "kill_chain_phases")}
-    domains = set(entry.listed("x_mitre_domains"))
+    phases = {phase.phase_name for phase in entry.fields.kill_chain_phases}
+    domains = set(entry.fields.x_mitre_domains)
     return [
         tactic
         for tactic in knowledge.living("tactic")
-        if maybe_text(tactic.fields, "x_mitre_shortname") in phases and domains & set(tactic.listed("x_mitre_domains"))
+        if tactic.fields.x_mitre_shortname in phases and domains & set(tactic.fields.x_mitre_domains)
     ]
 
 
@@ -110,27 +110,27 @@ def _of_technique(entry: Entry, knowledge: Knowledge) -> Sections:
 
 
 def _detection(entry: Entry, knowledge: Knowledge) -> Iterator[str]:
-    yield plain(maybe_text(entry.fields, "x_mitre_detection"), 2)
+    yield plain(entry.fields.x_mitre_detection, 2)
     for other, told in knowledge.links(entry, "detects", to=True):
         yield _bullet(other, told or other.description)
         yield "\n".join(_analytics(other, knowledge))
 
 
 def _analytics(strategy: Entry, knowledge: Knowledge) -> Iterator[str]:
-    for stix_id in strategy.listed("x_mitre_analytic_refs"):
+    for stix_id in strategy.fields.x_mitre_analytic_refs:
         analytic = knowledge.entries.get(stix_id)
         if analytic is None or analytic.gone:
             continue
-        platforms = ", ".join(analytic.listed("x_mitre_platforms"))
+        platforms = ", ".join(analytic.fields.x_mitre_platforms)
         yield f"  - {analytic.attack_id} {f'({platforms})' if platforms else ''}: {one_line(plain(analytic.description, 2))}"
-        logs = [_log(each, knowledge) for each in items(analytic.fields, "x_mitre_log_source_references")]
+        logs = [_log(each, knowledge) for each in analytic.fields.x_mitre_log_source_references]
         if logs:
             yield f"    Logs: {'; '.join(dict.fromkeys(logs))}"
 
 
-def _log(log: Any, knowledge: Knowledge) -> str:
-    component = knowledge.entries.get(maybe_text(log, "x_mitre_data_component_ref"))
-    told = f"{maybe_text(log, 'name')} {maybe_text(log, 'channel')}".strip()
+def _log(log: LogSource, knowledge: Knowledge) -> str:
+    component = knowledge.entries.get(log.x_mitre_data_component_ref)
+    told = f"{log.name} {log.channel}".strip()
     return one_line(f"{told} ({component.name})" if component else told)
 
 

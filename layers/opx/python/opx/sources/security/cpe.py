@@ -6,12 +6,11 @@ Source of the format: NIST IR 7695, "Common Platform Enumeration: Naming Specifi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from opx.sources.markdown import one_line
-from opx.sources.shapes import OddRecordError, items, maybe_text, member, text
+from opx.sources.shapes import Filled, Loose, OddRecordError, Shape
 
 _PART = re.compile(r"(?:\\.|[^:\\])+")
 _ESCAPED = re.compile(r"\\(.)")
@@ -20,6 +19,51 @@ _ANY = "*"
 _NONE = "-"
 _MAX_VERSIONS = 60
 """Of one product in one line; a line more begins after them, so that a chunk keeps the product's name with them."""
+
+
+class Match(Shape, frozen=True, rename="camel"):
+    """Versions of a product."""
+
+    criteria: Filled
+    vulnerable: Loose[bool] = True
+    version_start_including: Loose[str] = ""
+    version_start_excluding: Loose[str] = ""
+    version_end_including: Loose[str] = ""
+    version_end_excluding: Loose[str] = ""
+
+
+class Node(Shape, frozen=True, rename="camel"):
+    """Products, all or any of them."""
+
+    cpe_match: tuple[Match, ...] = ()
+    operator: Loose[str] = ""
+    negate: Loose[bool] = False
+
+    @property
+    def is_all(self) -> bool:
+        return self.operator.upper() == "AND"
+
+
+class Configuration(Shape, frozen=True):
+    """Nodes of a CVE record, all or any of them."""
+
+    nodes: tuple[Loose[Node], ...] = ()
+    operator: Loose[str] = ""
+    negate: Loose[bool] = False
+
+    @property
+    def is_all(self) -> bool:
+        return self.operator.upper() == "AND"
+
+
+class _Affecting(Shape, frozen=True):
+    configurations: tuple[Loose[Configuration], ...] = ()
+
+
+class Configured(Shape, frozen=True):
+    """A record, as far as it tells what it affects."""
+
+    cve: Loose[_Affecting] = _Affecting()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +115,10 @@ def _words(value: str) -> str:
     return one_line(_plain(value).replace("_", " "))
 
 
-def version_range(match: Mapping[str, Any], cpe: Cpe) -> str:
+def version_range(match: Match, cpe: Cpe) -> str:
     """Which versions a match is about: `7.0.0 through 7.0.14`, `before 2.4.5`, `all versions`."""
-    since, after = maybe_text(match, "versionStartIncluding"), maybe_text(match, "versionStartExcluding")
-    until, before = maybe_text(match, "versionEndIncluding"), maybe_text(match, "versionEndExcluding")
+    since, after = match.version_start_including, match.version_start_excluding
+    until, before = match.version_end_including, match.version_end_excluding
     parts = [
         f"from {since}" if since and not until else since,
         f"after {after}" if after else "",
@@ -89,16 +133,15 @@ def version_range(match: Mapping[str, Any], cpe: Cpe) -> str:
     return f"{cpe.version} {cpe.update}".strip() or "all versions"
 
 
-def affected_lines(configurations: Iterable[Any]) -> Iterator[str]:
+def affected_lines(configurations: Iterable[Configuration]) -> Iterator[str]:
     """Markdown bullets of all configurations: what is vulnerable, and under which conditions. Raises `OddRecordError`."""
     for configuration in configurations:
         yield from _configuration(configuration)
 
 
-def _configuration(configuration: Any) -> Iterator[str]:
-    nodes = items(configuration, "nodes")
-    together = _operator(configuration) == "AND" and len(nodes) > 1
-    negated = member(configuration, "negate") is True
+def _configuration(configuration: Configuration) -> Iterator[str]:
+    nodes, negated = configuration.nodes, configuration.negate
+    together = configuration.is_all and len(nodes) > 1
     if not (together or negated):
         for node in nodes:
             yield from _node(node, 0)
@@ -108,11 +151,11 @@ def _configuration(configuration: Any) -> Iterator[str]:
         yield from _node(node, 1)
 
 
-def _node(node: Any, depth: int) -> Iterator[str]:
-    lines = list(_products(items(node, "cpeMatch"), inside=depth > 0))
-    negated = member(node, "negate") is True
+def _node(node: Node, depth: int) -> Iterator[str]:
+    lines = list(_products(node.cpe_match, inside=depth > 0))
+    negated = node.negate
     alone = len(lines) == 1
-    joined = "all" if _operator(node) == "AND" else "any"
+    joined = "all" if node.is_all else "any"
     indent = "  " * depth
     if not negated and (alone or (joined == "any" and not depth)):
         yield from (f"{indent}- {line}" for line in lines)
@@ -121,16 +164,12 @@ def _node(node: Any, depth: int) -> Iterator[str]:
     yield from (f"{indent}  - {line}" for line in lines)
 
 
-def _operator(group: Any) -> str:
-    return maybe_text(group, "operator").upper() or "OR"
-
-
-def _products(matches: Iterable[Any], *, inside: bool) -> Iterator[str]:
+def _products(matches: Iterable[Match], *, inside: bool) -> Iterator[str]:
     """A line a product, with all of its versions; those that are only the surroundings say so."""
     found: dict[str, list[str]] = {}
     for match in matches:
-        cpe = parse_cpe(text(match, "criteria"))
-        around = " (not vulnerable itself)" if match.get("vulnerable") is False else ""
+        cpe = parse_cpe(match.criteria)
+        around = " (not vulnerable itself)" if not match.vulnerable else ""
         found.setdefault(f"{'running with ' if around and inside else ''}{cpe.name}{around}", []).append(
             version_range(match, cpe)
         )

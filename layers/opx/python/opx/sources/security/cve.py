@@ -12,11 +12,11 @@ from typing import Any
 
 from opx.domain.sources import SourceDocument
 from opx.sources.markdown import facts, joined, nested, one_line
-from opx.sources.security.cpe import affected_lines
-from opx.sources.security.cvss import Score, scores
+from opx.sources.security.cpe import Configuration, affected_lines
+from opx.sources.security.cvss import Metrics, Score, scores
 from opx.sources.security.epss import Estimates
 from opx.sources.security.kev import Exploited, KevCatalogue
-from opx.sources.shapes import OddRecordError, items, maybe_text, moment, names, text
+from opx.sources.shapes import Filled, Loose, Names, OddRecordError, Shape, odd, texts_of, utc
 
 DETAIL_URL = "https://nvd.nist.gov/vuln/detail/"
 _TITLE_CHARACTERS = 110
@@ -32,24 +32,68 @@ class Feeds:
     epss: Estimates = field(default_factory=Estimates)
 
 
-def cve_id(record: Any) -> str:
-    """The id of an element of `vulnerabilities`. Raises `OddRecordError`."""
-    return text(record, "cve.id")
+class _Value(Shape, frozen=True):
+    lang: Loose[str] = ""
+    value: Loose[str] = ""
 
 
-def cve_document(record: Any, feeds: Feeds) -> SourceDocument:
+class _Weakness(Shape, frozen=True):
+    description: tuple[Loose[str | _Value], ...] = ()
+
+
+class _Comment(Shape, frozen=True):
+    comment: Loose[str] = ""
+
+
+class _Tagged(Shape, frozen=True):
+    tags: Names = ()
+
+
+class _Reference(Shape, frozen=True):
+    url: Filled
+    tags: Names = ()
+
+
+class Cve(Shape, frozen=True, rename="camel"):
+    """A record, as far as it is read."""
+
+    id: Filled
+    published: Filled
+    last_modified: Filled
+    descriptions: tuple[Loose[_Value], ...] = ()
+    metrics: Metrics = Metrics()
+    configurations: tuple[Loose[Configuration], ...] = ()
+    weaknesses: tuple[Loose[_Weakness], ...] = ()
+    references: tuple[_Reference, ...] = ()
+    cve_tags: tuple[Loose[_Tagged], ...] = ()
+    vuln_status: Loose[str] = ""
+    source_identifier: Loose[str] = ""
+    vendor_comments: tuple[Loose[str | _Comment], ...] = ()
+    cisa_exploit_add: Loose[str] = ""
+    cisa_action_due: Loose[str] = ""
+    cisa_required_action: Loose[str] = ""
+    cisa_vulnerability_name: Loose[str] = ""
+
+
+class _Element(Shape, frozen=True):
+    """An element of `vulnerabilities`."""
+
+    cve: Cve
+
+
+def cve_document(record: object, feeds: Feeds) -> SourceDocument:
     """The document of an element of `vulnerabilities`. Raises `OddRecordError`."""
-    name = cve_id(record)
-    cve = record["cve"]
+    cve = odd(_Element, record).cve
+    name = cve.id
     description = _description(cve)
-    rated = scores(cve)
+    rated = scores(cve.metrics)
     exploited = feeds.kev.entries.get(name) or _as_nvd_has_it(cve)
     weaknesses = _weaknesses(cve)
     parts = (
         nested(description, 2),
         _facts(cve, rated),
         _section("Known exploitation", _exploitation(name, exploited, feeds)),
-        _section("Affected products", affected_lines(items(cve, "configurations"))),
+        _section("Affected products", affected_lines(cve.configurations)),
         _section("Scores", (f"- {score.line()}" for score in rated)),
         _section("Weaknesses", (f"- {weakness}" for weakness in weaknesses)),
         _section("References", _references(cve)),
@@ -63,17 +107,17 @@ def cve_document(record: Any, feeds: Feeds) -> SourceDocument:
         "title": f"{name}: {_beginning(exploited.name if exploited and exploited.name else description)}",
         "source_uri": DETAIL_URL + name,
         "tags": tags[-_MAX_TAGS:],
-        "created_at": moment(cve, "published"),
-        "last_updated": moment(cve, "lastModified"),
+        "created_at": utc(cve.published, "published"),
+        "last_updated": utc(cve.last_modified, "lastModified"),
     }
     if rated and rated[0].severity:
         metadata["severity"] = rated[0].severity
     return SourceDocument(name, joined(parts), metadata)
 
 
-def _description(cve: Any) -> str:
-    told = [each for each in items(cve, "descriptions") if maybe_text(each, "lang").startswith("en")]
-    found = maybe_text(told[0], "value").strip() if told else ""
+def _description(cve: Cve) -> str:
+    told = [each for each in cve.descriptions if each.lang.startswith("en")]
+    found = told[0].value.strip() if told else ""
     if not found:
         raise OddRecordError("expected an English text in 'descriptions'")
     return found
@@ -87,15 +131,16 @@ def _beginning(text: str) -> str:
     return line[:_TITLE_CHARACTERS].rpartition(" ")[0].rstrip(" ,;:.") + " …"
 
 
-def _facts(cve: Any, rated: list[Score]) -> str:
+def _facts(cve: Cve, rated: list[Score]) -> str:
     main = rated[0] if rated else None
-    marks = [tag for each in items(cve, "cveTags") for tag in names(each, "tags")]
+    comments = [each if isinstance(each, str) else each.comment for each in cve.vendor_comments]
+    marks = [tag for each in cve.cve_tags for tag in texts_of(each.tags)]
     pairs = (
         ("Severity", f"{main.severity} ({main.score:.1f}, CVSS {main.version})" if main else ""),
-        ("Status at NVD", maybe_text(cve, "vulnStatus")),
+        ("Status at NVD", cve.vuln_status),
         ("Marked as", ", ".join(marks)),
-        ("Assigned by", maybe_text(cve, "sourceIdentifier")),
-        ("Note of the vendor", " ".join(names(cve, "vendorComments", "comment"))),
+        ("Assigned by", cve.source_identifier),
+        ("Note of the vendor", " ".join(filter(None, comments))),
     )
     return facts(pairs)
 
@@ -105,13 +150,10 @@ def _section(title: str, lines: Iterable[str]) -> str:
     return f"## {title}\n\n{told}" if told else ""
 
 
-def _as_nvd_has_it(cve: Any) -> Exploited | None:
+def _as_nvd_has_it(cve: Cve) -> Exploited | None:
     """The catalogue's entry as NVD has copied it, which leaves out the use by ransomware."""
-    since = maybe_text(cve, "cisaExploitAdd")
-    if not since:
-        return None
-    due, action = maybe_text(cve, "cisaActionDue"), maybe_text(cve, "cisaRequiredAction")
-    return Exploited(since, due, action, maybe_text(cve, "cisaVulnerabilityName"), ransomware=False)
+    since, due, action = cve.cisa_exploit_add, cve.cisa_action_due, cve.cisa_required_action
+    return Exploited(since, due, action, cve.cisa_vulnerability_name, ransomware=False) if since else None
 
 
 def _exploitation(name: str, exploited: Exploited | None, feeds: Feeds) -> Iterable[str]:
@@ -128,15 +170,16 @@ def _lines(*pairs: tuple[str, str]) -> Iterable[str]:
     return (f"- {label}: {one_line(value)}" for label, value in pairs if value.strip())
 
 
-def _weaknesses(cve: Any) -> list[str]:
-    found = [name for each in items(cve, "weaknesses") for name in names(each, "description", "value")]
-    return [one_line(name) for name in dict.fromkeys(found) if name not in _PLACEHOLDERS]
+def _weaknesses(cve: Cve) -> list[str]:
+    told = [each for weakness in cve.weaknesses for each in weakness.description]
+    found = [each if isinstance(each, str) else each.value for each in told]
+    return [one_line(name) for name in dict.fromkeys(found) if name and name not in _PLACEHOLDERS]
 
 
-def _references(cve: Any) -> Iterable[str]:
+def _references(cve: Cve) -> Iterable[str]:
     """Each address once, with all tags that it has from any source."""
     found: dict[str, dict[str, None]] = {}
-    for reference in items(cve, "references"):
-        found.setdefault(one_line(text(reference, "url")), {}).update(dict.fromkeys(names(reference, "tags")))
+    for reference in cve.references:
+        found.setdefault(one_line(reference.url), {}).update(dict.fromkeys(texts_of(reference.tags)))
     for url, tags in found.items():
         yield f"- {url}" + (f" ({', '.join(tags)})" if tags else "")

@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+
+import msgspec
 
 from opx.errors import SourceShapeError
-from opx.sources.shapes import OddRecordError, listed, maybe_text, moment, text
+from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, shaped, utc
 
 KEV_URL = "https://www.cisa.gov/sites/default/files/feeds/known_exploited_vulnerabilities.json"
 _OVERLAP = timedelta(days=2)
 """The catalogue may be seen this much later than it is dated."""
+
+
+class _Entry(Shape, frozen=True, rename="camel"):
+    cve_id: Filled = msgspec.field(name="cveID")
+    date_added: Filled
+    due_date: Loose[str] = ""
+    required_action: Loose[str] = ""
+    vulnerability_name: Loose[str] = ""
+    known_ransomware_campaign_use: Loose[str] = ""
+
+
+class _Catalogue(Shape, frozen=True, rename="camel"):
+    date_released: Filled
+    vulnerabilities: tuple[_Entry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +57,20 @@ class KevCatalogue:
         return frozenset(self.entries) if datetime.fromisoformat(self.released) >= early else frozenset()
 
 
-def parse_kev(reply: Any) -> KevCatalogue:
+def parse_kev(reply: object) -> KevCatalogue:
     """The catalogue. Raises `SourceShapeError`."""
-    entries: dict[str, Exploited] = {}
+    found = shaped(_Catalogue, reply, "CISA's catalogue")
+    entries = {
+        entry.cve_id: Exploited(
+            since=entry.date_added,
+            due=entry.due_date,
+            action=entry.required_action,
+            name=entry.vulnerability_name,
+            ransomware=entry.known_ransomware_campaign_use.lower() == "known",
+        )
+        for entry in found.vulnerabilities
+    }
     try:
-        released = moment(reply, "dateReleased")
-        for entry in listed(reply, "vulnerabilities", "CISA's catalogue"):
-            entries[text(entry, "cveID")] = Exploited(
-                since=text(entry, "dateAdded"),
-                due=maybe_text(entry, "dueDate"),
-                action=maybe_text(entry, "requiredAction"),
-                name=maybe_text(entry, "vulnerabilityName"),
-                ransomware=maybe_text(entry, "knownRansomwareCampaignUse").lower() == "known",
-            )
+        return KevCatalogue(utc(found.date_released, "dateReleased"), entries)
     except OddRecordError as exc:
         raise SourceShapeError(f"CISA's catalogue: {exc}") from exc
-    return KevCatalogue(released, entries)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from opx.domain.sources import RateLimit
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.ports.sources import WebClient
-from opx.sources.shapes import OddRecordError, listed, member, moment
+from opx.sources.shapes import Filled, OddRecordError, Shape, shaped, utc
 
 API_URL = "https://services.nvd.nist.gov/rest/json/cves/2.0"
 MAX_RECORDS = 2_000
@@ -28,6 +30,12 @@ KEY_RATE = RateLimit(1, 0.7)
 
 _MAX_BYTES = 192 * 1024 * 1024
 _BUSY_SECONDS = 30.0
+
+
+class _Reply(Shape, frozen=True, rename="camel"):
+    vulnerabilities: list[Any]
+    total_results: Annotated[int, Meta(ge=0)]
+    timestamp: Filled
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +89,9 @@ def _written(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
-def _records(reply: Any) -> Records:
-    found = listed(reply, "vulnerabilities", "NVD")
-    total = member(reply, "totalResults")
-    if not isinstance(total, int) or isinstance(total, bool) or total < 0:
-        raise SourceShapeError("NVD: expected a number 'totalResults' in the reply")
+def _records(reply: object) -> Records:
+    found = shaped(_Reply, reply, "NVD")
     try:
-        return Records(total, moment(reply, "timestamp"), found)
+        return Records(found.total_results, utc(found.timestamp, "timestamp"), found.vulnerabilities)
     except OddRecordError as exc:
         raise SourceShapeError(f"NVD: {exc} in the reply") from exc

@@ -11,9 +11,21 @@ from opx.errors import SourceUnavailableError
 from opx.sources.security.cve import Feeds, cve_document
 from opx.sources.security.nvd_api import NvdApi
 from opx.sources.security.nvd_place import Place
-from opx.sources.shapes import maybe_text, read_each
+from opx.sources.shapes import Loose, Shape, read_each, shaped
 
 PAGE_RECORDS = 500
+
+
+class _Mark(Shape, frozen=True, rename="camel"):
+    id: Loose[str] = ""
+    vuln_status: Loose[str] = ""
+
+
+class _Marked(Shape, frozen=True):
+    """The part of a record that names it, if it does."""
+
+    cve: Loose[_Mark] = _Mark()
+
 
 Step = tuple[Page, Place]
 """A page and the place behind it."""
@@ -52,8 +64,12 @@ def page_of(records: list[Any], feeds: Feeds) -> Page:
 
 def _rejected(record: Any) -> str:
     """The id of a CVE that turned out to be none, else ""."""
-    return _named(record) if maybe_text(record, "cve.vulnStatus") == "Rejected" else ""
+    return _named(record) if _mark(record).vuln_status == "Rejected" else ""
 
 
 def _named(record: Any) -> str:
-    return maybe_text(record, "cve.id") or "a record without id"
+    return _mark(record).id or "a record without id"
+
+
+def _mark(record: Any) -> _Mark:
+    return shaped(_Marked, record if isinstance(record, dict) else {}).cve

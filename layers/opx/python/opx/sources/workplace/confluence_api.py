@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
+from msgspec import field
+
 from opx.errors import SourceRefusedError, SourceShapeError
-from opx.sources.shapes import items, listed, maybe_text, member, moment, names, text
+from opx.sources.shapes import Filled, Loose, Names, Shape, odd, shaped, texts_of, utc
 from opx.sources.workplace.atlassian import Api
 
 CLOUD_LIMIT = 250
@@ -25,6 +27,138 @@ MAX_COMMENTS = 1_000
 
 _COMMENTS = 200
 """Comments a reply."""
+
+
+class _Links(Shape, frozen=True):
+    next: Loose[str] = ""
+    webui: Loose[str] = ""
+
+
+class _Results(Shape, frozen=True):
+    results: list[Any]
+    links: Loose[_Links] = field(default=_Links(), name="_links")
+
+
+class _Storage(Shape, frozen=True):
+    value: str
+
+
+class _Body(Shape, frozen=True):
+    storage: _Storage
+
+
+class _Labels(Shape, frozen=True):
+    results: Names = ()
+
+
+class _Titled(Shape, frozen=True, rename="camel"):
+    title: Loose[str] = ""
+    parent_id: Loose[str] = ""
+
+
+class _Space(Shape, frozen=True):
+    id: Filled
+    key: Filled
+
+
+class _CloudVersion(Shape, frozen=True, rename="camel"):
+    created_at: Filled
+
+
+class _CloudListed(Shape, frozen=True):
+    id: Filled
+    version: _CloudVersion
+
+
+class _CloudPage(Shape, frozen=True, rename="camel"):
+    title: Filled
+    body: _Body
+    version: _CloudVersion
+    created_at: Filled
+    space_id: Loose[str] = ""
+    parent_id: Loose[str] = ""
+    labels: Loose[_Labels] = _Labels()
+    links: Loose[_Links] = field(default=_Links(), name="_links")
+
+
+class _MaybeVersion(Shape, frozen=True, rename="camel"):
+    created_at: Loose[str] = ""
+
+
+class _CloudComment(Shape, frozen=True, rename="camel"):
+    body: _Body
+    version: Loose[_MaybeVersion] = _MaybeVersion()
+    created_at: Loose[str] = ""
+
+
+class _CloudAttachment(Shape, frozen=True, rename="camel"):
+    title: Filled
+    download_link: Filled
+    version: _CloudVersion
+    file_size: Loose[int] = 0
+
+
+class _Person(Shape, frozen=True, rename="camel"):
+    display_name: Loose[str] = ""
+
+
+class _ServerVersion(Shape, frozen=True):
+    when: Filled
+    by: Loose[_Person] = _Person()
+
+
+class _ServerListed(Shape, frozen=True):
+    id: Filled
+    version: _ServerVersion
+
+
+class _Ancestor(Shape, frozen=True):
+    id: Loose[str] = ""
+    title: Loose[str] = ""
+
+
+class _History(Shape, frozen=True, rename="camel"):
+    created_date: Filled
+    created_by: Loose[_Person] = _Person()
+
+
+class _Key(Shape, frozen=True):
+    key: Loose[str] = ""
+
+
+class _Metadata(Shape, frozen=True):
+    labels: Loose[_Labels] = _Labels()
+
+
+class _ServerPage(Shape, frozen=True):
+    title: Filled
+    body: _Body
+    version: _ServerVersion
+    history: _History
+    space: Loose[_Key] = _Key()
+    ancestors: tuple[Loose[_Ancestor], ...] = ()
+    metadata: Loose[_Metadata] = _Metadata()
+    links: Loose[_Links] = field(default=_Links(), name="_links")
+
+
+class _ServerComment(Shape, frozen=True):
+    body: _Body
+    version: _ServerVersion
+
+
+class _Extensions(Shape, frozen=True, rename="camel"):
+    file_size: Loose[int] = 0
+
+
+class _Download(Shape, frozen=True):
+    download: Filled
+
+
+class _ServerAttachment(Shape, frozen=True):
+    title: Filled
+    version: _ServerVersion
+    links: _Download = field(name="_links")
+    extensions: Loose[_Extensions] = _Extensions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +233,7 @@ class CloudConfluence:
     def listing(self, position: Mapping[str, Any]) -> Listing:
         query: dict[str, str | int] = {"space-id": ",".join(self._space_ids()), "status": "current", "sort": "id"}
         reply = self._get("pages", query | {"limit": CLOUD_LIMIT}, cursor=str(position.get("cursor", "")))
-        found = [self._listed(record) for record in listed(reply, "results", self._api.root)]
+        found = [self._listed(record) for record in reply.results]
         following = _cursor_of(reply)
         if following and following == position.get("cursor"):
             raise SourceShapeError(f"{self._api.root}: the listing gives the same page again and again")
@@ -111,62 +245,60 @@ class CloudConfluence:
         )
         if reply.gone:
             return None
-        record = reply.json()
+        page = odd(_CloudPage, reply.json())
         return LoadedPage(
             id=page_id,
-            title=text(record, "title"),
-            space=self._spaces.get(maybe_text(record, "spaceId"), ""),
-            body=_body(record),
-            changed=moment(record, "version.createdAt"),
-            created=moment(record, "createdAt"),
+            title=page.title,
+            space=self._spaces.get(page.space_id, ""),
+            body=page.body.storage.value,
+            changed=utc(page.version.created_at, "version.createdAt"),
+            created=utc(page.created_at, "createdAt"),
             author="",
-            address=f"{self._api.root}/wiki{maybe_text(record, '_links.webui')}",
-            parent=maybe_text(record, "parentId"),
-            ancestors=self._ancestors(maybe_text(record, "parentId")),
-            labels=tuple(names(record, "labels.results")),
+            address=f"{self._api.root}/wiki{page.links.webui}",
+            parent=page.parent_id,
+            ancestors=self._ancestors(page.parent_id),
+            labels=tuple(texts_of(page.labels.results)),
         )
 
     def comments(self, page_id: str) -> Iterator[Comment]:
         query: dict[str, str | int] = {"body-format": "storage", "limit": _COMMENTS}
         for record in self._each(f"pages/{quote(page_id)}/footer-comments", query):
-            when = "version.createdAt" if maybe_text(record, "version.createdAt") else "createdAt"
-            yield Comment("", moment(record, when), _body(record))
+            found = odd(_CloudComment, record)
+            yield Comment("", utc(found.version.created_at or found.created_at, "createdAt"), found.body.storage.value)
 
     def attachments(self, page_id: str) -> Iterator[Attachment]:
         for record in self._each(f"pages/{quote(page_id)}/attachments", {"limit": CLOUD_LIMIT}):
-            size = member(record, "fileSize")
-            yield Attachment(
-                text(record, "title"),
-                size if isinstance(size, int) else 0,
-                moment(record, "version.createdAt"),
-                "/wiki" + text(record, "downloadLink"),
-            )
+            found = odd(_CloudAttachment, record)
+            changed = utc(found.version.created_at, "version.createdAt")
+            yield Attachment(found.title, found.file_size, changed, "/wiki" + found.download_link)
 
     def _each(self, path: str, query: dict[str, str | int]) -> Iterator[Any]:
         """What is listed, reply after reply."""
         cursor = ""
         while True:
             reply = self._get(path, query, cursor=cursor)
-            yield from listed(reply, "results", self._api.root)
+            yield from reply.results
             following = _cursor_of(reply)
             if not following or following == cursor:
                 return
             cursor = following
 
     def _listed(self, record: Any) -> ListedPage:
-        page_id = text(record, "id")
-        self._keep(page_id, record)
-        return ListedPage(page_id, moment(record, "version.createdAt"))
+        found = odd(_CloudListed, record)
+        self._keep(found.id, record)
+        return ListedPage(found.id, utc(found.version.created_at, "version.createdAt"))
 
-    def _get(self, path: str, query: dict[str, str | int], *, cursor: str = "") -> Any:
+    def _get(self, path: str, query: dict[str, str | int], *, cursor: str = "") -> _Results:
         sent = query | {"cursor": cursor} if cursor else query
-        return self._api.get(f"/wiki/api/v2/{path}", "Confluence", sent).json()
+        reply = self._api.get(f"/wiki/api/v2/{path}", "Confluence", sent).json()
+        return shaped(_Results, reply, self._api.root)
 
     def _space_ids(self) -> list[str]:
         if not self._spaces:
             reply = self._get("spaces", {"keys": ",".join(self._keys), "limit": CLOUD_LIMIT})
-            for record in listed(reply, "results", self._api.root):
-                self._spaces[text(record, "id")] = text(record, "key")
+            for record in reply.results:
+                space = odd(_Space, record)
+                self._spaces[space.id] = space.key
             missing = set(self._keys) - set(self._spaces.values())
             if missing:
                 raise SourceRefusedError(
@@ -180,14 +312,15 @@ class CloudConfluence:
         while parent and len(titles) < MAX_LEVELS:
             if parent not in self._titles:
                 self._titles[parent] = ("", "")
-                for record in listed(self._get("pages", {"id": parent, "limit": 1}), "results", self._api.root):
+                for record in self._get("pages", {"id": parent, "limit": 1}).results:
                     self._keep(parent, record)
             title, parent = self._titles[parent]
             titles += [title] if title else []
         return tuple(reversed(titles))
 
     def _keep(self, page_id: str, record: Any) -> None:
-        self._titles[page_id] = (maybe_text(record, "title"), maybe_text(record, "parentId"))
+        found = odd(_Titled, record)
+        self._titles[page_id] = (found.title, found.parent_id)
         if len(self._titles) > MAX_TITLES:
             del self._titles[next(iter(self._titles))]
 
@@ -203,8 +336,9 @@ class ServerConfluence:
         space, start = int(position.get("space", 0)), int(position.get("start", 0))
         query: dict[str, str | int] = {"spaceKey": self._keys[space], "type": "page", "status": "current"}
         reply = self._get("content", query | {"start": start, "limit": SERVER_LIMIT, "expand": "version"})
-        found = [ListedPage(text(each, "id"), moment(each, "version.when")) for each in _results(reply, self._api)]
-        if found and maybe_text(reply, "_links.next"):
+        pages = [odd(_ServerListed, each) for each in reply.results]
+        found = [ListedPage(page.id, utc(page.version.when, "version.when")) for page in pages]
+        if found and reply.links.next:
             return found, {"space": space, "start": max(start + len(found) - STEP_BACK, start + 1)}
         return found, {"space": space + 1, "start": 0} if space + 1 < len(self._keys) else {}
 
@@ -213,66 +347,49 @@ class ServerConfluence:
         reply = self._api.ask(f"/rest/api/content/{quote(page_id)}", {"expand": expand})
         if reply.gone:
             return None
-        record = reply.json()
-        ancestors = items(record, "ancestors")
+        page = odd(_ServerPage, reply.json())
         return LoadedPage(
             id=page_id,
-            title=text(record, "title"),
-            space=maybe_text(record, "space.key"),
-            body=_body(record),
-            changed=moment(record, "version.when"),
-            created=moment(record, "history.createdDate"),
-            author=maybe_text(record, "history.createdBy.displayName"),
-            address=self._api.root + maybe_text(record, "_links.webui"),
-            parent=maybe_text(ancestors[-1], "id") if ancestors else "",
-            ancestors=tuple(names(record, "ancestors", "title")),
-            labels=tuple(names(record, "metadata.labels.results")),
+            title=page.title,
+            space=page.space.key,
+            body=page.body.storage.value,
+            changed=utc(page.version.when, "version.when"),
+            created=utc(page.history.created_date, "history.createdDate"),
+            author=page.history.created_by.display_name,
+            address=self._api.root + page.links.webui,
+            parent=page.ancestors[-1].id if page.ancestors else "",
+            ancestors=tuple(each.title for each in page.ancestors if each.title),
+            labels=tuple(texts_of(page.metadata.labels.results)),
         )
 
     def comments(self, page_id: str) -> Iterator[Comment]:
         query: dict[str, str | int] = {"expand": "body.storage,version", "limit": _COMMENTS, "depth": "all"}
         for record in self._each(f"content/{quote(page_id)}/child/comment", query):
-            author = maybe_text(record, "version.by.displayName")
-            yield Comment(author, moment(record, "version.when"), _body(record))
+            found = odd(_ServerComment, record)
+            when = utc(found.version.when, "version.when")
+            yield Comment(found.version.by.display_name, when, found.body.storage.value)
 
     def attachments(self, page_id: str) -> Iterator[Attachment]:
         query: dict[str, str | int] = {"expand": "version", "limit": SERVER_LIMIT}
         for record in self._each(f"content/{quote(page_id)}/child/attachment", query):
-            size = member(record, "extensions.fileSize")
-            yield Attachment(
-                text(record, "title"),
-                size if isinstance(size, int) else 0,
-                moment(record, "version.when"),
-                text(record, "_links.download"),
-            )
+            found = odd(_ServerAttachment, record)
+            changed = utc(found.version.when, "version.when")
+            yield Attachment(found.title, found.extensions.file_size, changed, found.links.download)
 
     def _each(self, path: str, query: dict[str, str | int]) -> Iterator[Any]:
         """What is listed, reply after reply."""
         start = 0
         while True:
             reply = self._get(path, query | {"start": start})
-            records = _results(reply, self._api)
-            yield from records
-            if not records or not maybe_text(reply, "_links.next"):
+            yield from reply.results
+            if not reply.results or not reply.links.next:
                 return
-            start += len(records)
+            start += len(reply.results)
 
-    def _get(self, path: str, query: dict[str, str | int]) -> Any:
-        return self._api.get(f"/rest/api/{path}", "Confluence", query).json()
-
-
-def _results(reply: Any, api: Api) -> list[Any]:
-    return listed(reply, "results", api.root)
+    def _get(self, path: str, query: dict[str, str | int]) -> _Results:
+        return shaped(_Results, self._api.get(f"/rest/api/{path}", "Confluence", query).json(), self._api.root)
 
 
-def _body(record: Any) -> str:
-    """Text in storage format; a page may be empty, but says so."""
-    value = member(record, "body.storage.value")
-    if not isinstance(value, str):
-        text(record, "body.storage.value")
-    return str(value)
-
-
-def _cursor_of(reply: Any) -> str:
+def _cursor_of(reply: _Results) -> str:
     """The mark of the next page. Only the mark is taken from the address, so that it can't lead elsewhere."""
-    return parse_qs(urlsplit(maybe_text(reply, "_links.next")).query).get("cursor", [""])[0]
+    return parse_qs(urlsplit(reply.links.next).query).get("cursor", [""])[0]

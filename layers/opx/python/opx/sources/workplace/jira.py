@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec import field
+
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.sources.connector import Connector, Options, SourceTools, Texts
-from opx.sources.shapes import OddRecordError, items, listed, maybe_text, member, moment, read_each, since_of, text
+from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, each_of, odd, read_each, shaped, since_of, utc
 from opx.sources.workplace.atlassian import Api, authorization, root_address
-from opx.sources.workplace.jira_documents import FIELDS, issue_document
+from opx.sources.workplace.jira_documents import FIELDS, Comment, issue_document
 
 PAGE_ISSUES = 100
 PAGE_KEYS = {"cloud": 5_000, "server": 1_000}
@@ -50,6 +52,48 @@ class JiraOptions(Options, frozen=True):
     list_all: bool = False
     max_comments: int = 50
     extra_fields: Texts = ()
+
+
+class _ServerInfo(Shape, frozen=True, rename="camel"):
+    deployment_type: Filled
+
+
+class _Found(Shape, frozen=True, rename="camel"):
+    """Issues of a search: pages in the cloud have a token, in-house the number of all issues."""
+
+    issues: list[Any]
+    next_page_token: Loose[str] = ""
+    is_last: Loose[bool] = False
+    total: Loose[int] | None = None
+
+
+class _Key(Shape, frozen=True):
+    key: Filled
+
+
+class _CommentField(Shape, frozen=True):
+    comments: list[Any] = field(default_factory=list)
+    total: int | None = None
+
+
+class _WithComments(Shape, frozen=True):
+    comment: _CommentField = _CommentField()
+
+
+class _CommentsOfIssue(Shape, frozen=True):
+    fields: Loose[_WithComments] = _WithComments()
+
+
+class _Comments(Shape, frozen=True):
+    comments: list[Any]
+
+
+class _WithTime(Shape, frozen=True):
+    updated: Filled
+
+
+class _Changed(Shape, frozen=True):
+    fields: _WithTime
 
 
 class JiraConnector(Connector[JiraOptions]):
@@ -86,9 +130,7 @@ class JiraConnector(Connector[JiraOptions]):
     def _login(self) -> _Server:
         api = Api(self.web, self._root, authorization(self.options.user, self.options.token_secret, self.secrets))
         reply = api.get("/rest/api/2/serverInfo", "Jira")
-        kind = maybe_text(reply.json(), "deploymentType").lower()
-        if not kind:
-            raise SourceShapeError(f"{self.name}: expected a text 'deploymentType' in {reply.url}")
+        kind = shaped(_ServerInfo, reply.json(), f"{self.name}: {reply.url}").deployment_type.lower()
         return _Server(api, "cloud" if kind == "cloud" else "server")
 
     # -- what changed
@@ -131,7 +173,7 @@ class JiraConnector(Connector[JiraOptions]):
             token=token,
             start=start,
         )
-        issues = listed(reply, "issues", self.name)
+        issues = reply.issues
         if server.kind == "cloud":
             following = self._next_token(reply, token)
             return issues, {"from": began, "token": following} if following else {}
@@ -163,13 +205,10 @@ class JiraConnector(Connector[JiraOptions]):
             if not position:
                 return
 
-    def _listed_keys(self, reply: Any) -> tuple[str, ...]:
-        try:
-            return tuple(text(issue, "key") for issue in listed(reply, "issues", self.name))
-        except OddRecordError as exc:
-            raise SourceShapeError(f"{self.name}: {exc}") from exc
+    def _listed_keys(self, reply: _Found) -> tuple[str, ...]:
+        return tuple(issue.key for issue in each_of(_Key, reply.issues, self.name))
 
-    def _after_keys(self, server: _Server, reply: Any, token: str, start: int, count: int) -> dict[str, Any]:
+    def _after_keys(self, server: _Server, reply: _Found, token: str, start: int, count: int) -> dict[str, Any]:
         if server.kind == "cloud":
             following = self._next_token(reply, token)
             return {"phase": "keys", "token": following} if following else {}
@@ -189,31 +228,28 @@ class JiraConnector(Connector[JiraOptions]):
 
     def _search(
         self, server: _Server, jql: str, order: str, *, size: int, fields: list[str], token: str = "", start: int = 0
-    ) -> Any:
+    ) -> _Found:
         body: dict[str, Any] = {"jql": f"{jql} ORDER BY {order}", "maxResults": size, "fields": fields}
         if server.kind == "cloud":
             body |= {"nextPageToken": token} if token else {}
             reply = server.api.post("/rest/api/3/search/jql", "the search", body)
         else:
             reply = server.api.post("/rest/api/2/search", "the search", {**body, "startAt": start})
-        answer = reply.json()
-        listed(answer, "issues", self.name)
-        return answer
+        return shaped(_Found, reply.json(), self.name)
 
-    def _next_token(self, reply: Any, token: str) -> str:
+    def _next_token(self, reply: _Found, token: str) -> str:
         """The token of the next page, "" if this was the last one."""
-        following = maybe_text(reply, "nextPageToken")
-        if member(reply, "isLast") is True or not following:
+        following = reply.next_page_token
+        if reply.is_last or not following:
             return ""
         if following == token:
             raise SourceShapeError(f"{self.name}: the search gives the same page again and again")
         return following
 
-    def _total(self, reply: Any) -> int:
-        total = member(reply, "total")
-        if not isinstance(total, int):
+    def _total(self, reply: _Found) -> int:
+        if reply.total is None:
             raise SourceShapeError(f"{self.name}: expected a number 'total' in the reply")
-        return total
+        return reply.total
 
     # -- an issue
 
@@ -223,13 +259,14 @@ class JiraConnector(Connector[JiraOptions]):
 
     def _comments(self, server: _Server, issue: Any) -> tuple[list[Any], int]:
         """The last ones, the newest first, and how many there are besides; a search gives only some of many."""
-        given, total = _given_comments(member(issue, "fields.comment"))
+        found = odd(_CommentsOfIssue, issue).fields.comment
+        given, total = found.comments, len(found.comments) if found.total is None else found.total
         most = self.options.max_comments
         if total > len(given) and most > 0:
-            path = f"/rest/api/{3 if server.kind == 'cloud' else 2}/issue/{text(issue, 'key')}/comment"
+            path = f"/rest/api/{3 if server.kind == 'cloud' else 2}/issue/{odd(_Key, issue).key}/comment"
             reply = server.api.ask(path, {"orderBy": "-created", "maxResults": most})
-            given = given if reply.gone else listed(reply.json(), "comments", self.name)
-        latest = sorted(given, key=lambda each: moment(each, "created"), reverse=True)[: max(most, 0)]
+            given = given if reply.gone else shaped(_Comments, reply.json(), self.name).comments
+        latest = sorted(given, key=lambda each: odd(Comment, each).time, reverse=True)[: max(most, 0)]
         return latest, max(total, len(given)) - len(latest)
 
 
@@ -241,16 +278,6 @@ class _Server:
     kind: str
 
 
-def _given_comments(field: Any) -> tuple[list[Any], int]:
-    """The comments that came with the issue, and how many there are in all."""
-    if field is None:
-        return [], 0
-    given, total = items(field, "comments"), member(field, "total")
-    if not isinstance(field, Mapping) or not isinstance(total, int | None):
-        raise OddRecordError("expected 'comments' and their number 'total' at 'comment'")
-    return given, len(given) if total is None else total
-
-
 def _expired(refusal: SourceRefusedError, position: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
     """Whether it is the token of an earlier pull that was refused: it is good for a week."""
     return refusal.status == 400 and position is cursor and bool(position.get("token"))
@@ -258,7 +285,7 @@ def _expired(refusal: SourceRefusedError, position: Mapping[str, Any], cursor: M
 
 def _last_change(issues: list[Any], of: str) -> str:
     try:
-        return max(moment(issue, "fields.updated") for issue in issues)
+        return max(utc(odd(_Changed, issue).fields.updated, "fields.updated") for issue in issues)
     except OddRecordError as exc:
         raise SourceShapeError(f"{of}: {exc}, by which the next page is found") from exc
 
@@ -268,7 +295,8 @@ def _quoted(value: str) -> str:
 
 
 def _key(issue: Any) -> str:
-    return maybe_text(issue, "key") or "(an issue without a key)"
+    key = issue.get("key") if isinstance(issue, dict) else None
+    return key if key and isinstance(key, str) else "(an issue without a key)"
 
 
 def _milliseconds(since: str) -> int:

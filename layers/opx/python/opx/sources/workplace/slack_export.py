@@ -18,7 +18,7 @@ from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceShapeError
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.markdown import joined, one_line
-from opx.sources.shapes import OddRecordError, items, maybe_text, member, text
+from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, odd, shaped
 from opx.sources.workplace.slack_archive import Archive, open_archive
 from opx.sources.workplace.slack_text import slack_markdown
 
@@ -46,6 +46,54 @@ class SlackExportOptions(Options, frozen=True):
     workspace_url: str = ""
 
 
+class _Profile(Shape, frozen=True):
+    display_name: Loose[str] = ""
+    real_name: Loose[str] = ""
+    name: Loose[str] = ""
+
+
+class _Member(Shape, frozen=True):
+    """A person or a channel."""
+
+    id: Loose[str] = ""
+    name: Loose[str] = ""
+    real_name: Loose[str] = ""
+    profile: Loose[_Profile] = _Profile()
+
+
+class _Attachment(Shape, frozen=True):
+    text: Loose[str] = ""
+    fallback: Loose[str] = ""
+
+
+class _File(Shape, frozen=True):
+    name: Loose[str] = ""
+
+
+class _Message(Shape, frozen=True):
+    ts: Filled
+    subtype: Loose[str] = ""
+    thread_ts: Loose[str] = ""
+    reply_count: Any = None
+    latest_reply: Loose[str] = ""
+    edited: Any = None
+    text: Loose[str] = ""
+    user: Loose[str] = ""
+    username: Loose[str] = ""
+    user_profile: Loose[_Profile] = _Profile()
+    files: tuple[Loose[_File], ...] = ()
+    attachments: tuple[Loose[_Attachment], ...] = ()
+
+    @property
+    def says_nothing(self) -> bool:
+        return self.subtype in _LEFT_OUT
+
+
+class _Kind(Shape, frozen=True):
+    subtype: Loose[str] = ""
+    thread_ts: Loose[str] = ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Directory:
     """Names of people and channels by id, and ids of channels by name."""
@@ -60,7 +108,7 @@ class _Thread:
     """`until` is the day of its last reply, "" if that isn't known."""
 
     until: str = ""
-    messages: list[Any] = field(default_factory=list)
+    messages: list[_Message] = field(default_factory=list)
 
 
 class SlackExportConnector(Connector[SlackExportOptions]):
@@ -97,17 +145,17 @@ class SlackExportConnector(Connector[SlackExportOptions]):
         listed = [record for name in _LISTS for record in self._list(archive, name)]
         if not listed:
             raise SourceShapeError(f"{self.name}: expected channels.json with channels in the export {self._path.name}")
-        channels = {maybe_text(each, "id"): maybe_text(each, "name") for each in listed}
-        users = {maybe_text(each, "id"): _person(each) for name in _USERS for each in self._list(archive, name)}
+        channels = {each.id: each.name for each in listed}
+        users = {each.id: _person(each) for name in _USERS for each in self._list(archive, name)}
         if "" in channels or "" in channels.values():
             raise SourceShapeError(f"{self.name}: expected id and name of each channel in channels.json")
         return _Directory(users, channels, {name: key for key, name in channels.items()})
 
-    def _list(self, archive: Archive, name: str) -> list[Any]:
+    def _list(self, archive: Archive, name: str) -> list[_Member]:
         found = archive.json(name)
         if found is not None and not isinstance(found, list):
             raise SourceShapeError(f"{self.name}: expected a list in {name} of the export")
-        return found or []
+        return [shaped(_Member, each if isinstance(each, dict) else {}) for each in found or ()]
 
     def _days(self, archive: Archive, directory: _Directory) -> dict[str, list[str]]:
         """The days of each channel, in order."""
@@ -164,48 +212,48 @@ class _Reader:
         records = self._archive.json(name)
         if not isinstance(records, list):
             raise SourceShapeError(f"expected a list of messages in {name} of the export")
-        alone: list[Any] = []
-        odd: list[str] = []
+        alone: list[_Message] = []
+        refused: list[str] = []
         for record in records:
             try:
-                if maybe_text(record, "subtype") not in _LEFT_OUT or maybe_text(record, "thread_ts"):
-                    self._sort(record, alone)
+                kind = shaped(_Kind, record if isinstance(record, dict) else {})
+                if kind.subtype not in _LEFT_OUT or kind.thread_ts:
+                    self._sort(odd(_Message, record), alone)
             except OddRecordError as exc:
-                odd.append(str(exc))
-        if odd and len(odd) == len(records) and len(odd) > 1:
-            raise SourceShapeError(f"{name} of the export: no message is as expected; the first: {odd[0]}")
-        self._refused += [Refused(f"{self._channel}/{day} message", reason) for reason in odd]
+                refused.append(str(exc))
+        if refused and len(refused) == len(records) and len(refused) > 1:
+            raise SourceShapeError(f"{name} of the export: no message is as expected; the first: {refused[0]}")
+        self._refused += [Refused(f"{self._channel}/{day} message", reason) for reason in refused]
         if alone:
             self._documents.append(self._document(f"{self._channel}/{day}", f"#{self._channel} on {day}", alone))
 
-    def _sort(self, record: Any, alone: list[Any]) -> None:
+    def _sort(self, record: _Message, alone: list[_Message]) -> None:
         """To its thread, or to what stands alone. A reply that is also shown in the channel is there once."""
-        ts = text(record, "ts")
+        ts, thread = record.ts, record.thread_ts
         _moment(ts)
-        thread = maybe_text(record, "thread_ts")
-        if not thread or (thread == ts and not member(record, "reply_count")):
+        if not thread or (thread == ts and not record.reply_count):
             alone.append(record)
             return
         if thread in self._early:
             return
         held = self._open.setdefault(thread, _Thread())
         held.messages.append(record)
-        if thread == ts and maybe_text(record, "latest_reply"):
-            held.until = _moment(text(record, "latest_reply"))[:10]
+        if thread == ts and record.latest_reply:
+            held.until = _moment(record.latest_reply)[:10]
 
     def _close(self, ts: str) -> None:
         thread = self._open.pop(ts)
-        messages = sorted(thread.messages, key=lambda each: float(text(each, "ts")))
+        messages = sorted(thread.messages, key=lambda each: float(each.ts))
         said = one_line(self._said(messages[0]))[:80] or "a thread"
         title = f"#{self._channel}: {said}"
         self._documents.append(self._document(f"{self._channel}/thread-{ts}", title, messages))
 
     # -- a document
 
-    def _document(self, key: str, title: str, messages: list[Any]) -> SourceDocument:
-        written = {text(each, "ts"): each for each in messages if maybe_text(each, "subtype") not in _LEFT_OUT}
-        last = max(written or {text(each, "ts"): each for each in messages}, key=float)
-        first = text(messages[0], "ts")
+    def _document(self, key: str, title: str, messages: list[_Message]) -> SourceDocument:
+        written = {each.ts: each for each in messages if not each.says_nothing}
+        last = max(written or {each.ts: each for each in messages}, key=float)
+        first = messages[0].ts
         metadata: dict[str, Any] = {
             "title": title,
             "tags": ["slack", self._channel],
@@ -218,29 +266,28 @@ class _Reader:
             metadata["source_uri"] = f"{self._url}/archives/{channel}/p{first.replace('.', '')}"
         return SourceDocument(key, joined([f"# {title}", *map(self._message, written.values())]), metadata)
 
-    def _message(self, message: Any) -> str:
-        when = _moment(text(message, "ts"))
-        edited = ", edited" if member(message, "edited") else ""
-        files = [f"[file: {one_line(maybe_text(each, 'name'))}]" for each in items(message, "files")]
+    def _message(self, message: _Message) -> str:
+        when = _moment(message.ts)
+        edited = ", edited" if message.edited else ""
+        files = [f"[file: {one_line(each.name)}]" for each in message.files]
         body = "\n\n".join(part for part in [self._said(message), *files] if part.strip())
         return f"**{self._author(message)}** ({when[:10]} {when[11:16]} UTC{edited}):\n\n{body}" if body else ""
 
-    def _said(self, message: Any) -> str:
-        said = [maybe_text(message, "text")]
-        if not said[0].strip():
-            said = [maybe_text(each, "text") or maybe_text(each, "fallback") for each in items(message, "attachments")]
+    def _said(self, message: _Message) -> str:
+        said = [message.text]
+        if not message.text.strip():
+            said = [each.text or each.fallback for each in message.attachments]
         return slack_markdown("\n\n".join(filter(None, said)), self._directory.users, self._directory.channels, 2)
 
-    def _author(self, message: Any) -> str:
-        user = maybe_text(message, "user")
-        profile = maybe_text(message, "user_profile.real_name") or maybe_text(message, "user_profile.name")
-        name = self._directory.users.get(user) or profile or maybe_text(message, "username")
-        return one_line(name or user or "unknown")
+    def _author(self, message: _Message) -> str:
+        profile = message.user_profile.real_name or message.user_profile.name
+        name = self._directory.users.get(message.user) or profile or message.username
+        return one_line(name or message.user or "unknown")
 
 
-def _person(user: Any) -> str:
-    profile = maybe_text(user, "profile.display_name") or maybe_text(user, "profile.real_name")
-    return one_line(profile or maybe_text(user, "real_name") or maybe_text(user, "name"))
+def _person(user: _Member) -> str:
+    profile = user.profile.display_name or user.profile.real_name
+    return one_line(profile or user.real_name or user.name)
 
 
 def _moment(ts: str) -> str:

@@ -11,9 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import field
+
 from opx.domain.ids import stable_hash
+from opx.sources.shapes import Shape, Words
 from opx.webhooks.errors import PayloadError
-from opx.webhooks.payloads.shape import Change, document, metadata, moment, part, rows_at, text_at, value_at
+from opx.webhooks.payloads.shape import Change, document, metadata, moment, part, read_payload
 
 MAX_ALERTS = 100
 """In one delivery; `max_alerts` of `webhook_config` limits what is sent."""
@@ -21,30 +24,47 @@ _TITLES = ("summary", "title")
 _NEVER = "0001-01-01"
 
 
+class _Alert(Shape, frozen=True, rename="camel"):
+    labels: dict[str, Words]
+    annotations: dict[str, Words]
+    starts_at: Any = None
+    ends_at: Any = None
+    status: Words = ""
+    fingerprint: Words = ""
+    generator_url: Words = field(default="", name="generatorURL")
+
+
+class _Group(Shape, frozen=True):
+    status: Words = ""
+
+
+class _Notification(_Group, frozen=True, kw_only=True):
+    alerts: tuple[_Alert, ...]
+
+
 def event_of(payload: Mapping[str, Any]) -> str:
     """`firing` or `resolved`, of the group."""
-    return text_at(payload, "status") or "firing"
+    return read_payload(_Group, payload).status or "firing"
 
 
 def changes_of(payload: Mapping[str, Any]) -> list[Change]:
     """A document for each alert, as it is now. The payload's `version` is the sender's own count: Alertmanager is at 4,
     Grafana at 1; the alerts must have what is read of them."""
-    if payload.get("alerts") is None:
-        raise PayloadError("the delivery has no alerts")
-    alerts = rows_at(payload, "alerts")
-    if len(alerts) > MAX_ALERTS:
+    alerts = payload.get("alerts")
+    if isinstance(alerts, list) and len(alerts) > MAX_ALERTS:
         raise PayloadError(f"the delivery has {len(alerts)} alerts; set max_alerts to {MAX_ALERTS} at most")
-    return [_alert(alert, payload) for alert in alerts]
+    found = read_payload(_Notification, payload)
+    return [_alert(alert, found.status) for alert in found.alerts]
 
 
-def _alert(alert: Mapping[str, Any], payload: Mapping[str, Any]) -> Change:
-    labels, notes = _texts(alert, "labels"), _texts(alert, "annotations")
+def _alert(alert: _Alert, status_of_group: str) -> Change:
+    labels, notes = alert.labels, alert.annotations
     if not labels:
         raise PayloadError("alerts.labels is empty; they tell alerts apart")
     name = labels.get("alertname", "Alert")
-    started = moment(value_at(alert, "startsAt"), "alerts.startsAt")
-    ended = "" if text_at(alert, "endsAt").startswith(_NEVER) else moment(value_at(alert, "endsAt"), "alerts.endsAt")
-    status = text_at(alert, "status") or text_at(payload, "status")
+    started = moment(alert.starts_at, "alerts.startsAt")
+    ended = "" if str(alert.ends_at).startswith(_NEVER) else moment(alert.ends_at, "alerts.endsAt")
+    status = alert.status or status_of_group
     resolved = status == "resolved"
     title = next((notes[each] for each in _TITLES if notes.get(each)), name)
     facts = [("Alert", name), ("Status", status), ("Since", started), ("Until", ended if resolved else "")]
@@ -58,22 +78,15 @@ def _alert(alert: Mapping[str, Any], payload: Mapping[str, Any]) -> Change:
     ]
     time = max(started, ended) if resolved else started
     return Change(
-        key=part(text_at(alert, "fingerprint") or stable_hash("alert", json.dumps(labels, sort_keys=True))),
+        key=part(alert.fingerprint or stable_hash("alert", json.dumps(labels, sort_keys=True))),
         time=time,
         text=document(title, facts, sections),
         metadata=metadata(
             tags=["alertmanager", name, status],
-            source_uri=text_at(alert, "generatorURL"),
+            source_uri=alert.generator_url,
             created=started,
             updated=time,
             severity=labels.get("severity", ""),
             services=[labels.get("service") or labels.get("job", "")],
         ),
     )
-
-
-def _texts(alert: Mapping[str, Any], field: str) -> dict[str, str]:
-    found = value_at(alert, field)
-    if not isinstance(found, Mapping):
-        raise PayloadError(f"alerts.{field} is not an object")
-    return {str(name): text_at(found, str(name)) for name in found}

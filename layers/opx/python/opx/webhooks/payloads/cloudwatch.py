@@ -7,20 +7,79 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec import field
+
+from opx.sources.shapes import Loose, NeededWords, Shape, Words
 from opx.webhooks.deliveries import refuse_deep
 from opx.webhooks.errors import PayloadError
-from opx.webhooks.payloads.shape import (
-    Change,
-    document,
-    metadata,
-    moment,
-    needed,
-    one_line,
-    part,
-    rows_at,
-    text_at,
-    value_at,
-)
+from opx.webhooks.payloads.shape import Change, document, metadata, moment, one_line, part, read_payload
+
+
+class _Dimension(Shape, frozen=True):
+    name: Words = ""
+    value: Words = ""
+
+    @property
+    def pair(self) -> str:
+        return f"{self.name} = {self.value}"
+
+
+class _Metric(Shape, frozen=True, rename="pascal"):
+    namespace: Words = ""
+    metric_name: Words = ""
+    dimensions: tuple[_Dimension, ...] = ()
+
+    @property
+    def called(self) -> str:
+        return f"{self.namespace} {self.metric_name}".strip()
+
+
+class _MetricStat(Shape, frozen=True, rename="pascal"):
+    metric: Loose[_Metric | None] = None
+    stat: Words = ""
+
+
+class _Query(Shape, frozen=True, rename="pascal"):
+    """A metric, or an expression over others."""
+
+    id: Words = ""
+    label: Words = ""
+    expression: Words = ""
+    metric_stat: Loose[_MetricStat] = _MetricStat()
+
+
+class _Trigger(_Metric, frozen=True, rename="pascal"):
+    metrics: tuple[_Query, ...] = ()
+
+
+class _ChildState(Shape, frozen=True, rename="pascal"):
+    value: Words = ""
+    timestamp: Words = ""
+
+
+class _Child(Shape, frozen=True, rename="pascal"):
+    """An alarm that made this one change."""
+
+    arn: Words = ""
+    state: Loose[_ChildState] = _ChildState()
+
+
+class _State(Shape, frozen=True, rename="pascal"):
+    new_state_value: NeededWords
+
+
+class _Alarm(_State, frozen=True, rename="pascal"):
+    alarm_name: NeededWords
+    state_change_time: NeededWords
+    account: Words = field(default="", name="AWSAccountId")
+    region: Words = ""
+    alarm_arn: Words = ""
+    old_state_value: Words = ""
+    alarm_rule: Words = ""
+    alarm_description: Words = ""
+    new_state_reason: Words = ""
+    trigger: Loose[_Trigger] = _Trigger()
+    triggering_children: tuple[_Child, ...] = ()
 
 
 def alarm_of(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,79 +96,70 @@ def alarm_of(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def event_of(alarm: Mapping[str, Any]) -> str:
     """`ALARM`, `OK` or `INSUFFICIENT_DATA`."""
-    return needed(alarm, "NewStateValue")
+    return read_payload(_State, alarm).new_state_value
 
 
 def changes_of(alarm: Mapping[str, Any]) -> list[Change]:
     """The alarm as it is now."""
-    name = needed(alarm, "AlarmName")
-    account, region = text_at(alarm, "AWSAccountId"), text_at(alarm, "Region")
-    time = moment(needed(alarm, "StateChangeTime"), "StateChangeTime")
-    metrics = _metrics(alarm)
-    dimensions = [each for metric in metrics for each in rows_at(metric, "Dimensions")]
+    found = read_payload(_Alarm, alarm)
+    time = moment(found.state_change_time, "StateChangeTime")
+    metrics = _metrics(found.trigger)
+    dimensions = [each for metric in metrics for each in metric.dimensions]
     facts = [
-        ("State", event_of(alarm)),
-        ("Before", text_at(alarm, "OldStateValue")),
+        ("State", found.new_state_value),
+        ("Before", found.old_state_value),
         ("Since", time),
-        ("Account", account),
-        ("Region", region),
-        ("Metric", _listed(_called(metric) for metric in metrics)),
-        ("Dimensions", _listed(_pair(each) for each in dimensions)),
-        ("Rule", text_at(alarm, "AlarmRule")),
+        ("Account", found.account),
+        ("Region", found.region),
+        ("Metric", _listed(metric.called for metric in metrics)),
+        ("Dimensions", _listed(each.pair for each in dimensions)),
+        ("Rule", found.alarm_rule),
     ]
     sections = [
-        ("Description", text_at(alarm, "AlarmDescription")),
-        ("Reason", text_at(alarm, "NewStateReason")),
-        ("Metrics", "\n".join(_query(row) for row in rows_at(alarm, "Trigger", "Metrics"))),
-        ("Triggered by", "\n".join(_child(row) for row in rows_at(alarm, "TriggeringChildren"))),
+        ("Description", found.alarm_description),
+        ("Reason", found.new_state_reason),
+        ("Metrics", "\n".join(map(_query, found.trigger.metrics))),
+        ("Triggered by", "\n".join(map(_child, found.triggering_children))),
     ]
+    place = part(found.alarm_arn or found.region or "region")
     return [
         Change(
-            key=f"{part(account or 'account')}/{part(text_at(alarm, 'AlarmArn') or region or 'region')}/{part(name)}",
+            key=f"{part(found.account or 'account')}/{place}/{part(found.alarm_name)}",
             time=time,
-            text=document(f"CloudWatch alarm {name}", facts, sections),
+            text=document(f"CloudWatch alarm {found.alarm_name}", facts, sections),
             metadata=metadata(
-                tags=["cloudwatch", event_of(alarm), region],
+                tags=["cloudwatch", found.new_state_value, found.region],
                 updated=time,
-                services=[text_at(each, "value") for each in dimensions],
+                services=[each.value for each in dimensions],
             ),
         )
     ]
 
 
-def _metrics(alarm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _metrics(trigger: _Trigger) -> list[_Metric]:
     """The metric of the trigger, or those that its expression is over."""
-    found = [value_at(alarm, "Trigger")]
-    found += [value_at(row, "MetricStat", "Metric") for row in rows_at(alarm, "Trigger", "Metrics")]
-    return [each for each in found if isinstance(each, Mapping) and _called(each)]
+    found = [trigger, *(row.metric_stat.metric for row in trigger.metrics)]
+    return [each for each in found if each is not None and each.called]
 
 
-def _called(metric: Mapping[str, Any]) -> str:
-    return f"{text_at(metric, 'Namespace')} {text_at(metric, 'MetricName')}".strip()
-
-
-def _pair(dimension: Mapping[str, Any]) -> str:
-    return f"{text_at(dimension, 'name')} = {text_at(dimension, 'value')}"
-
-
-def _query(row: Mapping[str, Any]) -> str:
+def _query(row: _Query) -> str:
     """A line for a metric, or for the expression that its `Id` stands for."""
-    metric = value_at(row, "MetricStat", "Metric")
-    if isinstance(metric, Mapping):
-        statistic = " ".join(filter(None, (text_at(row, "MetricStat", "Stat"), "of", _called(metric))))
-        dimensions = _listed(_pair(each) for each in rows_at(metric, "Dimensions"))
+    metric = row.metric_stat.metric
+    if metric is not None:
+        statistic = " ".join(filter(None, (row.metric_stat.stat, "of", metric.called)))
+        dimensions = _listed(each.pair for each in metric.dimensions)
         said = f"{statistic} ({dimensions})" if dimensions else statistic
     else:
-        said = f"`{' '.join(text_at(row, 'Expression').split())}`"
-    label = one_line(text_at(row, "Label"))
-    return f"- {text_at(row, 'Id')}: {one_line(said)}" + (f", called {label}" if label else "")
+        said = f"`{' '.join(row.expression.split())}`"
+    label = one_line(row.label)
+    return f"- {row.id}: {one_line(said)}" + (f", called {label}" if label else "")
 
 
-def _child(row: Mapping[str, Any]) -> str:
+def _child(row: _Child) -> str:
     """A line for an alarm that made this one change."""
-    arn, since = text_at(row, "Arn"), text_at(row, "State", "Timestamp")
-    name = arn.partition(":alarm:")[2] or arn
-    return one_line(f"- {name}: {text_at(row, 'State', 'Value')}" + (f" since {since}" if since else ""))
+    name = row.arn.partition(":alarm:")[2] or row.arn
+    since = row.state.timestamp
+    return one_line(f"- {name}: {row.state.value}" + (f" since {since}" if since else ""))
 
 
 def _listed(texts: Iterable[str]) -> str:

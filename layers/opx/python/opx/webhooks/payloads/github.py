@@ -11,20 +11,10 @@ from urllib.parse import parse_qsl
 
 from opx.domain.record import replace
 from opx.sources.community.threads import thread
+from opx.sources.shapes import Loose, NeededWords, Shape, Words
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.errors import PayloadError
-from opx.webhooks.payloads.shape import (
-    Change,
-    document,
-    metadata,
-    moment,
-    needed,
-    one_line,
-    part,
-    rows_at,
-    text_at,
-    value_at,
-)
+from opx.webhooks.payloads.shape import Change, document, metadata, moment, one_line, part, read_payload
 
 EVENT_HEADER = "x-github-event"
 MAX_COMMITS = 50
@@ -40,6 +30,111 @@ _SHAPES = {
     "push": (("ref", "after", "commits"), ("pull_request",)),
 }
 """What the body of an event has, and what it hasn't: a deleted comment must not pass for a deleted issue."""
+
+
+class _Repository(Shape, frozen=True):
+    full_name: NeededWords
+
+
+class _Delivery(Shape, frozen=True):
+    repository: _Repository
+    action: Words = ""
+
+
+class _Named(Shape, frozen=True):
+    name: Words = ""
+
+
+class _User(Shape, frozen=True):
+    login: Words = ""
+
+
+class _Mark(Shape, frozen=True):
+    """The part of an issue or discussion that its deletion has, too."""
+
+    number: NeededWords
+    updated_at: NeededWords
+
+
+class _Discussed(_Mark, frozen=True):
+    title: NeededWords
+    body: Words = ""
+    html_url: Words = ""
+    created_at: Any = None
+    user: Loose[_User] = _User()
+    labels: tuple[_Named, ...] = ()
+    state: Words = ""
+    state_reason: Words = ""
+    closed_at: Words = ""
+    category: Loose[_Named] = _Named()
+
+
+class _Release(Shape, frozen=True):
+    """The part of a release that its deletion has, too."""
+
+    id: NeededWords
+    created_at: Any = None
+    published_at: Any = None
+    updated_at: Any = None
+    draft: Any = None
+
+
+class _Published(_Release, frozen=True, kw_only=True):
+    tag_name: NeededWords
+    name: Words = ""
+    body: Words = ""
+    html_url: Words = ""
+    prerelease: Any = None
+    author: Loose[_User] = _User()
+
+
+class _Status(Shape, frozen=True):
+    state: NeededWords
+    environment: Words = ""
+    description: Words = ""
+    log_url: Words = ""
+    target_url: Words = ""
+    created_at: Any = None
+    updated_at: Any = None
+
+
+class _Deployment(Shape, frozen=True):
+    id: NeededWords
+    environment: Words = ""
+    description: Words = ""
+    ref: Words = ""
+    sha: Words = ""
+    created_at: Any = None
+    creator: Loose[_User] = _User()
+
+
+class _Deployed(Shape, frozen=True):
+    deployment_status: _Status
+    deployment: _Deployment
+
+
+class _Commit(Shape, frozen=True):
+    id: NeededWords
+    message: Words = ""
+    author: Loose[_Named] = _Named()
+    added: Loose[tuple[Loose[str], ...]] = ()
+    modified: Loose[tuple[Loose[str], ...]] = ()
+    removed: Loose[tuple[Loose[str], ...]] = ()
+
+
+class _Head(Shape, frozen=True):
+    message: Words = ""
+    timestamp: Any = None
+
+
+class _Push(Shape, frozen=True):
+    ref: NeededWords
+    after: NeededWords
+    head_commit: _Head
+    commits: tuple[_Commit, ...] = ()
+    compare: Words = ""
+    forced: Any = None
+    pusher: Loose[_Named] = _Named()
 
 
 def event_of(delivery: Delivery) -> str:
@@ -74,36 +169,34 @@ def changes_of(event: str, payload: Mapping[str, Any]) -> list[Change]:
     if event not in _READERS:
         return []
     check_shape(event, payload)
-    repository = needed(payload, "repository", "full_name")
+    repository = read_payload(_Delivery, payload).repository.full_name
     return _READERS[event](payload, repository, "/".join(part(name) for name in repository.split("/")))
 
 
 def _discussed(field: str, folder: str) -> Callable[[Mapping[str, Any], str, str], list[Change]]:
     def read(payload: Mapping[str, Any], _repository: str, prefix: str) -> list[Change]:
-        found = payload[field]
-        key = f"{prefix}/{folder}/{part(needed(found, 'number'))}"
-        time = moment(needed(found, "updated_at"), f"{field}.updated_at")
-        if text_at(payload, "action") in _GONE:
+        mark = read_payload(_Mark, payload[field])
+        key = f"{prefix}/{folder}/{part(mark.number)}"
+        time = moment(mark.updated_at, f"{field}.updated_at")
+        if read_payload(_Delivery, payload).action in _GONE:
             return [Change(key=key, time=time, deleted=True)]
-        labels = [text_at(label, "name") for label in rows_at(found, "labels")]
-        author, created = text_at(found, "user", "login"), moment(value_at(found, "created_at"), f"{field}.created_at")
+        found = read_payload(_Discussed, payload[field])
         known = metadata(
-            tags=labels,
-            source_uri=text_at(found, "html_url"),
-            created=created,
+            tags=[label.name for label in found.labels],
+            source_uri=found.html_url,
+            created=moment(found.created_at, f"{field}.created_at"),
             updated=time,
-            author=author,
+            author=found.user.login,
         )
-        text = thread(needed(found, "title"), _state(found), text_at(found, "body"), ())
-        return [Change(key=key, time=time, text=text, metadata=known)]
+        return [Change(key=key, time=time, text=thread(found.title, _state(found), found.body, ()), metadata=known)]
 
     return read
 
 
-def _state(found: Mapping[str, Any]) -> str:
+def _state(found: _Discussed) -> str:
     """As the connector that pulls issues says it, so that a document looks the same whichever way it came."""
-    state, category = text_at(found, "state"), text_at(found, "category", "name")
-    reason, closed = text_at(found, "state_reason").replace("_", " "), text_at(found, "closed_at")[:10]
+    state, category = found.state, found.category.name
+    reason, closed = found.state_reason.replace("_", " "), found.closed_at[:10]
     if state == "closed":
         state += (f" as {reason}" if reason else "") + (f" on {closed}" if closed else "")
     facts = (f"State: {state}" if state else "", f"Category: {category}" if category else "")
@@ -111,107 +204,99 @@ def _state(found: Mapping[str, Any]) -> str:
 
 
 def _release(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Change]:
-    release = payload["release"]
-    key = f"{prefix}/releases/{part(needed(release, 'id'))}"
-    times = [
-        moment(value_at(release, name), f"release.{name}") for name in ("created_at", "published_at", "updated_at")
-    ]
-    if text_at(payload, "action") in ("deleted", "unpublished"):
+    mark = read_payload(_Release, payload["release"])
+    key = f"{prefix}/releases/{part(mark.id)}"
+    given = {"created_at": mark.created_at, "published_at": mark.published_at, "updated_at": mark.updated_at}
+    times = [moment(value, f"release.{name}") for name, value in given.items()]
+    if read_payload(_Delivery, payload).action in ("deleted", "unpublished"):
         return [Change(key=key, time=max(times), deleted=True)]
-    if release.get("draft"):
+    if mark.draft:
         return []
-    tag = needed(release, "tag_name")
+    release = read_payload(_Published, payload["release"])
     facts = [
         ("Repository", repository),
-        ("Tag", tag),
-        ("Prerelease", "yes" if release.get("prerelease") else ""),
+        ("Tag", release.tag_name),
+        ("Prerelease", "yes" if release.prerelease else ""),
         ("Published", times[1]),
     ]
     known = metadata(
-        tags=["release", tag],
-        source_uri=text_at(release, "html_url"),
+        tags=["release", release.tag_name],
+        source_uri=release.html_url,
         created=times[0],
         updated=max(times),
-        author=text_at(release, "author", "login"),
+        author=release.author.login,
         services=[repository],
     )
-    title = f"{repository} {text_at(release, 'name') or tag}"
-    text = document(title, facts, [("Notes", text_at(release, "body"))])
+    text = document(f"{repository} {release.name or release.tag_name}", facts, [("Notes", release.body)])
     return [Change(key=key, time=max(times), text=text, metadata=known)]
 
 
 def _deployment(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Change]:
-    status, deployment = payload["deployment_status"], payload["deployment"]
-    environment = text_at(status, "environment") or text_at(deployment, "environment")
-    time = moment(value_at(status, "updated_at") or value_at(status, "created_at"), "deployment_status.updated_at")
-    created = moment(value_at(deployment, "created_at"), "deployment.created_at")
+    found = read_payload(_Deployed, payload)
+    status, deployment = found.deployment_status, found.deployment
+    environment = status.environment or deployment.environment
+    time = moment(status.updated_at or status.created_at, "deployment_status.updated_at")
+    created = moment(deployment.created_at, "deployment.created_at")
+    address = status.log_url or status.target_url
     facts = [
         ("Repository", repository),
         ("Environment", environment),
-        ("State", needed(status, "state")),
-        ("Ref", text_at(deployment, "ref")),
-        ("Commit", text_at(deployment, "sha")),
+        ("State", status.state),
+        ("Ref", deployment.ref),
+        ("Commit", deployment.sha),
         ("Begun", created),
         ("Last change", time),
-        ("Log", text_at(status, "log_url") or text_at(status, "target_url")),
+        ("Log", address),
     ]
-    about = text_at(deployment, "description")
-    sections = [("Description", about), ("Status", text_at(status, "description"))]
     known = metadata(
-        tags=["deployment", environment, text_at(status, "state")],
-        source_uri=text_at(status, "log_url") or text_at(status, "target_url"),
+        tags=["deployment", environment, status.state],
+        source_uri=address,
         created=created,
         updated=time,
-        author=text_at(deployment, "creator", "login"),
+        author=deployment.creator.login,
         services=[repository],
     )
+    sections = [("Description", deployment.description), ("Status", status.description)]
     text = document(f"Deployment of {repository} to {environment or 'an environment'}", facts, sections)
-    return [Change(key=f"{prefix}/deployments/{part(needed(deployment, 'id'))}", time=time, text=text, metadata=known)]
+    return [Change(key=f"{prefix}/deployments/{part(deployment.id)}", time=time, text=text, metadata=known)]
 
 
 def _push(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Change]:
     """Each push is a document of its own; a branch or tag that was removed leaves what was pushed to it."""
-    head = payload.get("head_commit")
-    if payload.get("deleted") or head is None:
+    if payload.get("deleted") or payload.get("head_commit") is None:
         return []
-    if not isinstance(head, Mapping):
-        raise PayloadError("head_commit is not an object")
-    branch = needed(payload, "ref").removeprefix("refs/heads/").removeprefix("refs/")
-    commits = rows_at(payload, "commits")
-    time = moment(value_at(head, "timestamp"), "head_commit.timestamp")
+    push = read_payload(_Push, payload)
+    branch = push.ref.removeprefix("refs/heads/").removeprefix("refs/")
+    time = moment(push.head_commit.timestamp, "head_commit.timestamp")
     facts = [
         ("Repository", repository),
         ("Branch", branch),
-        ("Pushed by", text_at(payload, "pusher", "name")),
-        ("Commits", str(len(commits))),
-        ("Forced", "yes" if payload.get("forced") else ""),
-        ("Compare", text_at(payload, "compare")),
+        ("Pushed by", push.pusher.name),
+        ("Commits", str(len(push.commits))),
+        ("Forced", "yes" if push.forced else ""),
+        ("Compare", push.compare),
     ]
-    sections = [_commit(commit) for commit in commits[-MAX_COMMITS:]]
+    sections = [_commit(commit) for commit in push.commits[-MAX_COMMITS:]]
     known = metadata(
         tags=["push", branch],
-        source_uri=text_at(payload, "compare"),
+        source_uri=push.compare,
         updated=time,
-        author=text_at(payload, "pusher", "name"),
+        author=push.pusher.name,
         services=[repository],
     )
-    title = f"Push to {repository} {branch}: {(text_at(head, 'message').splitlines() or [''])[0]}"
-    key = f"{prefix}/pushes/{part(branch)}/{part(needed(payload, 'after'))}"
+    title = f"Push to {repository} {branch}: {(push.head_commit.message.splitlines() or [''])[0]}"
+    key = f"{prefix}/pushes/{part(branch)}/{part(push.after)}"
     return [Change(key=key, time=time, text=document(title, facts, sections), metadata=known)]
 
 
-def _commit(commit: Mapping[str, Any]) -> tuple[str, str]:
+def _commit(commit: _Commit) -> tuple[str, str]:
     files = []
-    for change in ("added", "modified", "removed"):
-        names = commit.get(change)
-        listed = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-        more = f" and {len(listed) - _MAX_FILES} more" if len(listed) > _MAX_FILES else ""
-        if listed:
-            files.append(f"- {change}: {', '.join(f'`{name}`' for name in listed[:_MAX_FILES])}{more}")
-    who = text_at(commit, "author", "name")
-    return f"Commit {needed(commit, 'id')[:12]} by {who or 'somebody'}", "\n\n".join(
-        filter(None, (text_at(commit, "message"), "\n".join(files)))
-    )
+    for change, names in (("added", commit.added), ("modified", commit.modified), ("removed", commit.removed)):
+        more = f" and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
+        if names:
+            files.append(f"- {change}: {', '.join(f'`{name}`' for name in names[:_MAX_FILES])}{more}")
+    title = f"Commit {commit.id[:12]} by {commit.author.name or 'somebody'}"
+    return title, "\n\n".join(filter(None, (commit.message, "\n".join(files))))
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any], str, str], list[Change]]] = {

@@ -5,15 +5,75 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opx.sources.shapes import OddRecordError
+from msgspec import field
+
+from opx.sources.shapes import Loose, NeededWords, OddRecordError, Shape, Words, shaped
 from opx.sources.workplace.adf import adf_markdown
 from opx.webhooks.errors import PayloadError
-from opx.webhooks.payloads.shape import Change, document, metadata, moment, needed, part, rows_at, text_at, value_at
+from opx.webhooks.payloads.shape import Change, document, metadata, moment, part, read_payload
+
+
+class _Event(Shape, frozen=True, rename="camel"):
+    webhook_event: NeededWords
+
+
+class _Id(Shape, frozen=True):
+    id: NeededWords
+
+
+class _OfIssue(Shape, frozen=True):
+    issue: _Id
+    timestamp: Any = None
+
+
+class _Named(Shape, frozen=True):
+    name: Words = ""
+
+
+class _Person(Shape, frozen=True, rename="camel"):
+    display_name: Words = ""
+
+
+class _Comment(Shape, frozen=True):
+    author: Loose[_Person] = _Person()
+    created: Words = ""
+    body: Any = None
+
+
+class _Comments(Shape, frozen=True):
+    comments: tuple[_Comment, ...] = ()
+
+
+class _Fields(Shape, frozen=True):
+    summary: NeededWords
+    created: Any = None
+    updated: Any = None
+    description: Any = None
+    environment: Any = None
+    issuetype: Loose[_Named] = _Named()
+    status: Loose[_Named] = _Named()
+    resolution: Loose[_Named] = _Named()
+    priority: Loose[_Named] = _Named()
+    components: tuple[_Named, ...] = ()
+    labels: Loose[tuple[Loose[str], ...]] = ()
+    reporter: Loose[_Person] = _Person()
+    assignee: Loose[_Person] = _Person()
+    comment: Loose[_Comments] = _Comments()
+
+
+class _Issue(Shape, frozen=True):
+    key: NeededWords
+    fields: _Fields
+    address: Words = field(default="", name="self")
+
+
+class _Text(Shape, frozen=True):
+    text: Words = ""
 
 
 def event_of(payload: Mapping[str, Any]) -> str:
     """Such as `jira:issue_updated`."""
-    return needed(payload, "webhookEvent")
+    return read_payload(_Event, payload).webhook_event
 
 
 def changes_of(payload: Mapping[str, Any]) -> list[Change]:
@@ -21,48 +81,47 @@ def changes_of(payload: Mapping[str, Any]) -> list[Change]:
     event = event_of(payload)
     if not event.startswith("jira:issue_"):
         return []
-    issue = value_at(payload, "issue")
-    key = f"issues/{part(needed(issue, 'id'))}"  # which stays when the issue moves to another project
-    time = moment(value_at(payload, "timestamp"), "timestamp")
+    delivery = read_payload(_OfIssue, payload)
+    key = f"issues/{part(delivery.issue.id)}"  # which stays when the issue moves to another project
+    time = moment(delivery.timestamp, "timestamp")
     if event == "jira:issue_deleted":
         return [Change(key=key, time=time, deleted=True)]
-    return [_issue(issue, key, time)]
+    return [_issue(read_payload(_Issue, payload["issue"]), key, time)]
 
 
-def _issue(issue: Mapping[str, Any], key: str, time: str) -> Change:
-    fields, name = value_at(issue, "fields"), needed(issue, "key")
-    created = moment(value_at(fields, "created"), "issue.fields.created")
-    updated = moment(value_at(fields, "updated"), "issue.fields.updated")
-    status, priority = text_at(fields, "status", "name"), text_at(fields, "priority", "name")
-    components = [text_at(each, "name") for each in rows_at(fields, "components")]
-    labels = value_at(fields, "labels")
+def _issue(issue: _Issue, key: str, time: str) -> Change:
+    fields = issue.fields
+    created = moment(fields.created, "issue.fields.created")
+    updated = moment(fields.updated, "issue.fields.updated")
+    components = [each.name for each in fields.components]
     facts = [
-        ("Issue", name),
-        ("Type", text_at(fields, "issuetype", "name")),
-        ("Status", status),
-        ("Resolution", text_at(fields, "resolution", "name")),
-        ("Priority", priority),
+        ("Issue", issue.key),
+        ("Type", fields.issuetype.name),
+        ("Status", fields.status.name),
+        ("Resolution", fields.resolution.name),
+        ("Priority", fields.priority.name),
         ("Components", ", ".join(components)),
-        ("Reporter", text_at(fields, "reporter", "displayName")),
-        ("Assignee", text_at(fields, "assignee", "displayName")),
+        ("Reporter", fields.reporter.display_name),
+        ("Assignee", fields.assignee.display_name),
     ]
-    sections = [("Description", _prose(fields, "description")), ("Environment", _prose(fields, "environment"))]
-    for comment in rows_at(fields, "comment", "comments"):
-        who = text_at(comment, "author", "displayName")
-        sections.append((f"Comment of {who or 'somebody'}, {text_at(comment, 'created')}", _prose(comment, "body")))
+    sections = [
+        ("Description", _prose(fields.description, "description")),
+        ("Environment", _prose(fields.environment, "environment")),
+    ]
+    for comment in fields.comment.comments:
+        who = comment.author.display_name or "somebody"
+        sections.append((f"Comment of {who}, {comment.created}", _prose(comment.body, "body")))
     return Change(
         key=key,
         time=time or updated,
-        text=document(f"{name}: {needed(fields, 'summary')}", facts, sections),
+        text=document(f"{issue.key}: {fields.summary}", facts, sections),
         metadata=metadata(
-            tags=[*(str(label) for label in labels if isinstance(label, str)), status]
-            if isinstance(labels, list)
-            else [status],
-            source_uri=_browse(text_at(issue, "self"), name),
+            tags=[*fields.labels, fields.status.name],
+            source_uri=_browse(issue.address, issue.key),
             created=created,
             updated=updated or time,
-            author=text_at(fields, "reporter", "displayName"),
-            severity=priority,
+            author=fields.reporter.display_name,
+            severity=fields.priority.name,
             services=components,
         ),
     )
@@ -74,12 +133,11 @@ def _browse(api: str, name: str) -> str:
     return f"{site}/browse/{name}" if found else ""
 
 
-def _prose(fields: Any, name: str) -> str:
-    """A text, or a document in Atlassian's format. Raises `PayloadError` for anything else."""
-    found = value_at(fields, name)
-    if not isinstance(found, Mapping):
-        return text_at(fields, name)
+def _prose(value: Any, of: str) -> str:
+    """A string, or a document in Atlassian's format. Raises `PayloadError` for anything else."""
+    if not isinstance(value, dict):
+        return shaped(_Text, {"text": value}, of, PayloadError).text
     try:
-        return adf_markdown(found)
+        return adf_markdown(value)
     except OddRecordError as exc:
-        raise PayloadError(f"{name}: {exc}") from exc
+        raise PayloadError(f"{of}: {exc}") from exc

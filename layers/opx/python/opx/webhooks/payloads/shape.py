@@ -1,4 +1,4 @@
-"""Reading of payloads: what must be there, times, and Markdown from what other people wrote."""
+"""Reads payloads: typed records, times, and Markdown from what other people wrote."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from opx.domain.ids import stable_hash
 from opx.sources.community.threads import nested
+from opx.sources.shapes import Shape, shaped
 from opx.webhooks.errors import PayloadError
+
+S = TypeVar("S", bound=Shape)
 
 MAX_TITLE = 300
 MAX_TAGS = 12
@@ -33,41 +36,9 @@ class Change:
     deleted: bool = False
 
 
-def value_at(payload: object, *path: str) -> Any:
-    """What is there, None if nothing is."""
-    for name in path:
-        if not isinstance(payload, Mapping):
-            return None
-        payload = payload.get(name)
-    return payload
-
-
-def needed(payload: object, *path: str) -> str:
-    """A text or number that must be there, as a text. Raises `PayloadError`."""
-    found = text_at(payload, *path)
-    if not found:
-        raise PayloadError(f"the delivery has no {'.'.join(path)}")
-    return found
-
-
-def text_at(payload: object, *path: str) -> str:
-    """A text or number as a text, "" if there is none. Raises `PayloadError` for anything else."""
-    found = value_at(payload, *path)
-    if found is None:
-        return ""
-    if isinstance(found, bool) or not isinstance(found, str | int | float):
-        raise PayloadError(f"{'.'.join(path)} is not a text")
-    return _well_formed(str(found)).strip()
-
-
-def rows_at(payload: object, *path: str) -> list[Mapping[str, Any]]:
-    """A list of objects, [] if there is none. Raises `PayloadError` for anything else."""
-    found = value_at(payload, *path)
-    if found is None:
-        return []
-    if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
-        raise PayloadError(f"{'.'.join(path)} is not a list of objects")
-    return found
+def read_payload(kind: type[S], payload: object) -> S:
+    """The record in a delivery, or in a part of one. Raises `PayloadError` that names the field and what was expected."""
+    return shaped(kind, payload, error=PayloadError)
 
 
 def epoch_of(value: object) -> float | None:
@@ -143,8 +114,3 @@ def metadata(
 
 def _short(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(one_line(text)[:MAX_TAG] for text in texts if text.strip()))[:MAX_TAGS]
-
-
-def _well_formed(text: str) -> str:
-    """JSON can escape halves of surrogate pairs, which no UTF-8 has, and NUL, which makes a text look like none."""
-    return text.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -5,8 +5,57 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from opx.sources.shapes import Loose, NeededWords, Shape, Words
 from opx.webhooks.errors import PayloadError
-from opx.webhooks.payloads.shape import Change, document, metadata, moment, needed, part, rows_at, text_at, value_at
+from opx.webhooks.payloads.shape import Change, document, metadata, moment, part, read_payload
+
+
+class _Page(Shape, frozen=True):
+    id: Words = ""
+
+
+class _Update(Shape, frozen=True):
+    created_at: Words = ""
+    status: Words = ""
+    body: Words = ""
+
+
+class _Component(Shape, frozen=True):
+    name: Words = ""
+    description: Words = ""
+
+
+class _Incident(Shape, frozen=True):
+    id: NeededWords
+    name: NeededWords
+    status: Words = ""
+    impact: Words = ""
+    shortlink: Words = ""
+    scheduled_for: Words = ""
+    scheduled_until: Words = ""
+    created_at: Any = None
+    updated_at: Any = None
+    resolved_at: Any = None
+    incident_updates: tuple[_Update, ...] = ()
+    components: tuple[_Component, ...] = ()
+
+
+class _OfIncident(Shape, frozen=True):
+    incident: _Incident
+    page: Loose[_Page] = _Page()
+
+
+class _ComponentUpdate(Shape, frozen=True):
+    component_id: NeededWords
+    new_status: NeededWords
+    old_status: Words = ""
+    created_at: Any = None
+
+
+class _OfComponent(Shape, frozen=True):
+    component_update: _ComponentUpdate
+    component: Loose[_Component] = _Component()
+    page: Loose[_Page] = _Page()
 
 
 def event_of(payload: Mapping[str, Any]) -> str:
@@ -20,54 +69,49 @@ def event_of(payload: Mapping[str, Any]) -> str:
 
 def changes_of(payload: Mapping[str, Any]) -> list[Change]:
     """The incident, or the component, as it is now."""
-    page = text_at(payload, "page", "id")
-    return [_incident(payload, page) if event_of(payload) == "incident" else _component(payload, page)]
+    if event_of(payload) == "incident":
+        return [_incident(read_payload(_OfIncident, payload))]
+    return [_component(read_payload(_OfComponent, payload))]
 
 
-def _incident(payload: Mapping[str, Any], page: str) -> Change:
-    incident = payload["incident"]
-    created = moment(value_at(incident, "created_at"), "incident.created_at")
-    updated = moment(value_at(incident, "updated_at"), "incident.updated_at")
-    updates = sorted(rows_at(incident, "incident_updates"), key=lambda row: text_at(row, "created_at"))
-    components = [text_at(each, "name") for each in rows_at(incident, "components")]
+def _incident(delivery: _OfIncident) -> Change:
+    incident = delivery.incident
+    created = moment(incident.created_at, "incident.created_at")
+    updated = moment(incident.updated_at, "incident.updated_at")
+    updates = sorted(incident.incident_updates, key=lambda update: update.created_at)
+    components = [each.name for each in incident.components]
     facts = [
-        ("Status", text_at(incident, "status")),
-        ("Impact", text_at(incident, "impact")),
+        ("Status", incident.status),
+        ("Impact", incident.impact),
         ("Components", ", ".join(filter(None, components))),
-        ("Scheduled", " to ".join(filter(None, (text_at(incident, f"scheduled_{end}") for end in ("for", "until"))))),
+        ("Scheduled", " to ".join(filter(None, (incident.scheduled_for, incident.scheduled_until)))),
         ("Began", created),
-        ("Resolved", moment(value_at(incident, "resolved_at"), "incident.resolved_at")),
+        ("Resolved", moment(incident.resolved_at, "incident.resolved_at")),
     ]
-    sections = [
-        (f"{text_at(row, 'created_at')} {text_at(row, 'status')}".strip(), text_at(row, "body")) for row in updates
-    ]
+    sections = [(f"{update.created_at} {update.status}".strip(), update.body) for update in updates]
     return Change(
-        key=f"{part(page or 'page')}/{part(needed(incident, 'id'))}",
+        key=f"{part(delivery.page.id or 'page')}/{part(incident.id)}",
         time=updated or created,
-        text=document(needed(incident, "name"), facts, sections),
+        text=document(incident.name, facts, sections),
         metadata=metadata(
-            tags=["statuspage", text_at(incident, "status")],
-            source_uri=text_at(incident, "shortlink"),
+            tags=["statuspage", incident.status],
+            source_uri=incident.shortlink,
             created=created,
             updated=updated,
-            severity=text_at(incident, "impact"),
+            severity=incident.impact,
             services=components,
         ),
     )
 
 
-def _component(payload: Mapping[str, Any], page: str) -> Change:
-    update, component = payload["component_update"], value_at(payload, "component")
-    name = text_at(component, "name") or needed(update, "component_id")
-    time = moment(value_at(update, "created_at"), "component_update.created_at")
-    facts = [
-        ("Status", needed(update, "new_status")),
-        ("Before", text_at(update, "old_status")),
-        ("Since", time),
-    ]
+def _component(delivery: _OfComponent) -> Change:
+    update = delivery.component_update
+    name = delivery.component.name or update.component_id
+    time = moment(update.created_at, "component_update.created_at")
+    facts = [("Status", update.new_status), ("Before", update.old_status), ("Since", time)]
     return Change(
-        key=f"{part(page or 'page')}/components/{part(needed(update, 'component_id'))}",
+        key=f"{part(delivery.page.id or 'page')}/components/{part(update.component_id)}",
         time=time,
-        text=document(f"Status of {name}", facts, [("About", text_at(component, "description"))]),
+        text=document(f"Status of {name}", facts, [("About", delivery.component.description)]),
         metadata=metadata(tags=["statuspage", "component"], updated=time, services=[name]),
     )

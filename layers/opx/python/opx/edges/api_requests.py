@@ -6,15 +6,17 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from urllib3 import BaseHTTPResponse
 
 import opx
-from opx.adapters.remote.connections import Connections
-from opx.adapters.remote.replies import error_of
+from opx.edges.refusals import error_of
 from opx.errors import AccessDeniedError, InvalidInputError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from opx.adapters.remote.connections import Connections
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,636 @@
+"""Every operation says the same at every edge that serves it: the same JSON, and the same refusals.
+
+`EXAMPLES` has a request of each operation, and an operation without one fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import inspect
+
+from opx.domain.record import Json
+from opx.domain.scopes import Identity, Scope
+from opx.operations import load
+from opx.operations.context import Caller
+from opx.operations.registry import Access, Operation
+from opx.operations.requests import FieldFacts, fields_of
+from tests.contract.operation_edges import (
+    BUILT,
+    CALLER,
+    REFUSED_BY_COMMAND,
+    Edge,
+    Said,
+    World,
+    copied,
+    edges_of,
+    id_of,
+    in_words_of_tools,
+    local,
+    opened,
+    over_http,
+    put,
+    remote,
+    remote_command,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+REGISTRY = load()
+OWN = Scope(CALLER.client_id, project_id=CALLER.project_id)
+UNKNOWN = "0" * 32
+CALLER_WITHOUT_RIGHTS = Identity(CALLER.client_id, CALLER.project_id, "deployer")
+PROBLEM = "The nightly export stops with a lock timeout"
+DISK = "# Disk full\n\n## Fix\n\n1. Delete rotated logs.\n2. {}\n\nservice:web|DEPENDS_ON|service:db\n"
+
+DISK_FACTS = {"tags": ["disk"], "services": ["web"]}
+
+
+# -- what the system holds
+
+
+def build(home: Path) -> dict[str, str]:
+    """Fills the folder; the ids of what is in it."""
+    with opened(home, now=BUILT) as world:
+        services = world.services
+        rival = Scope("rival")
+        keys = {
+            "own": put(services, OWN, "runbooks/disk.md", DISK.format("Grow the volume."), DISK_FACTS),
+            "held": put(services, OWN, "runbooks/held.md", "# Held\n\nKept for a matter.\n"),
+            "expired": put(services, OWN, "runbooks/pool.md", "# Pool\n\nUse the pool.\n", {"expires": "2025-06-17"}),
+            "postmortem": put(services, OWN, "postmortems/kafka.md", "# Kafka lag\n\nA rebalance storm.\n"),
+            "rival": put(services, rival, "runbooks/vault.md", "# Vault\n\nThree key holders unseal the vault.\n"),
+        }
+        broken = put(services, OWN, "runbooks/broken.md", "")
+        list(services.manager.work())
+        ids = {name: id_of(services, key) for name, key in keys.items()}
+        ids["old"] = ids["own"]
+        put(services, OWN, "runbooks/disk.md", DISK.format("Move the archives."), DISK_FACTS)
+        list(services.manager.work())
+        ids |= {
+            "own": id_of(services, keys["own"]),
+            "own_key": keys["own"],
+            "held_key": keys["held"],
+            "rival_key": keys["rival"],
+            "broken": broken,
+        }
+        values = [{"node": "web-1", "metric": "cpu", "value": float(n % 7)} for n in range(40)]
+        done(world, "add_values", values=values)
+        done(world, "query", query="brew espresso")
+        found = done(world, "query", query="disk full", config={"minConfidence": 0}, receipt=True)
+        ids["receipt"] = found["receiptId"]
+        ids["waiting"] = done(world, "capture_entry", **a_failure(occurrence="a"))["id"]
+        ids["worked"] = done(world, "capture_entry", **a_failure(success_verified=True))["id"]
+        done(world, "process_checkpoint")
+        list(services.manager.work())
+        ids["pattern"] = done(world, "list_patterns")["patterns"][0]["patternId"]
+        done(world, "add_alias", alias="service:www", canonical="service:web")
+        ids["merge"] = done(world, "merge_nodes", **{"from": "service:store", "into": "service:db"})["mergeId"]
+        ids["hold"] = done(world, "add_hold", reason="a matter", document=ids["held"])["holdId"]
+        ids["gap"] = done(world, "list_gaps")["gaps"][0]["gapId"]
+        ids["failure"] = done(world, "list_failures")["failures"][0]["failureId"]
+        done(world, "assign_project", clientId="acme", projectId="depot", groupId="retail")
+        for name in ("forum", "webhook-alerts"):
+            done(world, "set_secret", name=name, value="hush")
+        redis = {"source": "redis://127.0.0.1:6379/0", "topic": "events", "category": "operations/alerts"}
+        done(world, "subscribe_stream", name="events", **redis)
+        notes = home.parent / "notes"
+        notes.mkdir()
+        (notes / "a.md").write_text("# A note\n\ntext\n")
+        ids["notes"] = str(notes)
+        definition = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(notes)}}
+        done(world, "register_source", sourceId="notes", definition=definition)
+        ids["archive"] = str(home.parent / "archive.zip")
+        done(world, "export_archive", path=ids["archive"])
+        return ids
+
+
+def a_failure(**changes: object) -> Json:
+    steps = ["Run the export on the read replica"]
+    return {"entry_type": "failure_solution", "failure_description": PROBLEM, "solution_steps": steps, **changes}
+
+
+def done(world: World, name: str, /, **fields: object) -> Any:
+    said = called(local, world, name, fields)
+    assert not said.code, said
+    return said.data
+
+
+def called(edge: Edge, world: World, name: str, fields: Mapping[str, object]) -> Said:
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    return edge(world, operation, dict(fields))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    home = tmp_path_factory.mktemp("everywhere") / "home"
+    return home, build(home)
+
+
+@pytest.fixture(scope="module")
+def world(template: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """To read of."""
+    with copied(template[0], tmp_path_factory.mktemp("read") / "home", template[1]) as world:
+        yield world
+
+
+@pytest.fixture
+def fresh(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Callable[[], Any]:
+    """Makes a system of its own to write to: each holds the same."""
+    numbers = itertools.count()
+    return lambda: copied(template[0], tmp_path / f"{next(numbers)}" / "home", template[1])
+
+
+@pytest.fixture(autouse=True)
+def _who_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command tells operations the name of whoever is at the machine."""
+    monkeypatch.setenv("LOGNAME", CALLER.principal)
+
+
+# -- examples
+
+Example = Callable[[World], Json]
+
+
+def fixed(**fields: object) -> Example:
+    return lambda _: dict(fields)
+
+
+def ids(**names: str) -> Example:
+    """A request whose fields are ids of what the system holds."""
+    return lambda world: {field: world.ids[name] for field, name in names.items()}
+
+
+def outcome_of(world: World, **changes: object) -> Json:
+    return {"receiptId": world.ids["receipt"], "documentId": world.ids["own"], "result": "resolved", **changes}
+
+
+def a_source(world: World) -> Json:
+    return {"kind": "directory", "category": "runbooks/procedures", "options": {"path": world.ids["notes"]}}
+
+
+EXAMPLES: Mapping[str, Example] = {
+    # administration
+    "list_clients": fixed(),
+    "get_client": fixed(clientId="acme"),
+    "add_client": fixed(clientId="newcomer"),
+    "remove_client": fixed(clientId="rival"),
+    "export_archive": lambda world: {"path": str(world.home.parent / "out.zip")},
+    "import_archive": lambda world: {"path": world.ids["archive"], "merge": True, "dryRun": True},
+    "reconcile": fixed(),
+    "rebuild": fixed(),
+    "get_index_status": fixed(),
+    "reindex": fixed(),
+    "force_reindex": fixed(),
+    "roll_back_reindex": fixed(),
+    "discard_indexes": fixed(),
+    # baselines
+    "get_baseline_stats": fixed(node="web-1", metric="cpu", timeWindow="30d", value=40.5, hour=3),
+    "list_baseline_series": fixed(),
+    "add_values": fixed(values=[{"node": "web-2", "metric": "cpu", "value": 1.5}], batchId="b-1"),
+    "get_baseline": fixed(node="web-1", metric="cpu", timeWindow="30d", value=40.5),
+    # corpus
+    "get_status": fixed(),
+    "ingest": fixed(
+        tier="internal", category="runbooks/procedures", document="# New\n\ntext\n", metadata={"source": "n.md"}
+    ),
+    "prepare_upload": fixed(source="docs/a.md", sha256="ab" * 32, size=10, metadata={"title": "A"}),
+    "list_objects": fixed(under="runbooks"),
+    "get_object_states": lambda world: {"objectKeys": [world.ids["own_key"], world.ids["broken"]]},
+    "delete_objects": lambda world: {"objectKeys": [world.ids["own_key"]]},
+    "delete_document": ids(documentId="own"),
+    "restore_document": ids(documentId="old"),
+    "list_failures": fixed(limit=3),
+    "retry_failures": lambda world: {"failureIds": [world.ids["failure"], UNKNOWN]},
+    # documents
+    "list_documents": fixed(category="runbooks", allVersions=True, limit=3),
+    "get_document": ids(documentId="own"),
+    "read_chunks": ids(documentId="own"),
+    "list_categories": fixed(),
+    "diff_document": lambda world: {"documentId": world.ids["own"], "from": 1, "to": 2},
+    "get_document_details": ids(documentId="own"),
+    # evidence
+    "put_evidence": fixed(
+        agent_type="a", outcome="investigated", task="Why?", conclusion="A leak.", evidence_id="run-1"
+    ),
+    # graph
+    "get_node": fixed(ref="service:web", limit=5),
+    "list_neighbours": fixed(ref="service:web", hops=2, type=["depends_on", "runs_on"], direction="out", limit=7),
+    "find_path": fixed(**{"from": "service:web", "to": "service:db"}),
+    "find_nodes": fixed(q="we", type="service"),
+    "list_changes": fixed(ref="service:web", side="downstream"),
+    "list_affected": fixed(cve="CVE-2024-1234"),
+    "get_graph_coverage": fixed(limit=10),
+    "list_aliases": fixed(),
+    "list_merges": fixed(),
+    "add_alias": fixed(alias="service:site", canonical="service:web"),
+    "remove_alias": fixed(alias="service:www"),
+    "merge_nodes": fixed(**{"from": "service:cache", "into": "service:web"}),
+    "undo_merge": ids(mergeId="merge"),
+    "relink": fixed(),
+    "find_related": fixed(reference="service:web", hops=2, edgeTypes="depends_on"),
+    "explain_relation": fixed(fromReference="service:web", toReference="service:db"),
+    # learning
+    "list_entries": fixed(limit=1),
+    "capture_entry": fixed(entry_type="warning", tried="restart the broker", effect="made_worse"),
+    "verify_entry": lambda world: {"entryId": world.ids["waiting"], "worked": True, "incident": "INC-7"},
+    "process_checkpoint": fixed(checkpointType="manual"),
+    "capture_failure_solution": fixed(failureDescription="No space", solutionSteps="Delete logs", technology="linux"),
+    "verify_solution": lambda world: {"entryId": world.ids["waiting"], "result": "worked"},
+    "capture_gate_rejection": fixed(gateType="security_review", humanFeedback="no", revisionApproach="r"),
+    "capture_gate_approval": fixed(gateType="security_review", approvedApproach="a queue a client"),
+    "capture_warning": fixed(tried="restart the broker", effect="made_worse"),
+    # lifecycle
+    "list_reviews": fixed(days=3650),
+    "list_prunings": fixed(),
+    "prune_expired": fixed(dryRun=True),
+    "list_holds": fixed(),
+    "add_hold": lambda world: {"reason": "another matter", "document": world.ids["own"]},
+    "lift_hold": ids(holdId="hold"),
+    # outcomes
+    "record_outcome": lambda world: outcome_of(world, note="again"),
+    "get_document_outcomes": ids(documentId="own"),
+    "report_outcome": outcome_of,
+    # patterns
+    "list_patterns": fixed(limit=3),
+    "get_pattern": ids(patternId="pattern"),
+    "find_patterns_for_task": fixed(taskDescription=PROBLEM, maxResults=2),
+    "find_patterns_for_failure": fixed(failureDescription=PROBLEM),
+    "get_task_context": fixed(taskDescription=PROBLEM),
+    "query_for_task": fixed(taskDescription=PROBLEM, maxResults=2),
+    "query_for_failure": fixed(failureDescription=PROBLEM),
+    "build_context_for_task": fixed(task=PROBLEM),
+    # projects
+    "get_project": fixed(clientId="acme", projectId="depot"),
+    "assign_project": fixed(clientId="acme", projectId="shop", groupId="retail"),
+    "preview_project_move": fixed(clientId="acme", projectId="shop", groupId="retail"),
+    "list_projects": fixed(clientId="acme"),
+    "remove_project": fixed(clientId="acme", projectId="depot"),
+    # questions
+    "list_audit_records": lambda world: {"documentId": world.ids["own"][:8], "limit": 5},
+    "get_audit_record": ids(receiptId="receipt"),
+    "list_gaps": fixed(settled=True),
+    "check_gaps": fixed(limit=5),
+    "settle_gap": lambda world: {"gapId": world.ids["gap"], "because": "nobody drinks it"},
+    # search
+    "search": fixed(q="disk full", limit=3, category=["runbooks", "postmortems"], expand="section", receipt=True),
+    "query": fixed(query="disk full", config={"minConfidence": 0, "maxResults": 2}),
+    "research": fixed(topic="disk full", maxIterations=1, config={"minConfidence": 0}),
+    "search_runbooks": fixed(query="disk full delete rotated logs", maxResults=2),
+    "search_postmortems": fixed(query="kafka lag rebalance storm"),
+    "search_docs": fixed(query="disk full", thoroughness="fast", limit=2),
+    "research_topic": fixed(topic="disk full", maxIterations=1),
+    # sources
+    "list_sources": fixed(),
+    "register_source": lambda world: {"sourceId": "more", "definition": a_source(world)},
+    "remove_source": fixed(sourceId="notes"),
+    "pull_source": fixed(sourceId="notes"),
+    "check_source": fixed(sourceId="notes"),
+    "crawl_site": fixed(urls=["http://127.0.0.1:9/"], category="runbooks/procedures"),
+    "list_streams": fixed(),
+    "subscribe_stream": fixed(
+        source="redis://127.0.0.1:6379/0", topic="alerts", category="operations/alerts", name="alerts"
+    ),
+    "end_stream": fixed(name="events"),
+    # telemetry
+    "query_logs": fixed(query="error", logGroup="/ecs/shop", limit=5),
+    "correlate_metrics": fixed(metric="cpu", node="i-1", candidates="net"),
+    "analyze_traces": fixed(service="shop"),
+    # webhooks
+    "list_webhooks": fixed(),
+    "make_webhook_secret": fixed(name="alerts", replace=True),
+    "sign_delivery": fixed(name="alerts", body="e30="),
+    "send_test_delivery": fixed(name="alerts"),
+    "list_secrets": fixed(),
+    "set_secret": fixed(name="other", value="hush"),
+    "remove_secret": fixed(name="forum"),
+}
+
+
+REFUSED: Mapping[str, str] = {
+    "list_affected": "not_found",
+    "list_prunings": "forbidden",
+    "force_reindex": "invalid_argument",
+    "roll_back_reindex": "invalid_argument",
+    "send_test_delivery": "invalid_argument",
+}
+"""Codes of the refusals that examples get."""
+
+READING = (
+    *("list_", "get_", "find_", "read_", "diff_", "search", "query", "research", "explain_", "build_", "analyze_"),
+    *("correlate_", "preview_", "check_source"),
+)
+
+BY_NATURE: Mapping[str, tuple[str, ...]] = {
+    "get_status": ("waiting",),
+    "make_webhook_secret": ("value",),
+    **dict.fromkeys(
+        ("capture_failure_solution", "capture_gate_rejection", "capture_gate_approval", "capture_warning"), ("entryId",)
+    ),
+}
+"""Fields that differ for commands: who gives them owns the system, and is no agent, whose name an entry's id depends on."""
+
+VOLATILE = frozenset({"timingsMs", "receiptId", "receipt", "tookMs", "milliseconds", "seconds"})
+"""How long something took, and names that are made up."""
+
+MADE_UP = re.compile(
+    r"(?<=Receipt ID: )[0-9a-f]{32}|https?://127[.]0[.]0[.]1:\d+(?=/bucket)|(?<=X-Amz-Signature=)[0-9a-f]+"
+    r"|\b20\d{6}-[0-9a-f]{6}\b|\b\d{13}-[0-9a-f]{8}\b"
+)
+"""Receipts, addresses of uploads, and names of indexes and of merges, in texts."""
+
+
+def names(select: Callable[[Operation[Any, Any]], bool] = lambda _: True) -> list[str]:
+    return [one.name for one in REGISTRY if select(one)]
+
+
+def test_each_operation_has_an_example() -> None:
+    assert sorted(EXAMPLES) == sorted(names())
+
+
+def is_read(operation: Operation[Any, Any]) -> bool:
+    return operation.name.startswith(READING)
+
+
+@pytest.mark.parametrize("name", names(is_read))
+def test_an_operation_that_reads_says_the_same_everywhere(world: World, name: str) -> None:
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    expected = local(world, operation, EXAMPLES[name](world))
+    assert expected.code == REFUSED.get(name, ""), expected
+    for edge_name, edge in edges_of(operation).items():
+        check_equal(edge_name, operation, (world, edge(world, operation, EXAMPLES[name](world))), (world, expected))
+
+
+@pytest.mark.parametrize("name", names(lambda one: not is_read(one)))
+def test_an_operation_that_writes_says_the_same_everywhere(fresh: Callable[[], Any], name: str) -> None:
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    with fresh() as world:
+        expected = local(world, operation, EXAMPLES[name](world))
+    assert expected.code == REFUSED.get(name, ""), expected
+    for edge_name, edge in edges_of(operation).items():
+        with fresh() as other:
+            check_equal(edge_name, operation, (other, edge(other, operation, EXAMPLES[name](other))), (world, expected))
+
+
+def check_equal(
+    edge: str, operation: Operation[Any, Any], found: tuple[World, Said], expected: tuple[World, Said]
+) -> None:
+    """What an edge said is what was said in this process."""
+    said, wanted = (comparable(world, one) for world, one in (found, expected))
+    if wanted.code:
+        check_refused(edge, operation, said, wanted)
+        return
+    assert not said.code, (edge, said)
+    ignored = BY_NATURE.get(operation.name, ()) if edge == "command" else ()
+    if said.data is not None:
+        assert without(said.data, ignored) == without(wanted.data, ignored), edge
+    if said.text is not None:
+        assert said.text == wanted.text, edge
+
+
+def check_refused(edge: str, operation: Operation[Any, Any], said: Said, wanted: Said) -> None:
+    """The same code and message; commands and MCP have no codes, and functions tell only whether an agent goes on."""
+    message = (
+        in_words_of_tools(operation, wanted.message) if operation.tool and "command" not in edge else wanted.message
+    )
+    assert said.message == message, edge
+    codes = {
+        wanted.code,
+        "REPROMPT" if edge in ("function", "mcp") else "",
+        REFUSED_BY_COMMAND if "command" in edge else "",
+    }
+    if edge == "function" and wanted.code == "forbidden":
+        codes.add("FAILURE")
+    assert said.code in codes, (edge, said)
+
+
+def comparable(world: World, said: Said) -> Said:
+    """Without what differs from one call, or from one folder, to the next."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: None if name in VOLATILE else one(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [one(each) for each in value]
+        if isinstance(value, str):
+            return MADE_UP.sub("", value.replace(str(world.home.parent), "FOLDER"))
+        return value
+
+    return Said(one(said.data), one(said.text), said.code, one(said.message))
+
+
+def without(data: Any, fields: tuple[str, ...]) -> Any:
+    return {name: value for name, value in data.items() if name not in fields} if fields else data
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_no_request_may_have_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    for fields, wrong in malformed(operation, EXAMPLES[name](world)):
+        expected = local(world, operation, fields)
+        assert expected.code == "invalid_argument", (wrong, expected)
+        assert wrong in expected.message
+        in_address = operation.route is not None and wrong in operation.route.path_names and wrong not in fields
+        for edge_name, edge in edges_of(operation).items():
+            if "command" in edge_name and fields.get(wrong) == 5:
+                continue  # on a command line, that is a text
+            if "command" in edge_name:
+                assert edge(world, operation, fields).code == REFUSED_BY_COMMAND
+            elif not (in_address and edge_name == "http"):  # without a part of its path it is no such route
+                check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
+
+
+def malformed(operation: Operation[Any, Any], good: Json) -> Iterator[tuple[Json, str]]:
+    """Requests that are wrong in one field each, and the field."""
+    yield {**good, "surprise": "1"}, "surprise"
+    for one in fields_of(operation.request):
+        if one.required:
+            yield {name: value for name, value in good.items() if name != one.json_name}, one.json_name
+        if isinstance(one.kind, inspect.StructType):
+            yield {**good, one.json_name: {"surprise": 1}}, f"{one.json_name}.surprise"
+        wrong = wrong_value(one)
+        if wrong is not None:
+            yield {**good, one.json_name: wrong}, one.json_name
+
+
+def wrong_value(field: FieldFacts) -> Any:
+    """A value that the field doesn't take; None if none is known."""
+    if field.choices:
+        return "sideways"
+    if isinstance(field.kind, inspect.BoolType | inspect.FloatType):
+        return "perhaps"
+    if isinstance(field.kind, inspect.IntType):
+        return "many" if field.kind.le is None else field.kind.le + 1
+    if isinstance(field.kind, inspect.StrType):
+        return too_long(field.kind) or ("" if field.required and field.kind.min_length else None)
+    if isinstance(field.kind, inspect.VarTupleType):
+        inner = field.kind.item_type
+        while isinstance(inner, inspect.Metadata):
+            inner = inner.type
+        wrong = too_long(inner) if isinstance(inner, inspect.StrType) else None
+        return wrong and [wrong]
+    return 5
+
+
+def too_long(kind: inspect.StrType) -> str | None:
+    return "x" * (kind.max_length + 1) if kind.max_length else None
+
+
+DOCUMENT_FIELDS = {
+    one.name: field.json_name
+    for one in REGISTRY
+    for field in fields_of(one.request)
+    if field.json_name == "documentId" or (one.name, field.json_name) == ("add_hold", "document")
+}
+"""Operations that take a document's id, and the field."""
+
+RETURNED = ("record_outcome", "report_outcome")
+"""Operations on a document that an answer returned to the caller, who names its receipt."""
+
+NOT_SEEN: Mapping[str, str] = {
+    **dict.fromkeys(DOCUMENT_FIELDS, "not_found"),
+    **dict.fromkeys(RETURNED, "invalid_argument"),
+    "list_audit_records": "",
+}
+"""The code for a document that the caller doesn't see. It was never returned to him."""
+
+STILL_THERE = (*RETURNED, "list_audit_records", "delete_document", "add_hold")
+"""Operations that know of a document until pruning has deleted it: what came of acting upon it is told when it is known, who
+saw it stays on record, and its owner may have it deleted at once, or kept."""
+
+EXPIRED: Mapping[str, str] = {name: "" if name in STILL_THERE else "not_found" for name in DOCUMENT_FIELDS}
+"""The code for a document that is past its day."""
+
+
+@pytest.mark.parametrize("name", DOCUMENT_FIELDS)
+def test_a_document_of_others_is_as_unknown_as_one_of_nobody(fresh: Callable[[], Any], name: str) -> None:
+    of_others = said_of_document(fresh, name, "rival", NOT_SEEN[name])
+    of_nobody = said_of_document(fresh, name, "", NOT_SEEN[name])
+    assert of_others == of_nobody
+
+
+@pytest.mark.parametrize("name", DOCUMENT_FIELDS)
+def test_an_expired_document_is_shown_nowhere(fresh: Callable[[], Any], name: str) -> None:
+    said_of_document(fresh, name, "expired", EXPIRED[name])
+
+
+def said_of_document(fresh: Callable[[], Any], name: str, which: str, code: str) -> Said:
+    """What every edge says of a document, its id left out."""
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    with fresh() as world:
+        document_id = world.ids.get(which, UNKNOWN)
+        fields = {**EXAMPLES[name](world), DOCUMENT_FIELDS[name]: document_id}
+        expected = local(world, operation, fields)
+        assert expected.code == code, expected
+        for edge_name, edge in edges_of(operation).items():
+            if expected.code or is_read(operation):
+                check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
+    return Said(expected.data, None, expected.code, expected.message.replace(document_id, "ID"))
+
+
+NOT_THERE: Mapping[str, tuple[str, Example]] = {
+    "verify_entry": ("not_found", fixed(entryId=UNKNOWN, worked=True)),
+    "verify_solution": ("not_found", fixed(entryId=UNKNOWN, result="worked")),
+    "list_entries": ("not_found", fixed(after=UNKNOWN)),
+    "get_pattern": ("not_found", fixed(patternId=UNKNOWN)),
+    "undo_merge": ("not_found", fixed(mergeId=UNKNOWN)),
+    "lift_hold": ("not_found", fixed(holdId=UNKNOWN)),
+    "get_audit_record": ("not_found", fixed(receiptId=UNKNOWN)),
+    "record_outcome": ("not_found", lambda world: outcome_of(world, receiptId=UNKNOWN)),
+    "report_outcome": ("not_found", lambda world: outcome_of(world, receiptId=UNKNOWN)),
+    "settle_gap": ("invalid_argument", fixed(gapId=UNKNOWN, ignore=True)),
+    "get_node": ("not_found", fixed(ref="service:nobody")),
+    "list_neighbours": ("not_found", fixed(ref="service:nobody")),
+    "find_path": ("not_found", fixed(**{"from": "service:nobody", "to": "service:db"})),
+    "list_changes": ("not_found", fixed(ref="service:nobody")),
+    "find_related": ("not_found", fixed(reference="service:nobody")),
+    "explain_relation": ("not_found", fixed(fromReference="service:nobody", toReference="service:db")),
+    "merge_nodes": ("not_found", fixed(**{"from": "service:web", "into": "service:nobody"})),
+    "remove_source": ("invalid_argument", fixed(sourceId="nowhere")),
+    "pull_source": ("invalid_argument", fixed(sourceId="nowhere")),
+    "check_source": ("invalid_argument", fixed(sourceId="nowhere")),
+    "register_source": ("invalid_argument", fixed(sourceId="x", definition={"kind": "pigeon", "category": "runbooks"})),
+    "end_stream": ("invalid_argument", fixed(name="nowhere")),
+    "remove_secret": ("invalid_argument", fixed(name="nowhere")),
+    "make_webhook_secret": ("invalid_argument", fixed(name="nowhere")),
+    "list_documents": ("unknown_category", fixed(category="gossip")),
+    "search": ("unknown_category", fixed(q="disk", category=["gossip"])),
+    "query": ("unknown_category", fixed(query="disk", config={"categories": ["gossip"]})),
+    "research": ("unknown_category", fixed(topic="disk", config={"categories": ["gossip"]})),
+    "ingest": ("unknown_category", fixed(tier="internal", category="gossip", document="# A")),
+    "get_object_states": ("invalid_argument", lambda world: {"objectKeys": [world.ids["rival_key"]]}),
+    "delete_objects": (
+        "invalid_argument",
+        lambda world: {"objectKeys": [world.ids["own_key"], world.ids["rival_key"]]},
+    ),
+    "get_project": ("forbidden", fixed(clientId="rival", projectId="depot")),
+    "assign_project": ("forbidden", fixed(clientId="rival", projectId="depot", groupId="g")),
+    "list_projects": ("forbidden", fixed(clientId="rival")),
+    "get_client": ("invalid_argument", fixed(clientId="a/b")),
+    "process_checkpoint": ("invalid_argument", fixed(projectId="elsewhere")),
+}
+"""What isn't there, or is another's: the code and the request."""
+
+
+@pytest.mark.parametrize("name", NOT_THERE)
+def test_what_is_not_there_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+    code, example = NOT_THERE[name]
+    check_refused_everywhere(world, name, example(world), code)
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("delete_document", ids(documentId="held")),
+        ("delete_objects", lambda world: {"objectKeys": [world.ids["own_key"], world.ids["held_key"]]}),
+    ],
+)
+def test_what_is_held_is_deleted_nowhere(world: World, name: str, example: Example) -> None:
+    check_refused_everywhere(world, name, example(world), "held")
+
+
+def check_refused_everywhere(world: World, name: str, fields: Json, code: str) -> None:
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    expected = local(world, operation, fields)
+    assert expected.code == code, expected
+    for edge_name, edge in edges_of(operation).items():
+        check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
+
+
+# -- who may
+
+
+@pytest.mark.parametrize("name", names(lambda one: one.route is not None and one.access is not Access.READER))
+def test_who_may_not_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+    """A token without scopes, of no orchestrator."""
+    nobody = replace(world, caller=Caller(CALLER_WITHOUT_RIGHTS, token_scopes=frozenset()))
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    fields = EXAMPLES[name](world)
+    expected = local(nobody, operation, fields)
+    assert expected.code == "forbidden", expected
+    assert over_http(nobody, operation, fields) == expected
+    said = remote(nobody, operation, fields)
+    assert (said.code, said.message) == ("forbidden", expected.message)
+
+
+@pytest.mark.parametrize("name", names(lambda one: one.route is None and one.tool is None))
+def test_what_is_done_on_the_machine_of_the_system_is_done_there_alone(world: World, name: str) -> None:
+    said = called(remote_command, world, name, EXAMPLES[name](world))
+    assert said.code == REFUSED_BY_COMMAND
+    assert said.message.startswith(f"{name} works where the stores are")
