@@ -6,7 +6,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import BinaryIO, Protocol
 from urllib.parse import urlsplit
 
 from urllib3 import BaseHTTPResponse
@@ -14,9 +14,6 @@ from urllib3 import BaseHTTPResponse
 import opx
 from opx.edges.refusals import error_of
 from opx.errors import AccessDeniedError, InvalidInputError, StoreUnavailableError
-
-if TYPE_CHECKING:
-    from opx.adapters.remote.connections import Connections
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +24,19 @@ AGAIN = (429, 502, 503, 504)
 _USER_AGENT = f"opx-knowledge/{opx.__version__}"
 
 Pause = Callable[[float], None]
+
+
+class Connections(Protocol):
+    """Connections to any hosts, as `opx.adapters.remote.connections` has them."""
+
+    def request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | BinaryIO | None
+    ) -> BaseHTTPResponse:
+        """One request, not repeated and not redirected, its answer read. Raises `StoreUnavailableError` if none comes,
+        and `OpxError` if the other side can't prove who it is."""
+
+    def close(self) -> None:
+        """Close all connections."""
 
 
 class Authorizer(Protocol):

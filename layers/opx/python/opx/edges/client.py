@@ -5,23 +5,20 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 import opx
 from opx.domain.record import Record
-from opx.edges.api_requests import ApiClient, Authorizer, Pause
+from opx.edges.api_requests import ApiClient, Authorizer, Connections, Pause
 from opx.edges.calling import decoded, encoded, given_of
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
 from opx.operations.corpus import API_VERSION, Status
 from opx.operations.registry import Operation, Route, Run
 from opx.operations.requests import Request, read_request
-
-if TYPE_CHECKING:
-    from opx.adapters.remote.connections import Connections
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
