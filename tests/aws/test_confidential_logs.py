@@ -196,7 +196,7 @@ class TestQuestions:
     def test_refused_arguments_are_not_quoted(self, cloud: Cloud, capsys: Captured, arguments: dict[str, str]) -> None:
         cloud.retrieve(a_function_event("search_runbooks", None, **arguments), FakeContext())
         output = written(capsys)
-        assert "call refused as invalid_argument" in output
+        assert "tool call: refused as invalid_argument" in output
         assert_confidential(output)
 
     @pytest.mark.parametrize(("tool", "code"), [(CANARY, "unknown_tool"), ("get_document_details", "not_found")])
@@ -205,7 +205,7 @@ class TestQuestions:
     ) -> None:
         cloud.retrieve(a_function_event(tool, document_id=CANARY), FakeContext())
         output = written(capsys)
-        assert f"call refused as {code}" in output
+        assert f"tool call: refused as {code}" in output
         assert_confidential(output)
 
     def test_tool_that_fails_does_not_quote_the_question(

@@ -174,7 +174,7 @@ class KnowledgeBaseContract:
     # -- objects
 
     def test_evidence_is_put_and_then_taken_in(self, seat: Seat) -> None:
-        evidence = {"agent_type": "a", "outcome": "investigated", "task": "Why?", "conclusion": "A leak."}
+        evidence = {"agent_type": "a", "outcome": "investigated", "task": "Why?", "conclusion": ["A leak."]}
         key = given(seat, put_evidence, **evidence, evidence_id="run-1").object_key
         assert key == PREFIX + "evidence/agent_runs/evidence/run-1.json"
         (outcome,) = seat.work([key])

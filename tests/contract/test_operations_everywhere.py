@@ -218,7 +218,7 @@ EXAMPLES: Mapping[str, Example] = {
     "get_document_details": ids(documentId="own"),
     # evidence
     "put_evidence": fixed(
-        agent_type="a", outcome="investigated", task="Why?", conclusion="A leak.", evidence_id="run-1"
+        agent_type="a", outcome="investigated", task="Why?", conclusion=("A leak.",), evidence_id="run-1"
     ),
     # graph
     "get_node": fixed(ref="service:web", limit=5),

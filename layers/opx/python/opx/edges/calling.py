@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from opx.domain.record import to_json
+from opx.domain.record import Record, to_json
 from opx.errors import ForbiddenError
 from opx.operations.context import Context
 from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run
@@ -72,14 +72,19 @@ def token_scopes(access: Access) -> Collection[str]:
     return {Access.WRITER: (WRITE_SCOPE, ADMIN_SCOPE), Access.OPERATOR: (ADMIN_SCOPE,)}.get(access, ())
 
 
+def is_agent_reply(reply: Any) -> bool:
+    """Whether a reply is an `AgentReply`. A record is none, whatever its fields are called."""
+    return not isinstance(reply, Record) and hasattr(reply, "record") and hasattr(reply, "text")
+
+
 def record_of(reply: Any) -> Any:
     """The record that a reply goes out as."""
-    return reply.record() if hasattr(reply, "record") else reply
+    return reply.record() if is_agent_reply(reply) else reply
 
 
 def text_of(reply: Any) -> str:
     """The text that an agent reads of a reply."""
-    if hasattr(reply, "text"):
+    if is_agent_reply(reply):
         return cast("AgentReply[Any]", reply).text()
     return msgspec.json.format(encoded(reply), indent=2).decode()
 

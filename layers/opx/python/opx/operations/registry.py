@@ -22,6 +22,26 @@ from opx.domain.record import Record
 from opx.operations.context import Context
 from opx.operations.requests import Request, fields_of
 
+MODULES = (
+    "search",
+    "documents",
+    "corpus",
+    "graph",
+    "learning",
+    "outcomes",
+    "patterns",
+    "telemetry",
+    "baselines",
+    "questions",
+    "sources",
+    "webhooks",
+    "evidence",
+    "lifecycle",
+    "projects",
+    "administration",
+)
+"""The modules of this package that declare operations, in the order in which these are listed."""
+
 MAX_TOOLS = 11
 """Of an agent, over all its groups: Bedrock's quota "APIs per Agent"."""
 
@@ -136,7 +156,7 @@ class Operation(Generic[Q, R]):
 
 
 class Registry:
-    """Operations by name, in the order of their modules' names and of their declaration there."""
+    """Operations by name, in the order of their modules and of their declaration there."""
 
     def __init__(self) -> None:
         self._operations: dict[str, Operation[Any, Any]] = {}
@@ -226,9 +246,12 @@ def operation(
     return declare
 
 
-def _place(operation: Operation[Any, Any]) -> tuple[str, int]:
-    """The same order whichever module was imported first."""
-    return operation.run.__module__, operation.run.__code__.co_firstlineno
+def _place(operation: Operation[Any, Any]) -> tuple[int, str, int]:
+    """The same order whichever module was imported first. Operations of other modules are behind those of this package."""
+    module = operation.run.__module__
+    name = module.rpartition(".")[2]
+    place = MODULES.index(name) if name in MODULES else len(MODULES)
+    return place, module, operation.run.__code__.co_firstlineno
 
 
 def _record_of(reply: Any) -> Any:
