@@ -56,7 +56,8 @@ class TestReading:
 
     def test_unknown_tool_is_refused_with_its_line(self, tmp_path: Path) -> None:
         with pytest.raises(
-            KnowledgeConfigError, match=r"knowledge.yaml:5: unknown tool 'query_log'; there are: get_baseline, "
+            KnowledgeConfigError,
+            match=r"knowledge.yaml:5: unknown tool 'query_log'; there are: search_runbooks, search_postmortems, ",
         ):
             read(tmp_path, "agents:\n  default: [search_docs]\n  a:\n    - search_docs\n    - query_log\n")
 
