@@ -9,6 +9,7 @@ from typing import Any
 
 from opx.bootstrap import bootstrap
 from opx.edges import http, tools
+from opx.operations import load
 from opx.operations.registry import Function
 from opx.operations.tool_groups import KNOWLEDGE
 from opx.records.gaps.daily import check_gaps, is_check
@@ -19,7 +20,8 @@ from opx.services import Services
 
 
 def start() -> Services:
-    """The system that the environment describes."""
+    """The system that the environment describes. Operations are loaded with it, so that they are part of a snapshot."""
+    load()
     return bootstrap(function_settings())
 
 

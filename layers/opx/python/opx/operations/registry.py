@@ -179,7 +179,7 @@ class Registry:
         """Raises `DeclarationError` for a name, a route, a tool or a command that is there already, for a tool with more
         parameters than Bedrock takes, and for a reply that is no JSON."""
         _check_alone(added)
-        for other in self:
+        for other in self._operations.values():
             _check_apart(added, other)
         if added.tool and not added.tool.opt_in:
             usual = [one.name for one in (*self, added) if one.tool and not one.tool.opt_in]
@@ -291,7 +291,7 @@ def _json_problem(reply: Any) -> str:
     while waiting:
         kind = waiting.pop()
         if isinstance(kind, type) and issubclass(kind, Record):
-            if kind in seen:
+            if kind in seen or kind in _JSON_RECORDS:
                 continue
             seen.add(kind)
             waiting.extend(get_type_hints(kind).values())
@@ -299,7 +299,12 @@ def _json_problem(reply: Any) -> str:
             return f"its reply has {kind!r}, which is no JSON"
         else:
             waiting.extend(one for one in get_args(kind) if isinstance(one, type) or get_origin(one))
+    _JSON_RECORDS.update(seen)
     return ""
+
+
+_JSON_RECORDS: set[type] = set()
+"""Records that were found to be JSON: most of them are part of several replies."""
 
 
 def _is_no_json(kind: Any) -> bool:
