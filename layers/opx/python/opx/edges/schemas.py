@@ -18,6 +18,7 @@ from msgspec import inspect
 
 from opx.domain.record import INTERNAL, Json
 from opx.edges.calling import token_scopes
+from opx.json_schema import without_references
 from opx.operations import load
 from opx.operations.corpus import API_VERSION
 from opx.operations.forms import FILE_FIELD, MEDIA_TYPE
@@ -73,20 +74,8 @@ def components(kinds: Sequence[Any]) -> tuple[list[Json], Json]:
 def inlined(kind: Any) -> Json:
     """The schema of a type with everything that it refers to in place."""
     (schema,), named = components([kind])
-    found: Json = _without_references(schema, named)
+    found: Json = without_references(schema, named)
     return found
-
-
-def _without_references(schema: Any, named: Json) -> Any:
-    if isinstance(schema, list):
-        return [_without_references(one, named) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        name = str(schema["$ref"]).rpartition("/")[2]
-        more = {key: value for key, value in schema.items() if key != "$ref"}
-        return {**_without_references(named[name], named), **more}
-    return {key: _without_references(value, named) for key, value in schema.items()}
 
 
 def _described(schema: Any) -> Any:
@@ -203,8 +192,17 @@ def _security(access: Access) -> list[Json]:
 
 
 def _request_schema(kind: type[Any], named: Json) -> Json:
-    found: Json = _without_null(_without_references({"$ref": f"#/components/schemas/{kind.__name__}"}, named))
+    found: Json = _without_null(without_references({"$ref": f"#/components/schemas/{kind.__name__}"}, named))
     return found
+
+
+_NULL: Json = {"type": "null"}
+
+
+def _other_kinds(schema: Json) -> tuple[list[Json], Json]:
+    """The types that a value may have besides null, and the rest of the schema, without null as default."""
+    rest = {key: value for key, value in schema.items() if key != "anyOf" and (key, value) != ("default", None)}
+    return [one for one in schema["anyOf"] if one != _NULL], rest
 
 
 def _without_null(schema: Any) -> Any:
@@ -213,12 +211,8 @@ def _without_null(schema: Any) -> Any:
         return [_without_null(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    kinds = schema.get("anyOf", ())
-    if any(one == {"type": "null"} for one in kinds):
-        others = [one for one in kinds if one != {"type": "null"}]
-        rest = {
-            key: value for key, value in schema.items() if key != "anyOf" and not (key == "default" and value is None)
-        }
+    if _NULL in schema.get("anyOf", ()):
+        others, rest = _other_kinds(schema)
         return _without_null({**others[0], **rest} if len(others) == 1 else {**rest, "anyOf": others})
     return {key: _without_null(value) for key, value in schema.items()}
 
@@ -352,12 +346,8 @@ def _in_3_0(schema: Any) -> Any:
         return [_in_3_0(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    kinds = schema.get("anyOf", ())
-    if any(one == {"type": "null"} for one in kinds):
-        others = [one for one in kinds if one != {"type": "null"}]
-        rest = {
-            key: value for key, value in schema.items() if key != "anyOf" and not (key == "default" and value is None)
-        }
+    if _NULL in schema.get("anyOf", ()):
+        others, rest = _other_kinds(schema)
         only = {"allOf": others} if "$ref" in others[0] else others[0]
         return {**_in_3_0(only if len(others) == 1 else {"anyOf": others}), **_in_3_0(rest), "nullable": True}
     if "$ref" in schema and len(schema) > 1:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from opx.errors import InvalidInputError
+from opx.json_schema import without_references
 
 Schema = Mapping[str, Any]
 A = TypeVar("A", bound="ModelAnswer")
@@ -47,21 +48,20 @@ def _number(text: str) -> float:
 def answer_schema(kind: type[ModelAnswer]) -> Schema:
     """The JSON Schema of an answer, without references."""
     (schema,), named = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
-    found: Schema = json.loads(msgspec.json.encode(_inlined(schema, named)))
+    found: Schema = json.loads(msgspec.json.encode(_plain(without_references(schema, named))))
     return found
 
 
-def _inlined(schema: Any, named: Mapping[str, Any]) -> Any:
+def _plain(schema: Any) -> Any:
+    """Without names and docstrings of record types, and without patterns of what is listed anyway."""
     if isinstance(schema, list):
-        return [_inlined(one, named) for one in schema]
+        return [_plain(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    if "$ref" in schema:
-        return _inlined(named[schema["$ref"].removeprefix("#/")], named)
     left_out = {"pattern"} if "enum" in schema else set()
     if "properties" in schema:
         left_out |= {"title", "description"}
-    return {name: _inlined(inner, named) for name, inner in schema.items() if name not in left_out}
+    return {name: _plain(inner) for name, inner in schema.items() if name not in left_out}
 
 
 def without_bounds(schema: Schema) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who calls an operation, and of which system."""
+"""The caller of an operation, and the system that it is called on."""
 
 from __future__ import annotations
 
