@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from opx.bootstrap import bootstrap
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.fakes import FakeContext, WordsEmbedder
 
 DISK = "documents/runbooks/disk.md"
@@ -27,7 +26,7 @@ CORPUS = {
 Handler = Callable[[Any, Any], dict[str, Any]]
 
 
-def a_system(home: Path, corpus: Mapping[str, str] = CORPUS, **overrides: Any) -> Services:
+def a_system(home: Path, corpus: Mapping[str, str] = CORPUS, **overrides: Any) -> System:
     """An embedded system that has taken in `corpus`."""
     services = bootstrap(Settings(home=str(home)), embedder=WordsEmbedder(), **overrides)
     for key, text in corpus.items():
@@ -36,12 +35,12 @@ def a_system(home: Path, corpus: Mapping[str, str] = CORPUS, **overrides: Any) -
     return services
 
 
-def id_of(services: Services, key: str) -> str:
+def id_of(services: System, key: str) -> str:
     """The document id of an object of the corpus."""
     from opx.domain.documents import DocumentKey
     from opx.domain.scopes import scope_of_object
 
-    head = services.catalog.head(DocumentKey(*scope_of_object(key)))
+    head = services.corpus.catalog.head(DocumentKey(*scope_of_object(key)))
     assert head is not None
     return str(head["documentId"])
 

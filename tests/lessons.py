@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opx.adapters.aws.ports import DynamoTables
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
-from opx.bootstrap import bootstrap
 from opx.domain.learning import CheckpointReport, Pattern, StagingEntry
 from opx.domain.scopes import Identity
 from opx.learning.capture import KnowledgeCaptureService
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.tables import TableSpec
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import WordsEmbedder
@@ -70,17 +69,17 @@ class _Watched:
 
 @dataclass
 class School:
-    """Services whose functions take documents in elsewhere: a checkpoint ends with the objects that it puts."""
+    """System whose functions take documents in elsewhere: a checkpoint ends with the objects that it puts."""
 
-    services: Services
+    services: System
     time: FakeTime
     writes: Writes = field(default_factory=Writes)
 
     def capture(self, project: str = "one", client: str = "acme") -> KnowledgeCaptureService:
-        return self.services.capture(Identity(client, project))
+        return self.services.learning.capture(Identity(client, project))
 
     def checkpoint(self, project: str = "one", client: str = "acme", kind: str = "manual") -> CheckpointReport:
-        return self.services.checkpoints(Identity(client, project)).process_checkpoint(project, kind)
+        return self.services.learning.checkpoints(Identity(client, project)).process_checkpoint(project, kind)
 
     def failure(self, project: str = "one", client: str = "acme", **given: Any) -> str:
         """A solution of `PROBLEM` that was seen to work, unless `given` says otherwise."""
@@ -100,7 +99,7 @@ class School:
         return self.capture(project, client).entry(entry_id)
 
     def patterns(self, scope_key: str = "client:acme") -> list[Pattern]:
-        return list(self.services.patterns.patterns(scope_key))
+        return list(self.services.learning.patterns.patterns(scope_key))
 
     def counts(self, scope_key: str = "client:acme") -> list[tuple[int, int, int]]:
         """Of each pattern: successes, failures, and occurrences that are on record."""
@@ -108,7 +107,7 @@ class School:
             (
                 one.success_count,
                 one.failure_count,
-                len(list(self.services.patterns.occurrences(scope_key, one.pattern_id))),
+                len(list(self.services.learning.patterns.occurrences(scope_key, one.pattern_id))),
             )
             for one in self.patterns(scope_key)
         ]
@@ -132,6 +131,13 @@ def sqlite_tables(folder: Path, time: FakeTime) -> Callable[[TableSpec], Any]:
     return lambda spec: SqliteTable(spec, database, clock=time.clock)
 
 
+class Ungrouped(DynamoTables):
+    """Tables by a function, each write durable by itself."""
+
+    def __init__(self, table: Callable[[TableSpec], Any]) -> None:
+        self.table = table  # type: ignore[assignment,method-assign]
+
+
 def a_school(folder: Path, table: Callable[[TableSpec], Any], time: FakeTime, **settings: Any) -> School:
     """Nothing groups writes: each is durable by itself."""
     writes, embedder = Writes(), WordsEmbedder()
@@ -140,8 +146,7 @@ def a_school(folder: Path, table: Callable[[TableSpec], Any], time: FakeTime, **
         clock=time.clock,
         embedder=embedder,
         index=EmbeddedIndex(folder / "index", model_id=embedder.model_id, dimension=embedder.dimension),
-        table=lambda spec: writes.watch(table(spec)),
+        tables=Ungrouped(lambda spec: writes.watch(table(spec))),
         store=writes.watch(FolderObjectStore(folder / "corpus")),
-        unit_of_work=nullcontext,
     )
     return School(services, time, writes)

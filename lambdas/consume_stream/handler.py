@@ -6,19 +6,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.services import Services
 from opx.streams.consuming import consume_batch
+from opx.system import System, bootstrap
 
 
-def start() -> Services:
+def start() -> System:
     """The system that the environment describes."""
     return bootstrap(function_settings())
 
 
-def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, list[Any]]]:
+def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], dict[str, list[Any]]]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
 
@@ -26,7 +25,11 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
     def handler(event: Any, context: Any, report: Report) -> dict[str, list[Any]]:  # noqa: ARG001
         services = started()
         return consume_batch(
-            event, services.streams.all(), services.manager, report, values_of=services.taker_of_values
+            event,
+            services.connectors.streams.all(),
+            services.manager,
+            report,
+            values_of=services.connectors.taker_of_values,
         )
 
     return handler

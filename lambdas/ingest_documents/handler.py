@@ -12,19 +12,18 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from opx.bootstrap import bootstrap
 from opx.ingestion.batches import Delivery, HandledEvents, process_batch
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.ingestion import reported_cache
 from opx.runtime.metrics import Report
 from opx.runtime.relinking import is_relink, relink
-from opx.services import Services
+from opx.system import System, bootstrap
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 
 
-def start() -> tuple[Services, HandledEvents]:
+def start() -> tuple[System, HandledEvents]:
     """The system that the environment describes."""
     from opx.adapters.aws.clients import client
     from opx.adapters.aws.handled_events import DynamoHandledEvents
@@ -34,7 +33,7 @@ def start() -> tuple[Services, HandledEvents]:
 
 
 def make_handler(
-    start: Callable[[], tuple[Services, HandledEvents]] = start,
+    start: Callable[[], tuple[System, HandledEvents]] = start,
 ) -> Callable[[Any, Any], PartialItemFailureResponse | dict[str, int]]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
@@ -45,8 +44,8 @@ def make_handler(
         if is_relink(event):
             return relink(services)
         deliveries = [_delivery(record) for record in event["Records"]]
-        with reported_cache(services.document_embedder, report):
-            unfinished = process_batch(deliveries, services.worker, services.queue, handled, report)
+        with reported_cache(services.indexing.document_embedder, report):
+            unfinished = process_batch(deliveries, services.ingestion.worker, services.queue, handled, report)
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
 
     return handler

@@ -6,21 +6,20 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.edges.http import is_http, respond
 from opx.errors import InvalidInputError
 from opx.operations.registry import Function
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.services import Services
+from opx.system import System, bootstrap
 
 
-def start() -> Services:
+def start() -> System:
     """The system that the environment describes."""
     return bootstrap(function_settings())
 
 
-def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:
+def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], dict[str, Any]]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
 

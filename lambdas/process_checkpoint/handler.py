@@ -6,22 +6,21 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from opx.bootstrap import bootstrap
 from opx.edges.learning_events import checkpoint, handle_batch
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.services import Services
+from opx.system import System, bootstrap
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 
 
-def start() -> Services:
+def start() -> System:
     """The system that the environment describes."""
     return bootstrap(function_settings())
 
 
-def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], PartialItemFailureResponse]:
+def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], PartialItemFailureResponse]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
 

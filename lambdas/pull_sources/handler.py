@@ -6,23 +6,22 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.services import Services
 from opx.sources.asked import pull_asked
+from opx.system import System, bootstrap
 
 RESERVE_MS = 480_000
 """Left for the page in hand. A connector gives it away after a minute or so, but its last request may take four tries of
 a minute each, and as many minutes between them as a source asks for."""
 
 
-def start() -> Services:
+def start() -> System:
     """The system that the environment describes."""
     return bootstrap(function_settings())
 
 
-def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], None]:
+def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], None]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
 

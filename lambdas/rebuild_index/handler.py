@@ -6,22 +6,21 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.lifecycle.reindex.asked import take_turn
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.services import Services
+from opx.system import System, bootstrap
 
 RESERVE_MS = 240_000
 """Left for the step in hand: a hundred documents, read, embedded and indexed."""
 
 
-def start() -> Services:
+def start() -> System:
     """The system that the environment describes."""
     return bootstrap(function_settings())
 
 
-def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], None]:
+def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], None]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
 
@@ -33,7 +32,7 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
             return bool(context.get_remaining_time_in_millis() < RESERVE_MS)
 
         for record in event["Records"]:
-            take_turn(record["body"], started(), stop=stop)
+            take_turn(record["body"], started().lifecycle.reindexer, started().functions.rebuilds, stop=stop)
 
     return handler
 

@@ -7,22 +7,21 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.records.gaps.daily import count_gaps
 from opx.runtime.coverage import CoverageReport
 from opx.runtime.freshness import UnknownFreshnessError
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.services import Services
 from opx.sources.freshness import SourceSyncs
+from opx.system import System, bootstrap
 
 
-def start() -> Services:
+def start() -> System:
     """The system that the environment describes."""
     return bootstrap(function_settings())
 
 
-def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, int]]:
+def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], dict[str, int]]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
 
@@ -34,11 +33,11 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
         """
         services = started()
         coverage = CoverageReport(
-            knowledge=services.knowledge,
-            catalog=services.catalog,
-            failures=services.failures,
+            knowledge=services.installation.knowledge,
+            catalog=services.corpus.catalog,
+            failures=services.corpus.failures,
             clock=services.clock,
-            last_sync=SourceSyncs(services.sources),
+            last_sync=SourceSyncs(services.connectors.sources),
         )
         found = coverage.freshness(report)
         if event.get("holdings"):

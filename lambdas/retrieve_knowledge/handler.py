@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.edges import http, tools
 from opx.operations import load
 from opx.operations.registry import Function
@@ -16,16 +15,16 @@ from opx.records.gaps.daily import check_gaps, is_check
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.runtime.snapshots import around_snapshot
-from opx.services import Services
+from opx.system import System, bootstrap
 
 
-def start() -> Services:
+def start() -> System:
     """The system that the environment describes. Operations are loaded with it, so that they are part of a snapshot."""
     load()
     return bootstrap(function_settings())
 
 
-def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:
+def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], dict[str, Any]]:
     """The function's handler; `start` is called once: before a snapshot, or at the first event of a cold start."""
     started = cache(start)
     around_snapshot(started)
@@ -35,7 +34,7 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
         if http.is_http(event, context):
             return http.respond(event, Function.RETRIEVE, started, report)
         if is_check(event, context):
-            return check_gaps(started().records)
+            return check_gaps(started().questions, started().records)
         return tools.respond(event, context, KNOWLEDGE, started, report)
 
     return handler

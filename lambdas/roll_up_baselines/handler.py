@@ -7,19 +7,18 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.services import Services
+from opx.system import System, bootstrap
 from opx.telemetry.baselines.rolling_up import DAYS
 
 
-def start() -> Services:
+def start() -> System:
     """The system that the environment describes."""
     return bootstrap(function_settings())
 
 
-def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], dict[str, Any]]:
+def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], dict[str, Any]]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
 
@@ -27,7 +26,7 @@ def make_handler(start: Callable[[], Services] = start) -> Callable[[Any, Any], 
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:  # noqa: ARG001
         """The result is for people who call the function by hand. A metric that can't be read fails the call after the
         others are done, so that it is tried again; what was done is then done once more, to the same effect."""
-        return asdict(started().roll_up(report).run(event.get("days", DAYS)))
+        return asdict(started().telemetry.roll_up(report).run(event.get("days", DAYS)))
 
     return handler
 

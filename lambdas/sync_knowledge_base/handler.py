@@ -10,6 +10,7 @@ from opx.ingestion.syncing import sync_batch
 from opx.ports import IndexSync
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
+from opx.system import bootstrap
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 def start() -> IndexSync:
     """The knowledge base that the environment names."""
-    from opx.adapters.aws.services import AwsServices
-
-    return AwsServices(function_settings()).index_sync
+    return bootstrap(function_settings()).index_sync
 
 
 def make_handler(start: Callable[[], IndexSync] = start) -> Callable[[Any, Any], PartialItemFailureResponse]:

@@ -17,10 +17,9 @@ from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.aws.handled_events import DynamoHandledEvents
 from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
 from opx.adapters.aws.opensearch_indices import ensure_index
-from opx.bootstrap import bootstrap
 from opx.ports import Embedder, SearchIndex
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.tables import ALL_TABLES
 from tests.agent_calls import ask
 from tests.aws.tables import create_table
@@ -37,7 +36,7 @@ PREFIX = "test-"
 class Cloud:
     """An account with the system in it, and its functions."""
 
-    services: Services
+    services: System
     search: OpenSearchDouble
     bedrock: BedrockDouble
     s3: Any
@@ -141,6 +140,6 @@ def a_cloud(session: boto3.Session, make_index: Callable[[Embedder], SearchIndex
             settings,
             index=make_index(embedder) if make_index else OpenSearchIndex(client, INDEX),
             embedder=embedder,
-            _client=lambda service, **_: clients[service] if service in clients else session.client(service),
+            aws=lambda service, **_: clients[service] if service in clients else session.client(service),
         )
         yield Cloud(services, search, bedrock, **clients, queue_url=url)

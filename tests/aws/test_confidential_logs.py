@@ -98,7 +98,7 @@ class TestDocuments:
         def broken(*args: Any, **options: Any) -> Any:
             raise KeyError(CANARY)
 
-        monkeypatch.setattr(cloud.services.pipeline._reader, "read", broken)
+        monkeypatch.setattr(cloud.services.ingestion.pipeline._reader, "read", broken)
         output = taken_in(cloud, capsys)
         assert "KeyError" in output
         assert_confidential(output)
@@ -109,7 +109,7 @@ class TestDocuments:
         def broken(*args: Any, **options: Any) -> Any:
             raise ValueError(f"can't handle {CANARY}")
 
-        monkeypatch.setattr(cloud.services.worker, "process", broken)
+        monkeypatch.setattr(cloud.services.ingestion.worker, "process", broken)
         output = taken_in(cloud, capsys)
         assert "ValueError" in output
         assert_confidential(output)
@@ -214,7 +214,7 @@ class TestQuestions:
         def broken(*args: Any) -> Any:
             raise RuntimeError(f"no {CANARY}")
 
-        monkeypatch.setitem(cloud.services.__dict__, "query_service", broken)
+        monkeypatch.setattr(cloud.services.questions, "search", broken)
         cloud.ask(f"where is the {CANARY}?")
         output = written(capsys)
         assert "RuntimeError" in output

@@ -84,7 +84,7 @@ class Streams:
             self.cloud.send(self.cloud.event(found["Key"]))
         for _ in range(3):
             self.cloud.deliver()
-        return sorted(one.title for one in self.cloud.services.catalog.in_category("operations/incidents"))
+        return sorted(one.title for one in self.cloud.services.corpus.catalog.in_category("operations/incidents"))
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def streams(aws: boto3.Session) -> Iterator[Streams]:
         kinesis.create_stream(StreamName="incidents", ShardCount=1)
         queue = cloud.sqs.create_queue(QueueName="incidents")["QueueUrl"]
         for name, source in (("live", KINESIS), ("pager", SQS)):
-            cloud.services.streams.put(a_stream(name, source, identity="$.id"))
+            cloud.services.connectors.streams.put(a_stream(name, source, identity="$.id"))
         yield Streams(cloud, kinesis, queue)
 
 

@@ -143,7 +143,7 @@ class TestPartialFailure:
         def away(*args: object) -> None:
             raise StoreUnavailableError("the failures table is away")
 
-        monkeypatch.setattr(cloud.services.failures, "record", away)
+        monkeypatch.setattr(cloud.services.corpus.failures, "record", away)
         cloud.put(DISK, TEXT)
         broken = cloud.put("documents/runbooks/empty.md", "")
         assert cloud.deliver() == [broken]
@@ -251,7 +251,7 @@ class TestOtherClients:
         assert said == f"no document with this id: {document_id}"
 
     def test_others_do_not_see_it_in_counts(self, cloud: Cloud, document_id: str) -> None:
-        visible = cloud.services.projects.reader(Identity("other")).visible
+        visible = cloud.services.corpus.projects.reader(Identity("other")).visible
         response = cloud.services.index.search(SearchRequest(SearchFilter(visible), text="vault disk"))
         assert response.term_frequencies == {"vault": 0, "disk": 1}
         assert response.entry_count == 1
@@ -345,7 +345,7 @@ def unreadable(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
 
 def retry_at_once(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries without a pause. The queue itself would hide a message for an hour and a half."""
-    monkeypatch.setattr(cloud.services.worker, "_rules", RetryRules(attempts=3, base_seconds=0.0))
+    monkeypatch.setattr(cloud.services.ingestion.worker, "_rules", RetryRules(attempts=3, base_seconds=0.0))
 
 
 def test_handlers_are_short() -> None:

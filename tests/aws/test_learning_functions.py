@@ -17,18 +17,17 @@ from lambdas.learn_from_events.handler import make_handler as make_learn_handler
 from lambdas.learn_from_work.handler import make_handler as make_tools_handler
 from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_handler
 from opx.adapters.aws.queue import SqsQueue
-from opx.bootstrap import bootstrap
 from opx.domain.learning import EntryType, StagingEntry
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.operations import load
 from opx.operations.context import Caller, Context
-from opx.operations.grants import ToolGrants
+from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.learning import ProcessCheckpoint, process_checkpoint
 from opx.operations.patterns import FindPatternsForTask, ListPatterns, find_patterns_for_task, list_patterns
 from opx.operations.tool_groups import LEARNING
-from opx.services import Services
+from opx.system import System, bootstrap
 from tests.agent_calls import a_function_event, text_of
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.fakes import FakeContext, function_logs
@@ -62,14 +61,14 @@ class Learning:
 
     def __post_init__(self) -> None:
         services = self.services
-        services.learning_failed = SqsQueue(self.cloud.sqs, self.queues["failed"], wait_seconds=0)
+        services.functions.learning_failed = SqsQueue(self.cloud.sqs, self.queues["failed"], wait_seconds=0)  # type: ignore[misc]
         self.functions = {
             "learning": make_learn_handler(lambda: services),
             "checkpoints": make_checkpoint_handler(lambda: services),
         }
 
     @property
-    def services(self) -> Services:
+    def services(self) -> System:
         return self.cloud.services
 
     def as_(self, identity: Identity) -> Context:
@@ -109,7 +108,7 @@ class Learning:
         return [json.loads(message["Body"]) for message in found.get("Messages", [])]
 
     def entries(self, identity: Identity = SHOP) -> list[StagingEntry]:
-        return self.services.capture(identity).entries()
+        return self.services.learning.capture(identity).entries()
 
     def objects(self, prefix: str = PATTERNS) -> list[str]:
         found = self.cloud.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
@@ -154,7 +153,7 @@ def learning(deployed: Learning) -> Learning:
         given.settings,
         index=given.index,
         embedder=given.embedder,
-        _client=given._client,  # type: ignore[attr-defined]
+        aws=given._aws,
     )
     return replace(deployed, cloud=replace(cloud, services=services))
 
@@ -202,8 +201,8 @@ def test_every_kind_of_event_is_kept_as_its_type(learning: Learning) -> None:
 def test_a_verification_that_overtakes_its_entry_waits_for_it(learning: Learning) -> None:
     waiting = {**FAILURE, "success_verified": False}
     given = {name: value for name, value in waiting.items() if name != "client_id"}
-    entry_id = learning.services.capture(SHOP).capture(EntryType.FAILURE_SOLUTION, given)
-    learning.services.staging._table.delete({"id": entry_id})
+    entry_id = learning.services.learning.capture(SHOP).capture(EntryType.FAILURE_SOLUTION, given)
+    learning.services.learning.staging._table.delete({"id": entry_id})
     learning.put("Verified", client_id="acme", project_id="shop", entry_id=entry_id, worked=True)
     assert len(learning.deliver("learning")) == 1
     learning.put("FailureSolved", **waiting)
@@ -266,7 +265,7 @@ def test_what_was_set_aside_can_be_sent_again_as_it_is(learning: Learning) -> No
 def test_while_the_tables_are_away_events_come_again_and_the_others_go_on(
     learning: Learning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    capture = learning.services.capture
+    capture = learning.services.learning.capture
     calls: list[Identity | None] = []
 
     def away_at_first(identity: Identity | None = None, at: float | None = None) -> Any:
@@ -275,7 +274,7 @@ def test_while_the_tables_are_away_events_come_again_and_the_others_go_on(
             raise StoreUnavailableError("can't be reached")
         return capture(identity, at)
 
-    monkeypatch.setattr(learning.services, "capture", away_at_first)
+    monkeypatch.setattr(learning.services.learning, "capture", away_at_first)
     learning.put("FailureSolved", **FAILURE)
     learning.put("FailureSolved", **{**FAILURE, "failure_description": "Another one"})
     assert len(learning.deliver("learning")) == 1
@@ -285,7 +284,7 @@ def test_while_the_tables_are_away_events_come_again_and_the_others_go_on(
 
 
 def test_an_installation_for_one_client_learns_of_no_other(learning: Learning) -> None:
-    learning.services.settings = replace(learning.services.settings, client_id="umbrella")
+    learning.services.installation.settings = replace(learning.services.settings, client_id="umbrella")
     learning.put("FailureSolved", **FAILURE)
     assert learning.deliver("learning") == []
     (refused,) = learning.refused
@@ -295,7 +294,7 @@ def test_an_installation_for_one_client_learns_of_no_other(learning: Learning) -
 
 def test_a_checkpoint_takes_in_what_the_client_captured_for_the_project_too(learning: Learning) -> None:
     given = {name: value for name, value in FAILURE.items() if name != "client_id"}
-    learning.services.capture(Identity("acme")).capture(EntryType.FAILURE_SOLUTION, given)
+    learning.services.learning.capture(Identity("acme")).capture(EntryType.FAILURE_SOLUTION, given)
     learning.put("Checkpoint", client_id="acme", project_id="shop", checkpoint_type="manual")
     assert learning.deliver("checkpoints") == []
     assert (len(learning.objects()), learning.refused) == (1, [])
@@ -304,10 +303,10 @@ def test_a_checkpoint_takes_in_what_the_client_captured_for_the_project_too(lear
 def test_a_checkpoint_that_the_api_asked_for_is_of_the_callers_scope_alone(learning: Learning) -> None:
     client = Identity("acme")
     given = {name: value for name, value in FAILURE.items() if name != "client_id"}
-    learning.services.capture(client).capture(EntryType.FAILURE_SOLUTION, given)
+    learning.services.learning.capture(client).capture(EntryType.FAILURE_SOLUTION, given)
     learning.put("FailureSolved", **FAILURE)
     learning.deliver("learning")
-    learning.services.checkpoint_requests = SqsQueue(learning.cloud.sqs, learning.queues["checkpoints"])
+    learning.services.functions.checkpoints = SqsQueue(learning.cloud.sqs, learning.queues["checkpoints"])  # type: ignore[misc]
     for identity in (Identity("umbrella"), SHOP):
         reply = process_checkpoint(learning.as_(identity), ProcessCheckpoint(project_id="shop"))
         assert (reply.asked, reply.report) == (True, None)
@@ -317,7 +316,7 @@ def test_a_checkpoint_that_the_api_asked_for_is_of_the_callers_scope_alone(learn
 
 
 def test_agents_tell_what_they_learned_within_the_sessions_scope(learning: Learning) -> None:
-    learning.services.__dict__["tool_grants"] = ToolGrants(frozenset(load().tools(LEARNING)))
+    learning.services.installation.declare(read_grants, ToolGrants(frozenset(load().tools(LEARNING))))
     handler = make_tools_handler(lambda: learning.services)
 
     def told(tool: str, **arguments: str) -> str:

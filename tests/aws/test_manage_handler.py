@@ -16,10 +16,10 @@ from lambdas.manage_knowledge.handler import make_handler
 from opx.adapters.aws.clients import client
 from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.aws.upload_signer import S3UploadSigner
-from opx.bootstrap import bootstrap
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.settings import Settings, env_name
+from opx.system import bootstrap
 from opx.tables import FAILURES
 from tests.api_requests import Handler, a_token, call, refusal
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
@@ -105,7 +105,7 @@ class TestSigner:
         monkeypatch.setenv("AWS_DEFAULT_REGION", region)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        signer = bootstrap(Settings(backend="aws", corpus_bucket=BUCKET)).upload_signer
+        signer = bootstrap(Settings(backend="aws", corpus_bucket=BUCKET)).corpus.upload_signer
         assert signer is not None
         signed = parse_qs(urlsplit(signer.sign_put("documents/x.md", size=3, sha256="0" * 64).url).query)
         assert signed["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]

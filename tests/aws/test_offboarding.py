@@ -44,9 +44,9 @@ def fill(cloud: Cloud, client: str) -> None:
     cloud.delete(old)
     cloud.deliver()
     services = cloud.services
-    services.query_service(Identity(client, "shop")).query("quantum gearbox")
-    services.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope(client))
-    services.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}")
+    services.questions.search(Identity(client, "shop")).query("quantum gearbox")
+    services.telemetry.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope(client))
+    services.graph.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}")
     cloud.s3.create_multipart_upload(Bucket=BUCKET, Key=f"clients/{client}/documents/big.bin")
 
 
@@ -98,16 +98,16 @@ def test_all_of_a_client_goes_and_nothing_of_another(cloud: Cloud) -> None:
     left = versions(cloud)
     assert {key for key, _ in objects - left if not is_clients(key)} == set()
     assert {key for key, _ in left - objects} == {report.object_key}
-    assert cloud.services.clients.get(CLIENT).state is ClientState.REMOVED  # type: ignore[union-attr]
+    assert cloud.services.corpus.clients.get(CLIENT).state is ClientState.REMOVED  # type: ignore[union-attr]
 
     # What comes late changes nothing, and what is put is refused.
     cloud.send(late)
     assert cloud.deliver() == []
     assert items(cloud) == after
     with pytest.raises(ClientRemovedError):
-        cloud.services.manager_of(Scope(CLIENT)).put_document("runbooks/procedures", "# New\n\nText.", {})
+        cloud.services.ingestion.manager_of(Scope(CLIENT)).put_document("runbooks/procedures", "# New\n\nText.", {})
     with pytest.raises(ClientRemovedError):
-        cloud.services.upload_signer.sign_put(Scope(CLIENT).prefix + DISK, size=1, sha256="0" * 64)  # type: ignore[union-attr]
+        cloud.services.corpus.upload_signer.sign_put(Scope(CLIENT).prefix + DISK, size=1, sha256="0" * 64)  # type: ignore[union-attr]
     assert waited[0] == 5.0
 
 

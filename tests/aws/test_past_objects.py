@@ -19,7 +19,7 @@ from opx.domain.versions import Restored
 from opx.errors import ObjectNotFoundError
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import RestoreDocument, restore_document
-from tests.e2e.systems import System, a_system, created
+from tests.e2e.systems import SystemUnderTest, a_system, created
 
 KEY = "documents/runbooks/procedures/disk.html"
 SIDECAR = KEY + ".metadata.json"
@@ -76,17 +76,17 @@ class TestPastObjects:
 
 class TestRestoring:
     @pytest.fixture
-    def system(self, tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
+    def system(self, tmp_path: Path, aws: boto3.Session) -> Iterator[SystemUnderTest]:
         with a_system("nextgen", tmp_path, aws) as system:
             self.versioned(system, "Enabled")
             yield system
 
-    def versioned(self, system: System, status: str) -> None:
+    def versioned(self, system: SystemUnderTest, status: str) -> None:
         """The bucket keeps versions from now on, or no more."""
-        client = system.services._client("s3")  # type: ignore[attr-defined]
+        client = system.services._aws("s3")
         client.put_bucket_versioning(Bucket="corpus", VersioningConfiguration={"Status": status})
 
-    def put(self, system: System, what: str, sidecar: dict[str, Any] | None) -> str:
+    def put(self, system: SystemUnderTest, what: str, sidecar: dict[str, Any] | None) -> str:
         """The document's id. The bucket has the system's clock."""
         stored = s3_backends["123456789012"]["aws"].buckets["corpus"].keys
         known = {id(one) for name in (KEY, SIDECAR) for one in stored.getlist(name, [])}
@@ -103,15 +103,15 @@ class TestRestoring:
         system.time.sleep(60)
         return system.document(KEY).document_id
 
-    def deliver(self, system: System) -> None:
+    def deliver(self, system: SystemUnderTest) -> None:
         (outcome,) = system.deliver(created(KEY, int(system.time.now)))
         assert outcome.result == "ingested", outcome
 
-    def restored(self, system: System, document_id: str) -> Restored:
+    def restored(self, system: SystemUnderTest, document_id: str) -> Restored:
         context = Context(system.services, Caller(Identity()))
         return restore_document(context, RestoreDocument(document_id=document_id))
 
-    def test_the_file_of_then_and_its_metadata_come_back(self, system: System) -> None:
+    def test_the_file_of_then_and_its_metadata_come_back(self, system: SystemUnderTest) -> None:
         first = self.put(system, "rotate the logs", {"tags": ["linux"]})
         self.put(system, "call the storage team", None)
         found = self.restored(system, first)
@@ -121,13 +121,13 @@ class TestRestoring:
         document = system.document(KEY)
         assert (document.document_id, document.version, document.tags) == (first, 3, ("linux",))
 
-    def test_a_metadata_file_that_came_later_goes(self, system: System) -> None:
+    def test_a_metadata_file_that_came_later_goes(self, system: SystemUnderTest) -> None:
         first = self.put(system, "rotate the logs", None)
         self.put(system, "call the storage team", {"tags": ["storage"]})
         assert self.restored(system, first).original
         assert system.silent.head(SIDECAR) is None
 
-    def test_without_the_file_the_text_comes_back(self, system: System) -> None:
+    def test_without_the_file_the_text_comes_back(self, system: SystemUnderTest) -> None:
         self.versioned(system, "Suspended")
         first = self.put(system, "rotate the logs", None)
         self.put(system, "call the storage team", None)

@@ -32,7 +32,7 @@ class Context(FakeContext):
 @pytest.fixture
 def cloud(aws: boto3.Session) -> Iterator[Cloud]:
     with function_logs(), a_cloud(aws) as deployed:
-        deployed.services.clock = lambda: time.time() + TWO_HOURS  # files of chunks are not new any more
+        deployed.services.installation.clock = lambda: time.time() + TWO_HOURS  # files of chunks are not new any more
         make_handler(lambda: deployed.services)({}, Context())
         yield deployed
 
@@ -47,7 +47,7 @@ def test_it_removes_and_keeps_and_says_so(cloud: Cloud, capsys: Captured) -> Non
         cloud.put(key, text)
     cloud.put(KEPT, "# Kept\n\nKeep it.\n")
     cloud.deliver()
-    hold = cloud.services.holds.add(Hold("case", "ada", within="client:acme"))
+    hold = cloud.services.lifecycle.holds.add(Hold("case", "ada", within="client:acme"))
     handler = make_handler(lambda: cloud.services)
     dry = handler({"dryRun": True}, Context())
     assert (dry["removed"], dry["held"]) == ({"runbooks/procedures": 1}, {hold.id: 1})
@@ -56,7 +56,7 @@ def test_it_removes_and_keeps_and_says_so(cloud: Cloud, capsys: Captured) -> Non
     assert (found["removed"], found["held"], found["stopped"]) == ({"runbooks/procedures": 1}, {hold.id: 1}, [])
     told = capsys.readouterr().out
     assert (value_of(told, "VersionsPruned"), value_of(told, "PruneStopped")) == ([1.0], [0.0])
-    cloud.services.holds.lift(hold.id, "ada")
+    cloud.services.lifecycle.holds.lift(hold.id, "ada")
     assert handler({}, Context())["versions"] == 1
     items = [str(item) for table in TABLES for item in cloud.items(f"opx-knowledge-{table}")]
     assert not [item for item in items if "due.md" in item or "clients.md" in item]
@@ -71,7 +71,7 @@ def test_where_too_much_would_go_it_says_so_by_a_metric(
     cloud: Cloud, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "read_guard_rules", lambda _: GuardRules(at_least=3))
-    knowledge = cloud.services.knowledge
+    knowledge = cloud.services.installation.knowledge
     for number in range(3):
         cloud.put(
             f"documents/operations/alerts/{number}.md", f"---\nupdated: 2021-01-01\n---\n# A {number}\n\nIt is.\n"
@@ -82,4 +82,4 @@ def test_where_too_much_would_go_it_says_so_by_a_metric(
     assert [one["category"] for one in found["stopped"]] == ["operations/alerts", ""]
     assert value_of(capsys.readouterr().out, "PruneStopped") == [1.0]
     assert make_handler(lambda: cloud.services)({"allowShare": 1}, Context())["versions"] == 3
-    assert list(cloud.services.catalog.in_category(knowledge.category("operations/alerts").path)) == []
+    assert list(cloud.services.corpus.catalog.in_category(knowledge.category("operations/alerts").path)) == []

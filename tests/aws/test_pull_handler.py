@@ -88,10 +88,10 @@ def deployed(aws: boto3.Session) -> Iterator[Deployed]:
     with function_logs(), a_cloud(aws) as cloud:
         pulls = cloud.sqs.create_queue(QueueName="pulls")["QueueUrl"]
         services = cloud.services
-        services.settings = replace(services.settings, pull_queue_url=pulls)
-        services.__dict__["pulls"] = SqsQueue(cloud.sqs, pulls, wait_seconds=0)
+        services.installation.settings = replace(services.settings, pull_queue_url=pulls)
+        services.functions.pulls = SqsQueue(cloud.sqs, pulls, wait_seconds=0)  # type: ignore[misc]
         source = Guides()
-        services.provide_source(source, "0 4 * * *", "vendor/linux")
+        services.connectors.provide(source, "0 4 * * *", "vendor/linux")
         yield Deployed(cloud, source, pulls)
 
 
@@ -117,7 +117,7 @@ def test_a_source_that_fails_is_tried_three_times_more_after_a_pause(deployed: D
 
 
 def test_a_source_that_is_being_pulled_is_left_alone(deployed: Deployed) -> None:
-    deployed.cloud.services.sources.claim("guides", seconds=900)
+    deployed.cloud.services.connectors.sources.claim("guides", seconds=900)
     deployed.call({"source": "guides"})
     assert (deployed.keys, deployed.asked_for()) == ([], [])
 
@@ -134,7 +134,7 @@ def test_a_source_that_was_removed_is_forgotten(deployed: Deployed) -> None:
 
 
 def test_what_somebody_asked_for_is_done_when_the_source_is_free(deployed: Deployed) -> None:
-    deployed.cloud.services.sources.claim("guides", seconds=900)
+    deployed.cloud.services.connectors.sources.claim("guides", seconds=900)
     deployed.call({"source": "guides", "accept_missing": True})
     assert len(deployed.asked_for()) == 1
 

@@ -15,7 +15,7 @@ from opx.domain.scopes import Identity
 from opx.records.gaps.daily import CHECK
 from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus
-from opx.services import Services
+from opx.system import System
 from opx.tables import AUDIT, GAPS
 from tests.api_requests import a_token, call
 from tests.aws.cloud import Cloud, a_cloud
@@ -35,8 +35,8 @@ def cloud(aws: boto3.Session) -> Iterator[Cloud]:
         yield deployed
 
 
-def asked(services: Services, query: str = TITLE) -> Any:
-    return services.query_service(ACME).answer(query, QueryConfig(min_confidence=0.7))
+def asked(services: System, query: str = TITLE) -> Any:
+    return services.questions.search(ACME).answer(query, QueryConfig(min_confidence=0.7))
 
 
 def test_every_batch_of_documents_gives_another_version(cloud: Cloud) -> None:
@@ -51,7 +51,7 @@ def test_every_batch_of_documents_gives_another_version(cloud: Cloud) -> None:
 
 
 def test_a_client_is_not_told_how_often_the_corpus_was_changed(cloud: Cloud) -> None:
-    of_everybody = cloud.services.query_service(Identity()).answer(TITLE)
+    of_everybody = cloud.services.questions.search(Identity()).answer(TITLE)
     assert of_everybody.receipt
     assert of_everybody.receipt["corpusVersion"] == "0"
     assert len(asked(cloud.services).receipt["corpusVersion"]) == 16
@@ -108,7 +108,7 @@ def test_open_gaps_are_counted_once_a_day(cloud: Cloud, capsys: pytest.CaptureFi
 
 
 def test_gap_is_stored_as_it_was(cloud: Cloud) -> None:
-    log = GapLog(cloud.services.table(GAPS), days=1, clock=cloud.services.clock)
+    log = GapLog(cloud.services.tables.table(GAPS), days=1, clock=cloud.services.clock)
     gap = log.add(a_gap("alpha", vector=[1.0, -1.0] * 100, named=("a",)))
     assert list(log.gaps(gap.scope_key)) == [gap]
 

@@ -12,14 +12,15 @@ import pytest
 
 from lambdas.rebuild_index.handler import make_handler
 from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
+from opx.adapters.aws.ports import OpenSearchIndexes
 from opx.adapters.aws.queue import SqsQueue
-from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
 from opx.errors import ReindexBusyError
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.outcomes import Result
 from opx.lifecycle.reindex.job import Phase
-from opx.services import Services
+from opx.ports.functions import ThisProcess
+from opx.system import System, bootstrap
 from tests.aws.cloud import Cloud, a_cloud
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import FakeContext, function_logs
@@ -41,7 +42,7 @@ class Deployed:
     """A system with a queue of turns, and a clock that tests move."""
 
     cloud: Cloud
-    services: Services
+    services: System
     turns: str
     clock: FakeTime
 
@@ -58,11 +59,11 @@ class Deployed:
 
     def apply(self, key: str, *, deleted: bool = False) -> None:
         event = ObjectEvent(f"documents/runbooks/{key}.md", deleted=deleted, sequencer="")
-        (outcome,) = self.services.pipeline.apply([event])
+        (outcome,) = self.services.ingestion.pipeline.apply([event])
         assert outcome.result in (Result.INGESTED, Result.DELETED), outcome
 
     def ask(self, question: str) -> list[str]:
-        answer = self.services.query_service().answer(question, QueryConfig(min_confidence=0.0))
+        answer = self.services.questions.search().answer(question, QueryConfig(min_confidence=0.0))
         assert answer.notes == ()
         return [result.title for result in answer.results]
 
@@ -87,7 +88,7 @@ class Deployed:
             assert turn % 2 or self.ask("grow the volume")
             self.clock.sleep(400)
             body = self.next_turn()
-        job = self.services.reindexer.status()[1]
+        job = self.services.lifecycle.reindexer.status()[1]
         assert job is not None
         return job.phase
 
@@ -102,12 +103,17 @@ def deployed(aws: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
             given.settings,
             clock=clock.clock,
             embedder=given.embedder,
-            rebuilds=SqsQueue(cloud.sqs, url),
-            _client=given._client,  # type: ignore[attr-defined]
-            _search_client=given.index._client,  # type: ignore[attr-defined]
-            _bedrock_embedder=lambda model, dimension: _titan(given, model, dimension),
+            functions=ThisProcess(rebuilds=SqsQueue(cloud.sqs, url)),
+            aws=given._aws,
+            indexes=OpenSearchIndexes(
+                lambda: given.index._client,  # type: ignore[attr-defined]
+                given.settings.search_index,
+                generation="nextgen",
+                timeout=5.0,
+            ),
+            new_embedder=lambda model, _, dimension: _titan(given, model, dimension),
         )
-        services.editions._clock = clock.clock
+        services.indexing.editions._clock = clock.clock
         system = Deployed(cloud, services, url, clock)
         system.put("disk", "# Disk full\n\nDelete rotated logs. Grow the volume.\n")
         system.put("vault", "# Unseal the vault\n\nThree keys are needed.\n")
@@ -119,20 +125,20 @@ def _at_once(queue: SqsQueue, body: str, *, delay_seconds: int = 0) -> None:
     queue._client.send_message(QueueUrl=queue._url, MessageBody=body)
 
 
-def _titan(given: Services, model: str, dimension: int) -> Any:
+def _titan(given: System, model: str, dimension: int) -> Any:
     client = given.embedder._client  # type: ignore[attr-defined]
     return BedrockEmbedder(client, model or TITAN, dimension=dimension or None)
 
 
 def test_turns_make_an_index_that_answers_while_documents_change(deployed: Deployed) -> None:
     deployed.call(json.dumps({"do": "reindex", "model": TITAN, "dimension": 256}), left=0)
-    job = deployed.services.reindexer.status()[1]
+    job = deployed.services.lifecycle.reindexer.status()[1]
     assert job is not None
     assert (job.phase, job.documents) == (Phase.WAITING, 0)  # for functions that know nothing of it
     deployed.put("tape", "# Tape lost\n\nAsk the courier.\n")
     deployed.delete("vault")
     assert deployed.run(do="go on") is Phase.DONE
-    assert deployed.services.document_embedder.model_id == f"{TITAN}/256"
+    assert deployed.services.indexing.document_embedder.model_id == f"{TITAN}/256"
     assert sorted(deployed.ask("volume courier keys")) == ["Disk full", "Tape lost"]
     deployed.call('{"do": "go on"}')  # a message that came twice
     assert deployed.next_turn() is None
@@ -142,19 +148,19 @@ def test_the_earlier_index_can_be_gone_back_to_and_the_other_one_removed(deploye
     deployed.run(HOUR, do="reindex", model=TITAN, dimension=256)
     deployed.put("lock", "# Lock held\n\nFind the session that holds it.\n")
     assert deployed.run(do="rollback") is Phase.DONE
-    assert deployed.services.document_embedder.model_id == f"{TITAN}/1024"
+    assert deployed.services.indexing.document_embedder.model_id == f"{TITAN}/1024"
     assert sorted(deployed.ask("volume courier session")) == ["Disk full", "Lock held", "Unseal the vault"]
     deployed.call('{"do": "discard"}')
-    assert len(deployed.services.every_index()) == 1
+    assert len(deployed.services.indexing.every_index()) == 1
     assert deployed.ask("grow the volume")[0] == "Disk full"
 
 
 def test_of_two_at_once_one_works(deployed: Deployed) -> None:
-    reindexer = deployed.services.reindexer
+    reindexer = deployed.services.lifecycle.reindexer
     reindexer.start(model=TITAN, dimension=256)
     held = reindexer._held()
     with pytest.raises(ReindexBusyError):
-        deployed.services.reindexer.advance(lambda: True)
+        deployed.services.lifecycle.reindexer.advance(lambda: True)
     deployed.call('{"do": "go on"}')  # leaves it to the one who has it
     assert deployed.next_turn() is None
     deployed.clock.sleep(1000)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pytest
 
 from opx.adapters.aws.object_store import S3ObjectStore
-from opx.bootstrap import bootstrap
 from opx.errors import InvalidInputError, SourceRefusedError, SourceUnavailableError
 from opx.settings import Settings
 from opx.sources.connector import Connector
 from opx.sources.workplace import s3_prefix
+from opx.system import bootstrap
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def test_what_is_no_name_of_a_bucket_is_refused(client: S3Client, bucket: str) -
 
 
 def test_the_corpus_itself_is_no_source() -> None:
-    with bootstrap(Settings(backend="aws", corpus_bucket=BUCKET), _client=never) as services:
-        own = a_connector("s3_prefix", tools={"buckets": services.foreign_bucket}, bucket=BUCKET)
+    with bootstrap(Settings(backend="aws", corpus_bucket=BUCKET), aws=never) as services:
+        own = a_connector("s3_prefix", tools={"buckets": services.storage.other_bucket}, bucket=BUCKET)
         with pytest.raises(InvalidInputError, match="is the corpus itself"):
             pulled(own)
         assert "is the corpus itself" in own.check().reason
@@ -133,6 +133,6 @@ def never(*_: object, **__: object) -> Any:
 
 def test_on_one_machine_buckets_are_not_read(tmp_path: Any) -> None:
     with bootstrap(Settings(home=str(tmp_path))) as services:
-        mailbox = a_connector("s3_prefix", tools={"buckets": services.foreign_bucket}, bucket="team-notes")
+        mailbox = a_connector("s3_prefix", tools={"buckets": services.storage.other_bucket}, bucket="team-notes")
         with pytest.raises(SourceRefusedError, match="OPX_BACKEND=aws"):
             pulled(mailbox)

@@ -15,10 +15,10 @@ from opx.adapters.aws.clients import client
 from opx.adapters.aws.cloudwatch_logs import CloudWatchLogs
 from opx.adapters.aws.cloudwatch_series import CloudWatchSeries
 from opx.adapters.aws.xray_traces import XRayTraces, filter_expression
-from opx.bootstrap import bootstrap
 from opx.errors import StoreUnavailableError
 from opx.ports.telemetry import FoundTraces, LogQuery, MetricId, TraceSummary
 from opx.settings import Settings
+from opx.system import bootstrap
 from opx.telemetry.logs import LogQuestion, LogSearch
 from opx.telemetry.rules import TelemetryRules
 
@@ -209,12 +209,12 @@ class TestTraces:
 def test_system_on_aws_has_all_three(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     services = bootstrap(Settings(backend="aws"))
-    assert services.telemetry is not None
-    assert isinstance(services.telemetry.logs, CloudWatchLogs)
-    assert isinstance(services.telemetry.metrics, CloudWatchSeries)
-    assert isinstance(services.telemetry.traces, XRayTraces)
+    assert services.telemetry.stores is not None
+    assert isinstance(services.telemetry.stores.logs, CloudWatchLogs)
+    assert isinstance(services.telemetry.stores.metrics, CloudWatchSeries)
+    assert isinstance(services.telemetry.stores.traces, XRayTraces)
 
 
 def test_system_on_a_laptop_has_none(tmp_path: Any) -> None:
     with bootstrap(Settings(home=str(tmp_path))) as services:
-        assert services.telemetry is None
+        assert services.telemetry.stores is None

@@ -15,10 +15,10 @@ from opx.adapters.aws.clients import client
 from opx.adapters.aws.textract import MAX_BYTES, TextractOcr
 from opx.adapters.image_prompts import INSTRUCTIONS, MAX_TOKENS, question
 from opx.adapters.openai_images import OpenAiImageDescriber
-from opx.bootstrap import bootstrap
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 from opx.ports.reading import ParsingTools
 from opx.settings import Settings
+from opx.system import bootstrap
 
 MODEL = "eu.amazon.nova-lite-v1:0"
 
@@ -140,7 +140,7 @@ def test_a_format_that_bedrock_does_not_take_is_not_sent(bedrock: tuple[BedrockI
 
 
 def tools_of(session: boto3.Session, **settings: Any) -> ParsingTools:
-    return bootstrap(Settings(backend="aws", **settings), _session=session).parsing_tools
+    return bootstrap(Settings(backend="aws", **settings), aws=session.client).parsing_tools()
 
 
 def test_on_aws_textract_reads_pages_and_nobody_describes_pictures_by_default(aws_session: boto3.Session) -> None:

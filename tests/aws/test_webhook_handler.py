@@ -12,9 +12,9 @@ import boto3
 import pytest
 
 from lambdas.receive_webhook.handler import make_handler
-from opx.bootstrap import bootstrap
 from opx.runtime.functions import FunctionFailedError
 from opx.settings import Settings
+from opx.system import bootstrap
 from opx.tables import DELIVERIES
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
 from tests.api_requests import a_request, answered
@@ -42,7 +42,7 @@ def receive(account: boto3.Session, tmp_path: Path) -> Iterator[Receive]:
     file = tmp_path / "knowledge.yaml"
     file.write_text(KNOWLEDGE)
     settings = Settings(backend="aws", corpus_bucket=BUCKET, table_prefix=PREFIX, knowledge_file=str(file))
-    services = bootstrap(settings, clock=lambda: NOW, _client=lambda service, **_: account.client(service))
+    services = bootstrap(settings, clock=lambda: NOW, aws=lambda service, **_: account.client(service))
     handler = make_handler(lambda: services)
 
     def received(delivery: Delivery, **changes: Any) -> tuple[int, Any]:

@@ -12,11 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
 from opx.domain.times import iso_time
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.benchmarks.search_speed import Corpus, percentile
 from tests.doubles.fake_time import FakeTime
 from tests.unit.cli_support import WordEmbedder
@@ -27,19 +26,19 @@ WORDS = 800
 QUESTIONS = 30
 
 
-def _put(services: Services, corpus: Corpus, numbers: range, time_: FakeTime) -> None:
+def _put(services: System, corpus: Corpus, numbers: range, time_: FakeTime) -> None:
     for number in numbers:
         text = f"# {corpus.text(5)}\n\n" + "\n\n".join(corpus.text(100) for _ in range(WORDS // 100))
         services.store.put(f"documents/runbooks/procedures/{number}.md", text.encode())
-    drain = services.drain
+    drain = services.ingestion.drain
     assert drain is not None
     for outcome in drain.run():
         assert outcome.result == "ingested", outcome
     time_.sleep(60)
 
 
-def _asked(services: Services, questions: list[str], as_of: str) -> dict[str, float]:
-    service = services.query_service(recorded=False)
+def _asked(services: System, questions: list[str], as_of: str) -> dict[str, float]:
+    service = services.questions.search(recorded=False)
     config = QueryConfig(as_of=as_of, min_confidence=0.0)
     taken, worked, loading = [], [], []
     for question in questions:

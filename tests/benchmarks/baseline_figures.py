@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from opx.bootstrap import bootstrap
 from opx.domain.baselines import BaselineStats, HourBaseline
 from opx.domain.scopes import Identity, reader_of
 from opx.settings import Settings
+from opx.system import bootstrap
 from opx.tables import BASELINES
 from opx.telemetry.baselines.items import Series, empty_part
 from opx.telemetry.baselines.readings import Reading
@@ -146,7 +146,9 @@ def sizes() -> None:
 def speed() -> None:
     chance = random.Random(SEED)
     with tempfile.TemporaryDirectory() as home, bootstrap(Settings(home=str(Path(home)))) as services:
-        store = BaselineStore(services.table(BASELINES), clock=services.clock, unit_of_work=services.unit_of_work)
+        store = BaselineStore(
+            services.tables.table(BASELINES), clock=services.clock, unit_of_work=services.tables.unit_of_work
+        )
         now = services.clock()
         for label, series in (("one series", 1), ("100 series", 100)):
             batches = [

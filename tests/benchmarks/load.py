@@ -24,13 +24,12 @@ from threading import Barrier
 
 from opx.adapters.embedded.embedder import MiniLmEmbedder, default_model
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.results import Answer
 from opx.evaluation.asking import MODES
 from opx.retrieval.query import KnowledgeQuery
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.benchmarks.search_speed import CHUNKS_A_DOCUMENT, DIMENSION, Corpus, percentile
 
 DOCUMENTS_A_BATCH = 250
@@ -39,7 +38,7 @@ Found = tuple[str, ...]
 
 
 @contextmanager
-def filled_system(chunks: int) -> Iterator[Services]:
+def filled_system(chunks: int) -> Iterator[System]:
     """A system with the shipped model over made-up chunks."""
     folder = Path(tempfile.mkdtemp(prefix="opx-load-"))
     embedder = MiniLmEmbedder(default_model(), threads=Settings().embedding_threads)
@@ -117,7 +116,7 @@ def main() -> None:
     logged = Warnings()
     logging.basicConfig(handlers=[logged])
     with filled_system(args.chunks) as services:
-        knowledge = services.query_service()
+        knowledge = services.questions.search()
         for mode in MODES:
             before = logged.count
             figures = measure(knowledge, mode, args.clients, args.answers)

@@ -20,7 +20,6 @@ from typing import Any
 import boto3
 import moto
 
-from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Tier
@@ -31,6 +30,7 @@ from opx.ingestion.catalog_items import document_item
 from opx.lifecycle.retention import RetentionState
 from opx.ports import Item
 from opx.settings import Settings
+from opx.system import bootstrap
 from opx.tables import CALENDAR, DOCUMENTS, KEYS, LIFECYCLE
 from tests.builders import a_version
 from tests.doubles.fake_time import FakeTime
@@ -124,13 +124,13 @@ def head_of(document: KnowledgeDocument) -> Item:
 
 
 def fill(services: Any, documents: Iterable[KnowledgeDocument]) -> None:
-    calendar: Calendar = services.calendar
+    calendar: Calendar = services.corpus.calendar
     each = iter(documents)
     while batch := list(islice(each, AT_ONCE)):
-        with services.unit_of_work():
-            services.table(DOCUMENTS).put_many(map(document_item, batch))
-            services.table(KEYS).put_many(map(head_of, batch))
-            services.table(CALENDAR).put_many(row for document in batch for row in calendar._expected(document))
+        with services.tables.unit_of_work():
+            services.tables.table(DOCUMENTS).put_many(map(document_item, batch))
+            services.tables.table(KEYS).put_many(map(head_of, batch))
+            services.tables.table(CALENDAR).put_many(row for document in batch for row in calendar._expected(document))
 
 
 def simulated(entries: int, days: int) -> None:
@@ -140,20 +140,22 @@ def simulated(entries: int, days: int) -> None:
     first_day = int(time_of_day.now // DAY)
     with tempfile.TemporaryDirectory() as folder:
         services = bootstrap(Settings(home=folder), clock=time_of_day.clock, embedder=WordsEmbedder())
-        make = services.table
+        make = services.tables.table
         objects = NoObjects()
-        services.__dict__["store"] = objects
-        services.table = lambda spec: CountedTable(make(spec), spec.name, counts)  # type: ignore[method-assign]
+        services.corpus.store = objects
+        services.tables.table = lambda spec: CountedTable(make(spec), spec.name, counts)  # type: ignore[method-assign]
         began = time.perf_counter()
         fill(services, (withdrawn(number, first_day) for number in range(entries)))
         print(f"{entries:,} versions entered in {time.perf_counter() - began:.0f} s")
         _note_policies(services)
-        RetentionState(make(LIFECYCLE), services.knowledge).note_cursor(day_text(first_day + KEPT_DAYS - 1), "")
+        RetentionState(make(LIFECYCLE), services.installation.knowledge).note_cursor(
+            day_text(first_day + KEPT_DAYS - 1), ""
+        )
         for day, share in ((KEPT_DAYS + 1, None), (KEPT_DAYS + 2, None), (KEPT_DAYS + 2 + days, 1.0)):
             time_of_day.now = time_of_day.started + day * DAY
             counts.clear()
             began = time.perf_counter()
-            report = services.pruning.run(allow_share=share)
+            report = services.lifecycle.pruning().run(allow_share=share)
             told(f"day {day}", report.versions, time.perf_counter() - began, counts)
         left = sum(1 for _ in make(DOCUMENTS).query(CATEGORY, index="category-lastUpdated-index"))
         print(f"files of chunks removed: {objects.deleted:,}; versions left: {left:,}")
@@ -161,7 +163,7 @@ def simulated(entries: int, days: int) -> None:
 
 
 def _note_policies(services: Any) -> None:
-    state = RetentionState(services.table(LIFECYCLE), services.knowledge)
+    state = RetentionState(services.tables.table(LIFECYCLE), services.installation.knowledge)
     for category in state.changed():
         state.note_policy(category)
 
@@ -192,12 +194,14 @@ def on_moto(documents: int) -> None:
             system.put(f"documents/{CATEGORY}/{number}.md", text, '{"tags": ["disk"]}')
         system.work()
         chunks = len(system.entries())
-        system.services.pruning.run()
+        system.services.lifecycle.pruning().run()
         system.time.sleep((KEPT_DAYS + 1) * DAY)
         day = day_text(int(system.time.now // DAY) - 2)
-        RetentionState(system.services.table(LIFECYCLE), system.services.knowledge).note_cursor(day, "")
+        RetentionState(system.services.tables.table(LIFECYCLE), system.services.installation.knowledge).note_cursor(
+            day, ""
+        )
         before = Counter(requests)
-        report = system.services.pruning.run(allow_share=1)
+        report = system.services.lifecycle.pruning().run(allow_share=1)
         print(
             f"moto: {report.versions} current documents with {chunks / documents:.1f} chunks each removed, requests each:"
         )

@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.unit.cli_support import WordEmbedder
 from tests.unit.reindex_support import a_model
 
@@ -48,22 +47,22 @@ def a_text(number: int, rng: random.Random) -> bytes:
     return "".join(lines).encode()
 
 
-def fill(services: Services, documents: int) -> None:
+def fill(services: System, documents: int) -> None:
     rng = random.Random(7)
     for number in range(documents):
         services.store.put(f"documents/runbooks/procedures/p{number}.md", a_text(number, rng))
-    assert services.drain is not None
-    for _ in services.drain.run():
+    assert services.ingestion.drain is not None
+    for _ in services.ingestion.drain.run():
         pass
 
 
-def asking(services: Services, documents: int, stop: threading.Event, asked: Asked) -> None:
+def asking(services: System, documents: int, stop: threading.Event, asked: Asked) -> None:
     rng = random.Random(11)
     while not stop.is_set():
         started = time.perf_counter()
         try:
             question = f"procedure {rng.randrange(documents)} step w{rng.randrange(50)}x"
-            answer = services.query_service().answer(question, QueryConfig(min_confidence=0.0))
+            answer = services.questions.search().answer(question, QueryConfig(min_confidence=0.0))
             asked.partial += answer.partial
             if not answer.results:
                 asked.errors.append("no results")
@@ -73,24 +72,24 @@ def asking(services: Services, documents: int, stop: threading.Event, asked: Ask
         stop.wait(0.02)
 
 
-def changing(services: Services, documents: int, stop: threading.Event, changed: list[int]) -> None:
+def changing(services: System, documents: int, stop: threading.Event, changed: list[int]) -> None:
     rng = random.Random(13)
     while not stop.is_set():
         number = rng.randrange(documents)
         services.store.put(f"documents/runbooks/procedures/p{number}.md", a_text(number, rng))
-        assert services.drain is not None
-        changed.extend(number for _ in services.drain.run())
+        assert services.ingestion.drain is not None
+        changed.extend(number for _ in services.ingestion.drain.run())
         stop.wait(0.3)
 
 
 def measure(home: Path, documents: int, *, light: bool) -> dict[str, Any]:
     settings = Settings(home=str(home), audit_days=0, gap_days=0)
-    parts: dict[str, Any] = {"embedder": WordEmbedder(), "model_embedder": a_model} if light else {}
+    parts: dict[str, Any] = {"embedder": WordEmbedder(), "new_embedder": a_model} if light else {}
     with ExitStack() as stack:
         worker, asker, changer = (stack.enter_context(bootstrap(settings, **parts)) for _ in range(3))
         fill(worker, documents)
         if not light:  # with its vectors in the cache nothing would be embedded
-            worker.document_embedder.forget(texts_of(worker))
+            worker.indexing.document_embedder.forget(texts_of(worker))
         stop, asked, changed = threading.Event(), Asked(), list[int]()
         others = [
             threading.Thread(target=asking, args=(asker, documents, stop, asked)),
@@ -108,10 +107,10 @@ def measure(home: Path, documents: int, *, light: bool) -> dict[str, Any]:
     return {"documents": documents, **made, "changedMeanwhile": len(changed), **told(asked)}
 
 
-def reindex(services: Services, model: str) -> dict[str, Any]:
+def reindex(services: System, model: str) -> dict[str, Any]:
     """Step by step, each phase timed."""
     started = time.perf_counter()
-    reindexer = services.reindexer
+    reindexer = services.lifecycle.reindexer
     reindexer.start(model=model)
     phases: dict[str, float] = {}
     while True:
@@ -144,10 +143,10 @@ def told(asked: Asked) -> dict[str, Any]:
     }
 
 
-def texts_of(services: Services) -> list[str]:
+def texts_of(services: System) -> list[str]:
     found: list[str] = []
-    for document in services.catalog.in_category("runbooks/procedures"):
-        found += [chunk.text for chunk in services.pipeline.read_chunks(document.key, document.document_id)]
+    for document in services.corpus.catalog.in_category("runbooks/procedures"):
+        found += [chunk.text for chunk in services.ingestion.pipeline.read_chunks(document.key, document.document_id)]
     return found
 
 

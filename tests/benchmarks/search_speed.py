@@ -21,7 +21,6 @@ import numpy as np
 import psutil
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from opx.bootstrap import bootstrap
 from opx.domain.ids import chunk_id, entry_id, stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
@@ -30,6 +29,7 @@ from opx.evaluation.asking import MODES
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, Vector
 from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.builders import a_piece
 
 WORDS_A_CHUNK = 215
@@ -131,7 +131,7 @@ def _answers(index: EmbeddedIndex, corpus: Corpus, questions: int, home: Path) -
     asked = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(WARM_UP + questions)]
     figures: dict[str, float] = {}
     with bootstrap(Settings(home=str(home)), index=KeptOpen(index)) as services:
-        knowledge = services.query_service()
+        knowledge = services.questions.search()
         for mode in MODES:
             config = QueryConfig(mode=mode, min_confidence=0.0)
             times: list[float] = []

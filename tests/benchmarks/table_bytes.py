@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDocument
 from opx.ingestion.files import FileToIngest
 from opx.ports import Table
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.tables import ALL_TABLES
 from tests.fakes import WordsEmbedder
 
@@ -66,9 +65,9 @@ class Counted:
         return getattr(self._table, name)
 
 
-def counting(services: Services, written: dict[str, int]) -> None:
-    real = services.table
-    services.__dict__["table"] = lambda spec: Counted(real(spec), spec.name, written)
+def counting(services: System, written: dict[str, int]) -> None:
+    real = services.tables.table
+    services.tables.table = lambda spec: Counted(real(spec), spec.name, written)  # type: ignore[method-assign]
 
 
 def measured(take: Any) -> dict[str, int]:
@@ -80,16 +79,16 @@ def measured(take: Any) -> dict[str, int]:
         return {spec.name: written.get(spec.name, 0) // count for spec in ALL_TABLES}
 
 
-def corpus(services: Services) -> int:
+def corpus(services: System) -> int:
     files = sorted(Path("corpus/documents").rglob("*.md"))
     for file in files:
         services.manager.put_file(FileToIngest(file, file.as_posix()), {})
     return len(files)
 
 
-def source(services: Services) -> int:
+def source(services: System) -> int:
     services.manager.register_source(Advisories(), "", "specialized", "security/cve")
-    services.puller().pull("advisories")
+    services.connectors.puller().pull("advisories")
     return COUNT
 
 

@@ -47,8 +47,8 @@ from opx.operations.evidence import put_evidence
 from opx.operations.projects import AssignProject, GetProject, assign_project, get_project
 from opx.operations.questions import ListAuditRecords, ListGaps, list_audit_records, list_gaps
 from opx.operations.search import Query, query
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System
 from tests.contract.seats import Seat, every_failure, given
 from tests.unit.cli_support import word_services
 
@@ -62,7 +62,7 @@ class KnowledgeBaseContract:
     system of `services`."""
 
     @pytest.fixture
-    def services(self, tmp_path: Path) -> Services:
+    def services(self, tmp_path: Path) -> System:
         return word_services(Settings(home=str(tmp_path / "home")))
 
     @pytest.fixture
@@ -202,7 +202,7 @@ class KnowledgeBaseContract:
         "foreign", ["documents/x.md", "clients/acme/documents/x.md", "clients/acme/projects/shop/chunks/x"]
     )
     def test_objects_of_others_are_not_deleted_nor_any_with_them(
-        self, seat: Seat, services: Services, folder: Path, foreign: str
+        self, seat: Seat, services: System, folder: Path, foreign: str
     ) -> None:
         taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
         services.store.put(foreign, b"text")
@@ -223,7 +223,7 @@ class KnowledgeBaseContract:
         with pytest.raises(DocumentNotFoundError):
             deleted_by(seat, "0" * 32)
 
-    def test_a_document_that_is_only_seen_is_not_deleted(self, seat: Seat, services: Services) -> None:
+    def test_a_document_that_is_only_seen_is_not_deleted(self, seat: Seat, services: System) -> None:
         document_id = a_global_document(services)
         with pytest.raises(DocumentNotFoundError):
             deleted_by(seat, document_id)
@@ -315,11 +315,11 @@ class KnowledgeBaseContract:
         assert pieces(seat, outcome.document_id, after=3) == chunks[3:]
         assert pieces(seat, outcome.document_id, after=outcome.chunks) == []
 
-    def test_only_what_the_caller_may_see_is_shown(self, seat: Seat, services: Services) -> None:
-        foreign = services.manager_of(services.scope)
+    def test_only_what_the_caller_may_see_is_shown(self, seat: Seat, services: System) -> None:
+        foreign = services.ingestion.manager_of(services.installation.scope)
         services.store.put("clients/other/documents/a.md", b"# Foreign\n\ntext\n")
         list(foreign.work())
-        (secret,) = services.catalog.in_category("runbooks/procedures")
+        (secret,) = services.corpus.catalog.in_category("runbooks/procedures")
         a_global_document(services)
         assert titles(seat) == ["Global"]
         with pytest.raises(DocumentNotFoundError):
@@ -342,7 +342,7 @@ class KnowledgeBaseContract:
 
     # -- questions
 
-    def test_an_answer_is_that_of_the_system(self, seat: Seat, services: Services, folder: Path) -> None:
+    def test_an_answer_is_that_of_the_system(self, seat: Seat, services: System, folder: Path) -> None:
         taken_in(
             seat,
             [
@@ -351,7 +351,10 @@ class KnowledgeBaseContract:
             ],
         )
         config = QueryConfig(min_confidence=0, categories=("runbooks",), tags=(), max_results=1)
-        answer, expected = asked(seat, "disk logs", config), services.query_service(CALLER).answer("disk logs", config)
+        answer, expected = (
+            asked(seat, "disk logs", config),
+            services.questions.search(CALLER).answer("disk logs", config),
+        )
         assert answer.results[0].metadata == expected.results[0].metadata
         of_each = {"timingsMs": {}, "receiptId": ""}
         assert {**answer.to_json(), **of_each} == {**expected.to_json(), **of_each}
@@ -389,12 +392,12 @@ class KnowledgeBaseContract:
         with pytest.raises(UnknownCategoryError, match="gossip"):
             asked(seat, "disk", QueryConfig(categories=("gossip",)))
 
-    def test_the_categories_are_those_of_the_system(self, seat: Seat, services: Services) -> None:
-        found, known = seat.call(list_categories, ListCategories()), services.knowledge
+    def test_the_categories_are_those_of_the_system(self, seat: Seat, services: System) -> None:
+        found, known = seat.call(list_categories, ListCategories()), services.installation.knowledge
         assert {category.path: category for category in found.categories} == known.categories
         assert found.default_category == known.default_category
 
-    def test_the_status_counts_what_is_seen(self, seat: Seat, services: Services, folder: Path) -> None:
+    def test_the_status_counts_what_is_seen(self, seat: Seat, services: System, folder: Path) -> None:
         a_global_document(services)
         taken_in(seat, [a_file(folder, "postmortems/a.md", "# A\n\ntext\n"), a_file(folder, "bad.md", "")])
         status = status_of(seat)
@@ -403,7 +406,7 @@ class KnowledgeBaseContract:
 
     # -- failures
 
-    def test_what_failed_is_listed_until_it_is_mended(self, seat: Seat, services: Services, folder: Path) -> None:
+    def test_what_failed_is_listed_until_it_is_mended(self, seat: Seat, services: System, folder: Path) -> None:
         (outcome,) = taken_in(seat, [a_file(folder, "bad.md", "")])
         (failure,) = failures(seat)
         assert (failure.object_key, failure.reason) == (outcome.object_key, outcome.reason)
@@ -431,10 +434,10 @@ class KnowledgeBaseContract:
         ]
         assert (len(first.failures), len(second.failures), second.next) == (3, 2, "")
 
-    def test_failures_of_others_are_neither_listed_nor_retried(self, seat: Seat, services: Services) -> None:
+    def test_failures_of_others_are_neither_listed_nor_retried(self, seat: Seat, services: System) -> None:
         services.store.put("documents/bad.md", b"")
         list(services.manager.work())
-        (failure,) = services.failures.items()
+        (failure,) = services.corpus.failures.items()
         assert failures(seat) == ()
         assert status_of(seat).failed == 0
         assert retried_keys(seat, [failure.failure_id]) == ()
@@ -537,7 +540,7 @@ def titles(seat: Seat, *, category: str = "") -> list[str]:
     return [document.title for document in documents(seat, category=category)]
 
 
-def a_global_document(services: Services) -> str:
+def a_global_document(services: System) -> str:
     """Its id."""
     services.store.put("documents/global.md", b"# Global\n\ntext\n")
     (outcome,) = services.manager.work()

@@ -41,8 +41,8 @@ from opx.operations.patterns import (
     get_task_context,
     list_patterns,
 )
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System
 from tests.contract.knowledge_base_contract import a_file, asked, taken_in
 from tests.contract.seats import Seat, given, local_seat
 from tests.unit.cli_support import word_services
@@ -68,7 +68,7 @@ class LearnedKnowledgeContract:
     """Subclasses give the fixture `seat`, the place of `ORCHESTRATOR` at the system of `services`."""
 
     @pytest.fixture
-    def services(self, tmp_path: Path) -> Services:
+    def services(self, tmp_path: Path) -> System:
         return word_services(Settings(home=str(tmp_path / "home")))
 
     def test_what_is_captured_waits_with_all_that_it_says(self, seat: Seat) -> None:
@@ -111,7 +111,7 @@ class LearnedKnowledgeContract:
             captured(seat, a_failure(**changes))
         assert entries(seat) == ()
 
-    def test_entries_of_other_scopes_are_neither_listed_nor_verified(self, seat: Seat, services: Services) -> None:
+    def test_entries_of_other_scopes_are_neither_listed_nor_verified(self, seat: Seat, services: System) -> None:
         theirs = captured(local_seat(services, NEIGHBOUR), FAILURE)
         assert entries(seat) == ()
         with pytest.raises(EntryNotFoundError):
@@ -137,7 +137,7 @@ class LearnedKnowledgeContract:
         with pytest.raises(InvalidInputError, match="elsewhere"):
             checkpoint(seat, "elsewhere", CheckpointType.MANUAL)
 
-    def test_what_one_project_learned_is_the_first_pattern_of_another(self, seat: Seat, services: Services) -> None:
+    def test_what_one_project_learned_is_the_first_pattern_of_another(self, seat: Seat, services: System) -> None:
         other = local_seat(services, NEIGHBOUR)
         captured(other, a_failure(success_verified=True))
         checkpoint(other, "search", CheckpointType.PROJECT_COMPLETION)

@@ -17,7 +17,6 @@ from click.testing import CliRunner
 from mcp.client.client import Client as McpClient
 
 from opx.adapters.remote.connections import Connections
-from opx.bootstrap import bootstrap
 from opx.cli.main import Launch, cli
 from opx.domain.record import Json
 from opx.domain.scopes import Identity, Scope
@@ -36,15 +35,16 @@ from opx.errors import (
     StoreUnavailableError,
     UnknownCategoryError,
 )
-from opx.learning.rules import LearningRules
+from opx.learning.rules import LearningRules, read_learning_rules
 from opx.operations import load
 from opx.operations.context import Caller, Context
-from opx.operations.grants import ToolGrants
+from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import Operation
 from opx.operations.requests import fields_of, read_request
 from opx.runtime.metrics import unreported
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
+from opx.telemetry.rules import read_telemetry
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of
 from tests.agent_calls import text_of as told
 from tests.api_requests import a_request
@@ -82,7 +82,7 @@ class Said:
 class World:
     """A system in a folder, and the ids of what it holds."""
 
-    services: Services
+    services: System
     ids: Mapping[str, str]
     caller: Caller = ORCHESTRATOR
 
@@ -115,15 +115,12 @@ def opened(home: Path, ids: Mapping[str, str] = {}, *, now: float = NOW) -> Iter
     settings = Settings(
         home=str(home), client_id=CALLER.client_id, project_id=CALLER.project_id, knowledge_file=str(knowledge)
     )
-    services = bootstrap(settings, clock=lambda: now, embedder=WordsEmbedder())
-    services.__dict__ |= {
-        "learning_rules": LearningRules(orchestrators=frozenset({AGENT})),
-        "tool_grants": ToolGrants(default=frozenset(load().tools())),
-        "telemetry": fake_stores(),
-        "telemetry_rules": RULES,
-        "upload_signer": UploadAddresses(services),
-        "close": lambda: None,  # a command closes what it was given
-    }
+    services = bootstrap(settings, clock=lambda: now, embedder=WordsEmbedder(), telemetry_stores=fake_stores())
+    services.installation.declare(read_learning_rules, LearningRules(orchestrators=frozenset({AGENT})))
+    services.installation.declare(read_grants, ToolGrants(default=frozenset(load().tools())))
+    services.installation.declare(read_telemetry, RULES)
+    services.corpus.upload_signer = UploadAddresses(services)
+    services.__dict__["close"] = lambda: None  # a command closes what it was given
     try:
         yield World(services, ids)
     finally:
@@ -143,7 +140,7 @@ def copied(template: Path, home: Path, ids: Mapping[str, str]) -> Iterator[World
 # -- what the system holds
 
 
-def put(services: Services, scope: Scope, name: str, text: str, metadata: Json | None = None) -> str:
+def put(services: System, scope: Scope, name: str, text: str, metadata: Json | None = None) -> str:
     """The key of the object."""
     key = f"{scope.prefix}documents/{name}"
     services.store.put(key, text.encode())
@@ -152,7 +149,7 @@ def put(services: Services, scope: Scope, name: str, text: str, metadata: Json |
     return key
 
 
-def id_of(services: Services, key: str) -> str:
+def id_of(services: System, key: str) -> str:
     from tests.agent_calls import id_of as found
 
     return found(services, key)

@@ -20,7 +20,7 @@ from opx.operations.context import Caller, Context
 from opx.operations.corpus import ListFailures, list_failures
 from opx.operations.registry import REGISTRY, Run
 from opx.operations.requests import Request, read_request
-from opx.services import Services
+from opx.system import System
 from tests.doubles.api_gateway import DeployedSystem
 
 Q = TypeVar("Q", bound=Request)
@@ -51,14 +51,14 @@ class Seat:
         return list(self.loader.outcomes(sent))
 
 
-def local_seat(services: Services, identity: Identity, *, owns_system: bool = False) -> Seat:
+def local_seat(services: System, identity: Identity, *, owns_system: bool = False) -> Seat:
     """At a system in this process."""
     context = Context(services, Caller(identity, owns_system=owns_system))
     return Seat(LocalClient(context), LocalLoader(context))
 
 
 @contextmanager
-def remote_seat(services: Services, claims: Mapping[str, Any]) -> Iterator[Seat]:
+def remote_seat(services: System, claims: Mapping[str, Any]) -> Iterator[Seat]:
     """At a system that is deployed on this machine, for a caller with these claims."""
     with DeployedSystem(services, tokens={TOKEN: claims}) as system, open_seat(system) as seat:
         yield seat

@@ -11,14 +11,13 @@ import boto3
 import pytest
 
 from opx.adapters.aws.table import DynamoTable
-from opx.adapters.embedded.corpus_version import IndexGeneration
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import IndexUnavailableError
 from opx.ingestion.counted_index import CountedIndex
 from opx.ports import DocumentChange
-from opx.retrieval.corpus_count import SETTLING_SECONDS, CorpusCount
+from opx.retrieval.corpus_count import SETTLING_SECONDS, CorpusCount, IndexGeneration
 from opx.tables import DOCUMENTS
 from tests.aws.tables import create_table
 from tests.builders import VECTOR_DIMENSION, a_change, an_entry

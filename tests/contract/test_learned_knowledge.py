@@ -11,7 +11,7 @@ from opx.domain.scopes import Identity
 from opx.errors import AccessDeniedError, NotOrchestratorError
 from opx.operations.learning import ListEntries, list_entries
 from opx.operations.patterns import GetPattern, ListPatterns, get_pattern, list_patterns
-from opx.services import Services
+from opx.system import System
 from tests.contract.learned_knowledge_contract import (
     FAILURE,
     ORCHESTRATOR,
@@ -45,23 +45,23 @@ def check_nothing_is_told(seat: Seat, refusal: type[Exception]) -> None:
 
 class TestLocalKnowledge(LearnedKnowledgeContract):
     @pytest.fixture
-    def seat(self, services: Services) -> Iterator[Seat]:
+    def seat(self, services: System) -> Iterator[Seat]:
         with services:
             yield local_seat(services, ORCHESTRATOR)
 
-    def test_who_is_no_orchestrator_may_not_ask(self, services: Services) -> None:
+    def test_who_is_no_orchestrator_may_not_ask(self, services: System) -> None:
         with services:
             check_nothing_is_told(local_seat(services, Identity("acme", "shop", "deployer")), NotOrchestratorError)
 
-    def test_whoever_owns_the_machine_may_ask(self, services: Services) -> None:
+    def test_whoever_owns_the_machine_may_ask(self, services: System) -> None:
         with services:
             seat = local_seat(services, Identity("acme", "shop", "somebody"), owns_system=True)
             assert seat.call(list_patterns, ListPatterns()).patterns == ()
             assert context_for(seat, "deploy") == ""
 
-    def test_where_checkpoints_are_done_elsewhere_one_is_asked_for(self, services: Services) -> None:
+    def test_where_checkpoints_are_done_elsewhere_one_is_asked_for(self, services: System) -> None:
         with services:
-            services.checkpoint_requests = services.queue
+            services.functions.checkpoints = services.queue  # type: ignore[misc]
             seat = local_seat(services, ORCHESTRATOR)
             captured(seat, {**FAILURE, "success_verified": True})
             reply = checkpoint(seat, "", CheckpointType.CANCELLATION)
@@ -73,7 +73,7 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
 
 class TestRemoteKnowledge(LearnedKnowledgeContract):
     @pytest.fixture
-    def system(self, services: Services) -> Iterator[DeployedSystem]:
+    def system(self, services: System) -> Iterator[DeployedSystem]:
         tokens = {TOKEN: CLAIMS, "agent": {**CLAIMS, "sub": "deployer"}}
         with services, DeployedSystem(services, tokens=tokens) as system:
             yield system
@@ -101,6 +101,6 @@ class TestRemoteKnowledge(LearnedKnowledgeContract):
         assert found == ids
 
     def test_a_checkpoint_that_another_function_does_has_no_report(self, seat: Seat, system: DeployedSystem) -> None:
-        system.services.checkpoint_requests = system.services.queue
+        system.services.functions.checkpoints = system.services.queue  # type: ignore[misc]
         reply = checkpoint(seat, "shop", CheckpointType.MANUAL)
         assert (reply.asked, reply.report) == (True, None)

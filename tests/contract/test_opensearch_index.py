@@ -19,12 +19,12 @@ from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.adapters.aws.opensearch_indices import ensure_index
 from opx.adapters.aws.opensearch_schema import SOURCE_FIELDS, VECTOR_FIELD, index_body
 from opx.adapters.embedded.object_store import FolderObjectStore
-from opx.bootstrap import bootstrap
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError
 from opx.lifecycle.reindex.book import Edition
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest
 from opx.settings import Settings
+from opx.system import bootstrap
 from opx.text.fields import LEXICAL_FIELDS
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.contract.search_index_contract import SearchIndexContract, fill, ids_of, lexical, lexical_ids, vector_ids
@@ -536,7 +536,7 @@ class TestIndexCreation:
             monkeypatch.setenv(f"AWS_{name}", value)
         settings = Settings(backend="aws", search_endpoint=nextgen.double.endpoint, search_index=INDEX)
         with bootstrap(settings, embedder=WordsEmbedder()) as services:
-            index = services.edition_index(Edition())
+            index = services.indexing.edition_index(Edition())
             with pytest.raises(IncompatibleIndexError):
                 fill(index, an_entry())
             index._client.close()  # type: ignore[attr-defined]
@@ -544,13 +544,13 @@ class TestIndexCreation:
     def test_documents_are_not_taken_for_unchanged_in_an_index_of_another_name(self, tmp_path: Path) -> None:
         store = FolderObjectStore(tmp_path)
         info = store.put("documents/a.md", b"# A\n\ntext\n")
-        parts: dict[str, Any] = {"store": store, "embedder": WordsEmbedder(), "_client": lambda service, **_: None}
+        parts: dict[str, Any] = {"store": store, "embedder": WordsEmbedder(), "aws": lambda service, **_: None}
         with OpenSearchDouble() as double, a_client(double) as client:
             systems = [
                 bootstrap(Settings(backend="aws", search_index=name), index=OpenSearchIndex(client, name), **parts)
                 for name in ("first", "first", "second")
             ]
-            first, again, second = (system.pipeline.fingerprint(info, None) for system in systems)
+            first, again, second = (system.ingestion.pipeline.fingerprint(info, None) for system in systems)
         assert first == again != second
 
     def test_refused_creation_raises(self) -> None:

@@ -21,9 +21,9 @@ from opx.operations.sources import (
     register_source,
     remove_source,
 )
-from opx.services import Services
 from opx.settings import Settings
 from opx.sources.states import SourceView, Standing
+from opx.system import System
 from tests.contract.seats import Seat, local_seat, remote_seat
 from tests.unit.cli_support import word_services
 
@@ -32,7 +32,7 @@ class SourcesContract:
     """Subclasses give the fixture `seat`, the place of the installation's administrator at the system of `services`."""
 
     @pytest.fixture
-    def services(self, tmp_path: Path) -> Services:
+    def services(self, tmp_path: Path) -> System:
         return word_services(Settings(home=str(tmp_path / "home")))
 
     @pytest.fixture
@@ -120,13 +120,13 @@ def sources(seat: Seat) -> tuple[SourceView, ...]:
 
 class TestLocalSources(SourcesContract):
     @pytest.fixture
-    def seat(self, services: Services) -> Iterator[Seat]:
+    def seat(self, services: System) -> Iterator[Seat]:
         with services:
             yield local_seat(services, Identity())
 
 
 class TestRemoteSources(SourcesContract):
     @pytest.fixture
-    def seat(self, services: Services) -> Iterator[Seat]:
+    def seat(self, services: System) -> Iterator[Seat]:
         with services, remote_seat(services, {"scope": "opx/admin"}) as seat:
             yield seat

@@ -30,7 +30,7 @@ from tests.deployment.emulator import running_emulator
 from tests.deployment.engines import DIMENSION, INDEX, Engine, running_engine
 from tests.deployment.environments import ENVIRONMENT, choices
 from tests.deployment.installation import EmulatorUnavailableError, Installation, installed_emulator
-from tests.deployment.system import RETRIEVE, System
+from tests.deployment.system import RETRIEVE, SystemUnderTest
 from tests.doubles.bedrock import BedrockDouble
 
 CHUNKS, QUESTIONS, WARM_UP = 10_000, 200, 20
@@ -60,13 +60,13 @@ def main() -> None:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         figures: dict[str, object] = {"engine": engine.name, "python": installation.python}
         figures |= {"processors": os.cpu_count(), "machine": platform.machine()}
-        system = System(emulator, engine, bedrock, ENVIRONMENT)
+        system = SystemUnderTest(emulator, engine, bedrock, ENVIRONMENT)
         figures |= _first_answer(system, cdk, installation, folder)
         figures |= _questions(system, engine)
         print(json.dumps(figures, indent=2))
 
 
-def _first_answer(system: System, cdk: Cdk, installation: Installation, folder: Path) -> dict[str, float]:
+def _first_answer(system: SystemUnderTest, cdk: Cdk, installation: Installation, folder: Path) -> dict[str, float]:
     """Seconds for each step, from an empty account to an answer."""
     clock = _Clock()
     cdk.bootstrap()
@@ -85,7 +85,7 @@ def _first_answer(system: System, cdk: Cdk, installation: Installation, folder: 
     return clock.noted
 
 
-def _questions(system: System, engine: Engine) -> dict[str, float]:
+def _questions(system: SystemUnderTest, engine: Engine) -> dict[str, float]:
     corpus = WideCorpus()
     started = time.perf_counter()
     with engine_client(engine.endpoint) as client:
@@ -104,13 +104,13 @@ def _questions(system: System, engine: Engine) -> dict[str, float]:
     return {name: round(value, 1) for name, value in figures.items()}
 
 
-def _timed(system: System, question: str, mode: SearchMode) -> float:
+def _timed(system: SystemUnderTest, question: str, mode: SearchMode) -> float:
     started = time.perf_counter()
     system.invoke(a_function_event("search_docs", query=question, thoroughness=mode.value))
     return 1000 * (time.perf_counter() - started)
 
 
-def _stages(system: System) -> dict[str, list[float]]:
+def _stages(system: SystemUnderTest) -> dict[str, list[float]]:
     """Milliseconds by stage of the questions that were asked last, as the function itself reported them."""
     found: dict[str, list[float]] = {}
     for line in system.log(system.names.function(RETRIEVE)):

@@ -13,7 +13,7 @@ from tests.deployment.emulator import Emulator, running_emulator
 from tests.deployment.engines import Engine, running_engine
 from tests.deployment.environments import ENVIRONMENT, choices
 from tests.deployment.installation import EmulatorUnavailableError, Installation, installed_emulator
-from tests.deployment.system import System
+from tests.deployment.system import SystemUnderTest
 from tests.doubles.bedrock import BedrockDouble
 
 HERE = Path(__file__).parent
@@ -101,5 +101,5 @@ def deployed(cdk: Cdk, assembly: Assembly) -> set[str]:
 
 
 @pytest.fixture(scope="session")
-def system(deployed: set[str], emulator: Emulator, engine: Engine, bedrock: BedrockDouble) -> System:
-    return System(emulator, engine, bedrock, ENVIRONMENT)
+def system(deployed: set[str], emulator: Emulator, engine: Engine, bedrock: BedrockDouble) -> SystemUnderTest:
+    return SystemUnderTest(emulator, engine, bedrock, ENVIRONMENT)

@@ -14,13 +14,12 @@ from infra.configuration import Deployment
 from infra.constructs.use_case_function import LIVE
 from infra.names import Names
 from opx.adapters.aws.opensearch import OpenSearchIndex
-from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import scope_of_object
 from opx.errors import IndexUnavailableError
 from opx.ingestion.chunk_files import read_chunks
-from opx.services import Services
 from opx.settings import Settings, env_name
+from opx.system import System, bootstrap
 from opx.tables import ALL_TABLES, TableSpec
 from tests.agent_calls import a_function_event, text_of
 from tests.deployment.clients import engine_client
@@ -55,7 +54,7 @@ def eventually(look: Callable[[], Found | None], *, seconds: float = WAIT_SECOND
 
 
 @dataclass
-class System:
+class SystemUnderTest:
     """One environment in the emulator."""
 
     emulator: Emulator
@@ -100,22 +99,22 @@ class System:
         self.s3.delete_object(Bucket=self.bucket, Key=key)
 
     @contextmanager
-    def library(self) -> Iterator[Services]:
+    def library(self) -> Iterator[System]:
         """The library on the deployed stores, with the rights of the account's owner."""
         settings = Settings(backend="aws", corpus_bucket=self.bucket, table_prefix=self.names.prefix)
         with engine_client(self.engine.endpoint) as client:
             index = OpenSearchIndex(client, INDEX)
             clients = {name: self.emulator.client(name) for name in ("dynamodb", "s3")}
-            yield bootstrap(settings, index=index, _client=lambda service: clients[service])
+            yield bootstrap(settings, index=index, aws=lambda service: clients[service])
 
     def state(self, object_key: str) -> Document:
         """What there is of a document, everywhere."""
         key = DocumentKey(*scope_of_object(object_key))
         with self.library() as services:
-            head = services.catalog.head(key) or {}
+            head = services.corpus.catalog.head(key) or {}
             document_id = str(head.get("documentId") or "")
             chunks = [chunk.content for chunk in read_chunks(services.store, key, document_id)] if document_id else []
-            states = {version.version: version.state.value for version in services.catalog.versions(key)}
+            states = {version.version: version.state.value for version in services.corpus.catalog.versions(key)}
             return Document(document_id, states, chunks, sorted(services.index.references(key.id)))
 
     def ingested(self, object_key: str, words: str) -> Document:

@@ -11,7 +11,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from tests.deployment.emulator import REGION
-from tests.deployment.system import System, eventually
+from tests.deployment.system import SystemUnderTest, eventually
 
 OWNER = Credentials("test", "test")
 
@@ -19,7 +19,7 @@ OWNER = Credentials("test", "test")
 class Api:
     """What a caller does who signs with the account owner's credentials, or not at all."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: SystemUnderTest) -> None:
         self._emulator = system.emulator
         found = system.emulator.client("apigatewayv2").get_apis()["Items"]
         (self.base,) = (api["ApiEndpoint"] for api in found if api["Name"] == system.names.stack("api"))
@@ -34,7 +34,7 @@ class Api:
 
 
 @pytest.fixture(scope="session")
-def api(system: System) -> Api:
+def api(system: SystemUnderTest) -> Api:
     return Api(system)
 
 
@@ -43,7 +43,9 @@ def test_an_unsigned_request_is_refused(api: Api) -> None:
     assert status == 403
 
 
-def test_a_document_sent_in_is_found_by_a_question_and_gone_when_it_was_deleted(api: Api, system: System) -> None:
+def test_a_document_sent_in_is_found_by_a_question_and_gone_when_it_was_deleted(
+    api: Api, system: SystemUnderTest
+) -> None:
     document = "# Bearing temperature\n\nGrease the bearing of the exhaust fan."
     status, answer = api.send("POST", "/ingest/internal/runbooks/procedures", {"document": document})
     assert status == 202, answer
@@ -62,7 +64,7 @@ def test_a_document_sent_in_is_found_by_a_question_and_gone_when_it_was_deleted(
     eventually(lambda: not found())
 
 
-def test_the_status_counts_what_there_is(api: Api, system: System) -> None:
+def test_the_status_counts_what_there_is(api: Api, system: SystemUnderTest) -> None:
     system.put("documents/runbooks/counted.md", "# Counted\n\nThis document is counted.")
     system.ingested("documents/runbooks/counted.md", "is counted")
     status, answer = api.send("GET", "/status")

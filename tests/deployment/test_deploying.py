@@ -8,7 +8,7 @@ from tests.deployment.assemblies import Assembly, restrict
 from tests.deployment.cdk import Cdk
 from tests.deployment.emulator import Emulator
 from tests.deployment.environments import ENVIRONMENT
-from tests.deployment.system import System
+from tests.deployment.system import SystemUnderTest
 
 COMPLETE = ("storage", "ingestion", "retrieval", "api")
 
@@ -28,7 +28,7 @@ def test_the_stacks_on_the_way_from_a_document_to_an_answer_are_deployed_as_a_wh
 
 
 def test_synthesising_and_deploying_again_changes_nothing(
-    system: System, cdk: Cdk, emulator: Emulator, context: dict[str, str], tmp_path: Path
+    system: SystemUnderTest, cdk: Cdk, emulator: Emulator, context: dict[str, str], tmp_path: Path
 ) -> None:
     cdk.synthesise(context, tmp_path)
     assert cdk.deploy(restrict(tmp_path, emulator.resource_types())) == set()

@@ -6,10 +6,10 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from opx.tables import STAGING
-from tests.deployment.system import System, eventually
+from tests.deployment.system import SystemUnderTest, eventually
 
 
-def test_every_enabled_schedule_calls_its_function_with_the_rights_of_its_role(system: System) -> None:
+def test_every_enabled_schedule_calls_its_function_with_the_rights_of_its_role(system: SystemUnderTest) -> None:
     """Second schedules with the targets of those that were deployed, and a time that comes soon."""
     scheduler = system.emulator.client("scheduler")
     group = system.names.schedule_group
@@ -33,7 +33,7 @@ def test_every_enabled_schedule_calls_its_function_with_the_rights_of_its_role(s
         assert not [line for line in said if '"ERROR"' in line or "Traceback" in line]
 
 
-def test_a_learning_event_is_captured(system: System) -> None:
+def test_a_learning_event_is_captured(system: SystemUnderTest) -> None:
     detail = {"project_id": "shop", "gate_type": "design_review", "approved_approach": "One queue a client."}
     event = {"Source": "opx.learning", "DetailType": "GateApproved", "Detail": json.dumps(detail)}
     answer = system.emulator.client("events").put_events(Entries=[{**event, "EventBusName": system.names.learning_bus}])

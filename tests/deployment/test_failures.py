@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.deployment.system import INGEST, RETRIEVE, System, eventually
+from tests.deployment.system import INGEST, RETRIEVE, SystemUnderTest, eventually
 from tests.doubles.http_double import Response
 
 LEASE_SECONDS, HIDDEN_SECONDS = 2, 4
@@ -16,7 +16,7 @@ LEASE_SECONDS, HIDDEN_SECONDS = 2, 4
 
 
 @pytest.fixture
-def impatient(system: System) -> Iterator[System]:
+def impatient(system: SystemUnderTest) -> Iterator[SystemUnderTest]:
     """Messages come back, and claims of the dead end, within seconds."""
     with (
         system.queue_attributes("ingest", VisibilityTimeout=str(HIDDEN_SECONDS)),
@@ -25,7 +25,7 @@ def impatient(system: System) -> Iterator[System]:
         yield system
 
 
-def test_a_function_killed_in_the_middle_of_a_document_leaves_nothing_half_done(impatient: System) -> None:
+def test_a_function_killed_in_the_middle_of_a_document_leaves_nothing_half_done(impatient: SystemUnderTest) -> None:
     system, bedrock = impatient, impatient.bedrock
     key = "documents/runbooks/killed.md"
     sections = [
@@ -46,7 +46,7 @@ def test_a_function_killed_in_the_middle_of_a_document_leaves_nothing_half_done(
     eventually(lambda: system.waiting("ingest") == 0)
 
 
-def test_a_document_that_comes_while_the_engine_is_away_is_taken_in_when_it_is_back(system: System) -> None:
+def test_a_document_that_comes_while_the_engine_is_away_is_taken_in_when_it_is_back(system: SystemUnderTest) -> None:
     """With the pauses between attempts shortened, from 20 s, 40 s, ... to 1 s, 2 s, ..."""
     key = "documents/runbooks/away.md"
     retries = system.metrics(INGEST).get("IngestionRetries", 0)
@@ -60,7 +60,7 @@ def test_a_document_that_comes_while_the_engine_is_away_is_taken_in_when_it_is_b
         assert system.ingested(key, "relay coil").versions == {1: "current"}
 
 
-def test_a_question_while_the_engine_is_away_is_answered_as_incomplete_and_counted(system: System) -> None:
+def test_a_question_while_the_engine_is_away_is_answered_as_incomplete_and_counted(system: SystemUnderTest) -> None:
     before = system.metrics(RETRIEVE)
     system.engine.stop()
     try:
@@ -72,7 +72,9 @@ def test_a_question_while_the_engine_is_away_is_answered_as_incomplete_and_count
     assert system.metrics(RETRIEVE).get("ToolErrors", 0) == before.get("ToolErrors", 0)
 
 
-def test_a_function_misses_a_right_that_is_taken_away_and_goes_on_when_it_is_given_back(system: System) -> None:
+def test_a_function_misses_a_right_that_is_taken_away_and_goes_on_when_it_is_given_back(
+    system: SystemUnderTest,
+) -> None:
     """Which also shows that rights are enforced here, so that every other test is one of the deployed roles."""
     key = "documents/runbooks/forbidden.md"
     retries = system.metrics(INGEST).get("IngestionRetries", 0)
@@ -85,7 +87,7 @@ def test_a_function_misses_a_right_that_is_taken_away_and_goes_on_when_it_is_giv
 
 
 def test_what_a_broken_function_could_not_take_in_waits_in_the_dead_letters_and_can_be_sent_again(
-    system: System,
+    system: SystemUnderTest,
 ) -> None:
     key = "documents/runbooks/redriven.md"
     redrive = json.loads(
@@ -105,13 +107,13 @@ def test_what_a_broken_function_could_not_take_in_waits_in_the_dead_letters_and_
     assert system.ingested(key, "tail pulley").versions == {1: "current"}
 
 
-def _keys(system: System, kind: str) -> set[str]:
+def _keys(system: SystemUnderTest, kind: str) -> set[str]:
     """Of which objects there are messages, which stay where they are."""
     answer = system.sqs.receive_message(QueueUrl=system.queue(kind), MaxNumberOfMessages=10, VisibilityTimeout=0)
     return {json.loads(message["Body"])["detail"]["object"]["key"] for message in answer.get("Messages", [])}
 
 
-def _send_again(system: System) -> None:
+def _send_again(system: SystemUnderTest) -> None:
     """As `StartMessageMoveTask` does, which the emulator doesn't have."""
     failed = system.queue("ingest-failed")
     for message in system.sqs.receive_message(QueueUrl=failed, MaxNumberOfMessages=10)["Messages"]:

@@ -16,7 +16,7 @@ from tests.deployment.cdk import Cdk, CdkError
 from tests.deployment.emulator import Emulator
 from tests.deployment.engines import Engine
 from tests.deployment.installation import ROOT
-from tests.deployment.system import System
+from tests.deployment.system import SystemUnderTest
 from tests.doubles.bedrock import BedrockDouble
 
 ENVIRONMENT = "grown"
@@ -42,7 +42,7 @@ def earlier_tree(tmp_path: Path) -> Path:
 def test_documents_and_rows_survive_an_upgrade(
     earlier_tree: Path, cdk: Cdk, emulator: Emulator, engine: Engine, bedrock: BedrockDouble, tmp_path: Path
 ) -> None:
-    system = System(emulator, engine, bedrock, ENVIRONMENT)
+    system = SystemUnderTest(emulator, engine, bedrock, ENVIRONMENT)
     stack = system.names.stack("storage")
     try:
         cdk.synthesise({"environment": ENVIRONMENT}, tmp_path / "before", tree=earlier_tree)

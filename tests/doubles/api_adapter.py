@@ -11,7 +11,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
-from opx.services import Services
+from opx.system import System
 from tests.api_requests import ROLE
 from tests.doubles.api_gateway import answer_of, event_of, route_of
 from tests.doubles.http_double import Request
@@ -23,7 +23,7 @@ _NO_ROUTE = {"statusCode": 404, "headers": {"content-type": "application/json"},
 class ApiAdapter(HTTPAdapter):
     """Every request is that of one caller: of an IAM role."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: System) -> None:
         super().__init__()
         self._services = services
 
@@ -42,7 +42,7 @@ class ApiAdapter(HTTPAdapter):
         return answer_of(event_of(request, route_key, parameters, ROLE), self._services)
 
 
-def session_of(services: Services) -> requests.Session:
+def session_of(services: System) -> requests.Session:
     """A session whose requests to `ADDRESS` are answered by `services`."""
     session = requests.Session()
     session.trust_env = False

@@ -26,7 +26,7 @@ from opx.operations import load
 from opx.operations.registry import Route
 from opx.ports import SignedPut
 from opx.runtime.metrics import unreported
-from opx.services import Services
+from opx.system import System
 from tests.api_requests import ROLE
 from tests.doubles.http_double import HttpDouble, Request, Response
 
@@ -42,7 +42,7 @@ _BUCKET = "/bucket/"
 class UploadAddresses:
     """An `UploadSigner` whose addresses lead to the double's bucket. `given` has what each is good for, by secret."""
 
-    services: Services
+    services: System
     endpoint: str = ""
     given: dict[str, tuple[str, Mapping[str, str], Mapping[str, str]]] = field(default_factory=dict)
 
@@ -66,13 +66,13 @@ class DeployedSystem(HttpDouble):
     Workers take in what was put whenever somebody asks how objects stand, unless they are `asleep`.
     """
 
-    def __init__(self, services: Services, *, tokens: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    def __init__(self, services: System, *, tokens: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         super().__init__("execute-api")
         self.services = services
         self.tokens = tokens
         self.asleep = False
         self.bucket = UploadAddresses(services, self.endpoint)
-        services.__dict__["upload_signer"] = self.bucket
+        services.corpus.upload_signer = self.bucket
 
     def _answer(self, request: Request) -> Response:
         if request.path.startswith(_BUCKET):
@@ -146,7 +146,7 @@ def routes() -> dict[str, Route]:
     return {key: one.route for key, one in load().routes.items() if one.route}
 
 
-def answer_of(event: dict[str, Any], services: Services) -> dict[str, Any]:
+def answer_of(event: dict[str, Any], services: System) -> dict[str, Any]:
     """The reply of the function that serves the event's route."""
     return respond(event, routes()[event["routeKey"]].function, lambda: services, unreported)
 

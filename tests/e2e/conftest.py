@@ -9,11 +9,11 @@ from pathlib import Path
 import boto3
 import pytest
 
-from tests.e2e.systems import BACKENDS, System, a_system, an_empty_home
+from tests.e2e.systems import BACKENDS, SystemUnderTest, a_system, an_empty_home
 
 
 @pytest.fixture(params=BACKENDS)
-def system(request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
+def system(request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session) -> Iterator[SystemUnderTest]:
     """On every set of adapters."""
     with a_system(request.param, tmp_path, aws) as made:
         yield made
@@ -25,14 +25,14 @@ def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def embedded(tmp_path: Path, empty_home: Path) -> Iterator[System]:
+def embedded(tmp_path: Path, empty_home: Path) -> Iterator[SystemUnderTest]:
     shutil.copytree(empty_home, tmp_path, dirs_exist_ok=True)
     with a_system("embedded", tmp_path, boto3.Session()) as made:
         yield made
 
 
 @pytest.fixture(params=["embedded", "nextgen"])
-def either(request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session) -> Iterator[System]:
+def either(request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session) -> Iterator[SystemUnderTest]:
     """On one machine and on AWS, for what doesn't depend on how the index gives ids."""
     with a_system(request.param, tmp_path, aws) as made:
         yield made

@@ -10,19 +10,18 @@ import os
 import sys
 from pathlib import Path
 
-from opx.bootstrap import bootstrap
 from opx.ingestion.files import FileToIngest
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.text.tokenizer import cl100k
 from tests.fakes import WordsEmbedder
 
 
-def services_of(folder: Path) -> Services:
+def services_of(folder: Path) -> System:
     return bootstrap(Settings(home=str(folder / "home"), retry_base_seconds=0.0), embedder=WordsEmbedder())
 
 
-def ingest(services: Services, folder: Path) -> None:
+def ingest(services: System, folder: Path) -> None:
     """What `opx ingest` does."""
     for file in services.manager.plan([folder / "files"], folder):
         assert isinstance(file, FileToIngest)

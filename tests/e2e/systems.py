@@ -16,9 +16,9 @@ from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
 from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.adapters.aws.opensearch_indices import ensure_index
+from opx.adapters.aws.ports import FunctionWorkQueue
 from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.embedded.object_store import FolderObjectStore
-from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import scope_of_object
@@ -31,8 +31,8 @@ from opx.ingestion.outcomes import Outcome
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
 from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.tables import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
@@ -79,10 +79,10 @@ class Exclusive:
 
 
 @dataclass
-class System:
-    """Services over empty stores. `silent` is the corpus store without announcements: tests send events themselves."""
+class SystemUnderTest:
+    """System over empty stores. `silent` is the corpus store without announcements: tests send events themselves."""
 
-    services: Services
+    services: System
     time: FakeTime
     silent: ObjectStore
     exclusive: Any = nullcontext
@@ -101,7 +101,7 @@ class System:
         self.services.store.delete(key)
 
     def deliver(self, *bodies: str, receives: int = 1) -> list[Outcome]:
-        return self.services.worker.process([(body, receives) for body in bodies])
+        return self.services.ingestion.worker.process([(body, receives) for body in bodies])
 
     def work(self) -> list[Outcome]:
         """Drain the queue."""
@@ -112,9 +112,9 @@ class System:
         services = self.services
         return QueueDrain(
             services.queue,
-            services.worker,
+            services.ingestion.worker,
             exclusive=self.exclusive,
-            unit_of_work=services.unit_of_work,
+            unit_of_work=services.tables.unit_of_work,
             sleep=self.time.sleep,
         )
 
@@ -123,11 +123,12 @@ class System:
         services = self.services
         return IngestionManager(
             store=services.store,
-            catalog=services.catalog,
-            knowledge=services.knowledge,
+            catalog=services.corpus.catalog,
+            knowledge=services.installation.knowledge,
             drain=self.drain,
-            fingerprint=services.pipeline.fingerprint,
-            scope=services.scope,
+            fingerprint=services.ingestion.pipeline.fingerprint,
+            evidence_rules=lambda: services.ingestion.evidence_rules,
+            scope=services.installation.scope,
         )
 
     def lease_over(self) -> None:
@@ -140,12 +141,12 @@ class System:
         return next(self.versions(key))
 
     def versions(self, key: str) -> Iterator[KnowledgeDocument]:
-        return self.services.catalog.versions(key_of(key))
+        return self.services.corpus.catalog.versions(key_of(key))
 
     def chunks(self, key: str, document_id: str = "") -> list[DocumentChunk]:
         """From the chunk file of a version, by default the newest."""
         wanted = document_id or self.document(key).document_id
-        return list(self.services.pipeline.read_chunks(key_of(key), wanted))
+        return list(self.services.ingestion.pipeline.read_chunks(key_of(key), wanted))
 
     def entries(self, key: str = "") -> list[IndexedChunk]:
         """What the index has (of one document), in the order of the chunks. Fails if it has an entry twice."""
@@ -165,19 +166,19 @@ class System:
 
     def reasons(self) -> dict[str, str]:
         """The failed items: reasons by object key."""
-        return {item.object_key: item.reason for item in self.services.failures.items()}
+        return {item.object_key: item.reason for item in self.services.corpus.failures.items()}
 
     def assert_consistent(self, *keys: str) -> None:
         """Index, catalog and chunk file of each document say the same, and nothing is left in flight."""
         for key in keys:
-            head = self.services.catalog.head(key_of(key)) or {}
+            head = self.services.corpus.catalog.head(key_of(key)) or {}
             assert not head.get("writing"), key
             current = [version for version in self.versions(key) if version.state == "current"]
             assert [version.document_id for version in current] == [head["documentId"]], key
             assert [entry.chunk for entry in self.entries(key)] == self.chunks(key), key
             assert len(self.chunks(key)) == current[0].chunk_count, key
             if not self.services.index.derives_ids:
-                kept = self.services.catalog.references(key_of(key))
+                kept = self.services.corpus.catalog.references(key_of(key))
                 assert sorted(kept) == sorted(self.services.index.references(key_of(key).id)), key
 
 
@@ -192,7 +193,7 @@ def chunk_key(object_key: str, document_id: str) -> str:
 @contextmanager
 def a_system(
     backend: str, home: Path, session: boto3.Session, *, embedder: Embedder | None = None, **settings: Any
-) -> Iterator[System]:
+) -> Iterator[SystemUnderTest]:
     """A system on one of the `BACKENDS`. The session must be of a mocked account."""
     used = embedder or WordsEmbedder()
     make = _embedded if backend == "embedded" else _aws
@@ -204,7 +205,7 @@ def an_empty_home(home: Path) -> Path:
     """A folder whose tables and index are there, which takes longer than a copy of it."""
     with bootstrap(Settings(home=str(home)), embedder=WordsEmbedder()) as services:
         for spec in ALL_TABLES:
-            services.table(spec)
+            services.tables.table(spec)
         services.index.apply([])
         services.queue.waiting()
     return home
@@ -213,17 +214,17 @@ def an_empty_home(home: Path) -> Path:
 @contextmanager
 def _embedded(
     backend: str, home: Path, session: boto3.Session, embedder: Embedder, settings: Mapping[str, Any]
-) -> Iterator[System]:
+) -> Iterator[SystemUnderTest]:
     time = FakeTime()
     with bootstrap(Settings(home=str(home), **settings), clock=time.clock, embedder=embedder) as services:
-        exclusive: Any = services._only_worker  # type: ignore[attr-defined]
-        yield System(services, time, FolderObjectStore(home / "corpus"), exclusive)
+        exclusive: Any = services.work.exclusive
+        yield SystemUnderTest(services, time, FolderObjectStore(home / "corpus"), exclusive)
 
 
 @contextmanager
 def _aws(
     backend: str, home: Path, session: boto3.Session, embedder: Embedder, settings: Mapping[str, Any]
-) -> Iterator[System]:
+) -> Iterator[SystemUnderTest]:
     time = FakeTime()
     clients = an_account(session)
     with ExitStack() as stack:
@@ -254,7 +255,7 @@ def aws_system(
     *,
     limits: BulkLimits = BulkLimits(),  # noqa: B008
     **settings: Any,
-) -> System:
+) -> SystemUnderTest:
     """A system over the clients of an account and of a collection that has an index."""
     url = clients["sqs"].create_queue(QueueName="ingest")["QueueUrl"]
     silent = S3ObjectStore(_BUCKET, clients["s3"])
@@ -264,20 +265,20 @@ def aws_system(
         Settings(backend="aws", corpus_bucket=_BUCKET, search_generation=generation, **settings),
         clock=time.clock,
         store=AnnouncingObjectStore(silent, queue, lambda: next(numbers)),
-        queue=queue,
+        work=FunctionWorkQueue(lambda: queue),
         embedder=embedder,
         index=OpenSearchIndex(search, _INDEX, generation=generation, limits=limits, sleep=time.sleep),
-        _client=lambda service, **_: clients[service],
+        aws=lambda service, **_: clients[service],
     )
-    return System(services, time, silent)
+    return SystemUnderTest(services, time, silent)
 
 
-def with_leases(system: System) -> System:
+def with_leases(system: SystemUnderTest) -> SystemUnderTest:
     """Claims that are leases on every backend: the embedded one has none, as it has one worker."""
     services = system.services
-    tables = [services.table(spec) for spec in (DOCUMENTS, KEYS, ENTRIES)]
-    leased = Catalog(*tables, clock=system.time.clock, lease_seconds=LEASE_SECONDS, calendar=services.calendar)
-    services.__dict__["catalog"] = leased
+    tables = [services.tables.table(spec) for spec in (DOCUMENTS, KEYS, ENTRIES)]
+    leased = Catalog(*tables, clock=system.time.clock, lease_seconds=LEASE_SECONDS, calendar=services.corpus.calendar)
+    services.corpus.catalog = leased
     return system
 
 

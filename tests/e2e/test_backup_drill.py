@@ -16,24 +16,24 @@ from opx.lifecycle.exporting import Exporter
 from opx.lifecycle.holds import Hold, Holds
 from opx.lifecycle.importing import Importer
 from opx.lifecycle.reconcile import Reconciler
-from opx.services import Services
+from opx.system import System
 from opx.tables import KEYS, LIFECYCLE, SOURCES
-from tests.e2e.systems import System, a_system
+from tests.e2e.systems import SystemUnderTest, a_system
 
 PROCEDURES = "runbooks/procedures"
 ASKED = ("restart the heron", "what lags", "zebrafish", "the long one", "gannet")
 READERS = (Identity("acme", "shop"), Identity("acme"), Identity("other"), Identity())
 
 
-def fill(services: Services) -> None:
-    services.projects.assign("acme", "shop", "web")
+def fill(services: System) -> None:
+    services.corpus.projects.assign("acme", "shop", "web")
     scopes = (Scope(), Scope("acme"), Scope("acme", project_id="shop"), Scope("acme", group_id="web"), Scope("other"))
     for scope in scopes:
-        manager = services.manager_of(scope)
+        manager = services.ingestion.manager_of(scope)
         for text in ("heron", "zebrafish"):  # two versions
             document = f"# Restart of {scope.key}\n\nRestart the {text}. depends_on: service:pay\n"
             manager.ingest_document("internal", PROCEDURES, document, {"source": "restart", "tags": ["birds"]})
-    manager = services.manager_of(Scope("acme"))
+    manager = services.ingestion.manager_of(Scope("acme"))
     manager.delete(manager.ingest_document("internal", PROCEDURES, "# Gone\n\nThe egret.", {"source": "gone"}))
     described = {
         "source": "long",
@@ -46,46 +46,48 @@ def fill(services: Services) -> None:
     keep_beside(services)
 
 
-def keep_beside(services: Services) -> None:
-    services.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
-    services.baselines.add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
+def keep_beside(services: System) -> None:
+    services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
+    services.telemetry.baselines.add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
     identity = Identity("acme", "shop", "bob")
     fact = ("shop", "fixer", "deploy", "The gannet lags", "", ["Restart the gannet"], "kafka")
-    services.capture(identity).capture_failure_solution(*fact, success_verified=True)
-    services.checkpoints(identity).process_checkpoint("shop", "manual")
-    answer = services.query_service(identity).answer("gannet", QueryConfig(min_confidence=0.0))
+    services.learning.capture(identity).capture_failure_solution(*fact, success_verified=True)
+    services.learning.checkpoints(identity).process_checkpoint("shop", "manual")
+    answer = services.questions.search(identity).answer("gannet", QueryConfig(min_confidence=0.0))
     receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id
-    services.outcomes(identity).record(receipt, found, "resolved")
-    Holds(services.table(LIFECYCLE), services.clock).add(Hold("matter 7", "ann", within=Scope("acme").key))
+    services.learning.outcomes(identity).record(receipt, found, "resolved")
+    Holds(services.tables.table(LIFECYCLE), services.clock).add(Hold("matter 7", "ann", within=Scope("acme").key))
 
 
-def documents_of(services: Services) -> dict[tuple[str, str], list[Any]]:
+def documents_of(services: System) -> dict[tuple[str, str], list[Any]]:
     """Every version of every document with its text; where its object is differs."""
     found = {}
-    for item in services.every_item(KEYS):
+    for item in services.tables.every_item(KEYS):
         key = DocumentKey(scope_of_key(item["scope"]), item["source"])
         found[key.scope.key, key.source] = [
             (
                 replace(version, location="", source_uri=""),
-                [chunk.to_json() for chunk in services.pipeline.read_chunks(key, version.document_id)],
+                [chunk.to_json() for chunk in services.ingestion.pipeline.read_chunks(key, version.document_id)],
             )
-            for version in services.catalog.versions(key)
+            for version in services.corpus.catalog.versions(key)
         ]
     return found
 
 
-def rows_of(services: Services) -> dict[str, list[str]]:
+def rows_of(services: System) -> dict[str, list[str]]:
     return {
-        table.entry: sorted(repr(sorted(item.items())) for item in services.every_item(table.spec) if table.keeps(item))
+        table.entry: sorted(
+            repr(sorted(item.items())) for item in services.tables.every_item(table.spec) if table.keeps(item)
+        )
         for table in ARCHIVED
         if not table.private and table.spec is not SOURCES
     }
 
 
-def answers_of(services: Services) -> dict[tuple[str, str, str], list[tuple[str, str, float]]]:
+def answers_of(services: System) -> dict[tuple[str, str, str], list[tuple[str, str, float]]]:
     found = {}
     for reader in READERS:
-        query = services.query_service(reader, recorded=False)
+        query = services.questions.search(reader, recorded=False)
         for text in ASKED:
             results = query.query(text, QueryConfig(min_confidence=0.0))
             told = [(result.content, result.document_id, round(result.score, 4)) for result in results]
@@ -97,7 +99,7 @@ def texts(told: list[tuple[str, str, float]]) -> list[tuple[str, str]]:
     return [(content, document_id) for content, document_id, _ in told]
 
 
-def moved(source: System, target: System, path: Path) -> None:
+def moved(source: SystemUnderTest, target: SystemUnderTest, path: Path) -> None:
     exported = Exporter(source.services).write(path)
     assert exported.notes == []
     report = Importer(target.services).run(path)

@@ -13,7 +13,7 @@ from opx.domain.remarks import RemarkKind
 from opx.errors import ModelError
 from opx.models.schema import read_answer
 from opx.ports.models import ChatReply, ChatRequest
-from tests.e2e.systems import System, a_system, chunk_key
+from tests.e2e.systems import SystemUnderTest, a_system, chunk_key
 
 KEY = "documents/runbooks/pay.md"
 TEXT = "# Restarting\n\nThen restart it.\n"
@@ -40,10 +40,10 @@ class Writer:
 @contextmanager
 def a_contextual_system(
     backend: str, home: Path, session: boto3.Session, writer: Writer, context_model: str = "writer"
-) -> Iterator[System]:
+) -> Iterator[SystemUnderTest]:
     url = "http://127.0.0.1:9/v1"
     with a_system(backend, home, session, context_model=context_model, chat_url=url) as system:
-        system.services.__dict__["chat_model"] = lambda _model: writer
+        system.services.ingestion._new_chat = lambda _model: writer
         yield system
 
 

@@ -14,9 +14,10 @@ from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable
 from opx.tables import GRAPH, TableSpec
 from tests.doubles.fake_time import FakeTime
-from tests.e2e.systems import System, created
+from tests.e2e.systems import SystemUnderTest, created
 from tests.e2e.test_pipeline_crashes import Mortal, Steps, a_mortal_system
 from tests.graph_things import settled
+from tests.lessons import Ungrouped
 
 OLD = "# Web\n\nservice:web|DEPENDS_ON|service:db\n\nservice:web->CALLS->service:cache\n"
 NEW = "# Web\n\nservice:web|DEPENDS_ON|service:db\n\nservice:db->RUNS->product:postgres\n"
@@ -34,10 +35,10 @@ def with_a_mortal_graph(
         tables.append(made)
         return steps.watch(made) if spec is GRAPH else made
 
-    return {"store": FolderObjectStore(folder / "corpus"), "table": table}
+    return {"store": FolderObjectStore(folder / "corpus"), "tables": Ungrouped(table)}
 
 
-def graph_of(system: System, tables: list[SqliteTable], key: str) -> list[Any]:
+def graph_of(system: SystemUnderTest, tables: list[SqliteTable], key: str) -> list[Any]:
     """What the graph says by this document, without times, keys of documents and hashes."""
     graph = next(table for table in tables if table._spec is GRAPH)
     places = graph._database.connection().execute(f'SELECT DISTINCT place FROM "{GRAPH.name}"').fetchall()
@@ -62,7 +63,7 @@ def change(mortal: Mortal, key: str, *, gone: bool) -> None:
         mortal.system.put_silently(key, NEW)
 
 
-def clear(system: System, key: str) -> None:
+def clear(system: SystemUnderTest, key: str) -> None:
     system.silent.delete(key)
     system.deliver(created(key, 9))
 

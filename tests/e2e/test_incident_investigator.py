@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from opx.domain.scopes import Identity
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import a_system
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "incident-investigator.md"
@@ -42,41 +42,41 @@ def page() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), CORPUS) as system:
-        system.baselines.add([{"node": "web-01", "metric": "disk", "value": value} for value in STEADY])
+        system.telemetry.baselines.add([{"node": "web-01", "metric": "disk", "value": value} for value in STEADY])
         yield system
 
 
-def investigate(page: ModuleType, services: Services, value: float = 97.0, bar: float = 0.2, **alert: Any) -> Any:
+def investigate(page: ModuleType, services: System, value: float = 97.0, bar: float = 0.2, **alert: Any) -> Any:
     given = {"node": "web-01", "service": "shop", "metric": "disk", "value": value, "symptom": DISK} | alert
     investigator = page.IncidentInvestigator(services, Identity(), min_confidence=bar)
     return investigator.investigate(page.Alert(**given))
 
 
-def test_a_value_out_of_the_ordinary_is_looked_into(page: ModuleType, services: Services) -> None:
+def test_a_value_out_of_the_ordinary_is_looked_into(page: ModuleType, services: System) -> None:
     found = investigate(page, services)
     assert found.runbook.title == "Disk full on the web server"
     assert "Disk full in March" in [finding.title for finding in found.research.findings]
 
 
-def test_an_ordinary_value_is_not(page: ModuleType, services: Services) -> None:
+def test_an_ordinary_value_is_not(page: ModuleType, services: System) -> None:
     found = investigate(page, services, value=42.0)
     assert (found.runbook, found.research, len(found.steps)) == (None, None, 1)
 
 
-def test_without_a_baseline_it_looks(page: ModuleType, services: Services) -> None:
+def test_without_a_baseline_it_looks(page: ModuleType, services: System) -> None:
     assert investigate(page, services, node="web-02").runbook is not None
 
 
-def test_every_answer_has_a_receipt(page: ModuleType, services: Services) -> None:
+def test_every_answer_has_a_receipt(page: ModuleType, services: System) -> None:
     found = investigate(page, services)
     records = {record.receipt_id for record in services.records.audit.records()}
     assert len(found.receipts) == found.research.searches_performed + 1
     assert set(found.receipts) <= records
 
 
-def test_what_is_not_known_is_said(page: ModuleType, services: Services) -> None:
+def test_what_is_not_known_is_said(page: ModuleType, services: System) -> None:
     found = investigate(page, services, symptom="quantum llamas in orbit", bar=0.99)
     assert found.runbook is None
     assert "runbook: none is good enough" in found.steps

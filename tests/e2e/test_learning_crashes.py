@@ -42,7 +42,7 @@ def state(school: School, client: str) -> dict[str, Any]:
         "patterns": school.counts(f"client:{client}"),
         "entries": sorted((one.entry_type, one.state, bool(one.pattern_id), one.effect) for one in entries),
         "documents": sorted(key.split("/")[0] for key in documents),
-        "steps": sorted(one.step for one in school.services.warnings.tried(f"client:{client}")),
+        "steps": sorted(one.step for one in school.services.learning.warnings.tried(f"client:{client}")),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import boto3
 import pytest
@@ -13,8 +13,6 @@ from botocore.config import Config
 
 from lambdas.sync_knowledge_base.handler import make_handler
 from opx.adapters.aws.queue import SqsQueue
-from opx.adapters.aws.services import AwsServices
-from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
@@ -24,9 +22,10 @@ from opx.ingestion.outcomes import Result
 from opx.ports import CopyChange, SearchFilter, SearchRequest
 from opx.retrieval.citations import citation
 from opx.retrieval.query import INDEX_DOWN
+from opx.system import bootstrap
 from tests.doubles.bedrock import THROTTLED
 from tests.doubles.bedrock_knowledge_base import DATA_SOURCE_ID, KNOWLEDGE_BASE_ID, KnowledgeBaseDouble
-from tests.e2e.systems import System, a_system, created, key_of, with_leases
+from tests.e2e.systems import SystemUnderTest, a_system, created, key_of, with_leases
 from tests.fakes import FakeContext, WordsEmbedder, function_logs
 
 DISK = "documents/runbooks/disk.md"
@@ -40,19 +39,21 @@ NO_RETRIES = Config(retries={"total_max_attempts": 1}, connect_timeout=2, read_t
 class Managed:
     """A system whose questions a knowledge base answers, and the queue and function that keep it up to date."""
 
-    def __init__(self, system: System, double: KnowledgeBaseDouble, session: boto3.Session, queue: Any) -> None:
+    def __init__(
+        self, system: SystemUnderTest, double: KnowledgeBaseDouble, session: boto3.Session, queue: Any
+    ) -> None:
         self.system = system
         self.double = double
         self.queue = queue
-        services = cast("AwsServices", system.services)
-        others = services._client
+        services = system.services
+        others = services._aws
 
         def client(service: str, **options: Any) -> Any:
             if service.startswith("bedrock-agent"):
                 return session.client(service, endpoint_url=double.endpoint, config=NO_RETRIES)  # type: ignore[call-overload]
             return others(service, **options)
 
-        services.__dict__["_client"] = client
+        services._given["aws"] = client
         self.sync = make_handler(lambda: services.index_sync)
 
     def put(self, key: str, text: str) -> None:
@@ -83,7 +84,7 @@ class Managed:
         self.system.time.sleep(JOB_SECONDS)
 
     def answer(self, query: str, config: QueryConfig = ANYTHING, client: str = "") -> Answer:
-        return self.system.services.query_service(Identity(client)).answer(query, config)
+        return self.system.services.questions.search(Identity(client)).answer(query, config)
 
     def results(self, query: str, client: str = "") -> tuple[RetrievalResult, ...]:
         return self.answer(query, client=client).results
@@ -143,13 +144,15 @@ class TestAnswers:
     def test_results_are_the_chunks_of_the_own_index(self, managed: Managed) -> None:
         managed.put(DISK, DISK_TEXT)
         managed.index()
-        (found,) = managed.system.services.search_engine.search(_question("biggest directories")).chunks.values()
+        (found,) = managed.system.services.indexing.search_engine.search(
+            _question("biggest directories")
+        ).chunks.values()
         assert [found] == managed.system.entries(DISK)
 
     def test_confidence_is_the_score_of_the_service(self, managed: Managed) -> None:
         managed.put(DISK, DISK_TEXT)
         managed.index()
-        response = managed.system.services.search_engine.search(_question("biggest directories"))
+        response = managed.system.services.indexing.search_engine.search(_question("biggest directories"))
         assert response.fused
         ((_, score),) = response.fused.hits
         (result,) = managed.results("biggest directories")
@@ -248,10 +251,12 @@ class TestChanges:
         self, managed: Managed
     ) -> None:
         services = managed.system.services
-        parts = {name: services.__dict__[name] for name in ("store", "queue", "embedder", "index", "_client")}
-        before = bootstrap(replace(services.settings, sync_queue_url=""), clock=services.clock, **parts)
+        parts = {name: getattr(services, name) for name in ("store", "work", "embedder", "index")}
+        before = bootstrap(
+            replace(services.settings, sync_queue_url=""), clock=services.clock, aws=services._aws, **parts
+        )
         managed.system.put_silently(DISK, DISK_TEXT)
-        assert before.worker.process([(created(DISK, 1), 1)])[0].result is Result.INGESTED
+        assert before.ingestion.worker.process([(created(DISK, 1), 1)])[0].result is Result.INGESTED
         assert managed.copies() == []
         assert managed.system.deliver(created(DISK, 2))[0].result is Result.INGESTED
         assert len(managed.copies()) == 2

@@ -18,18 +18,19 @@ from opx.adapters.aws.opensearch_indices import ensure_index
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable
-from opx.bootstrap import bootstrap
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
-from tests.e2e.systems import System, an_account, chunk_key, created, key_of
+from tests.e2e.systems import SystemUnderTest, an_account, chunk_key, created, key_of
 from tests.fakes import WordsEmbedder
+from tests.lessons import Ungrouped
 
 BUCKET = "corpus"
 INDEX = "knowledge"
 MOST_STEPS = 60
 TWO_ACTIONS = BulkLimits(actions=2)
-Scene = Callable[[System, str], None]
+Scene = Callable[[SystemUnderTest, str], None]
 """What happens to a document before its event is handled, or while the worker is dead."""
 
 
@@ -71,7 +72,7 @@ class _Watched:
 class Mortal:
     """A system whose calls are counted. `anew` empties the index, which would grow with every death."""
 
-    system: System
+    system: SystemUnderTest
     steps: Steps
     collection: Any
 
@@ -95,14 +96,17 @@ Parts = Callable[[Path, boto3.Session, Steps, FakeTime], dict[str, Any]]
 
 def on_dynamodb(folder: Path, session: boto3.Session, steps: Steps, time: FakeTime) -> dict[str, Any]:
     clients = {name: steps.watch(client) for name, client in an_account(session).items()}
-    return {"store": S3ObjectStore(BUCKET, clients["s3"]), "_client": lambda service, **_: clients[service]}
+    return {"store": S3ObjectStore(BUCKET, clients["s3"]), "aws": lambda service, **_: clients[service]}
 
 
 def on_sqlite(folder: Path, session: boto3.Session, steps: Steps, time: FakeTime) -> dict[str, Any]:
     """Quicker, and as far from a transaction over several calls, since nothing groups them."""
     database = open_database(folder / "tables.db")
     store = steps.watch(FolderObjectStore(folder / "corpus"))
-    return {"store": store, "table": lambda spec: steps.watch(SqliteTable(spec, database, clock=time.clock))}
+    return {
+        "store": store,
+        "tables": Ungrouped(lambda spec: steps.watch(SqliteTable(spec, database, clock=time.clock))),
+    }
 
 
 @contextmanager
@@ -115,7 +119,7 @@ def a_mortal_system(generation: str, folder: Path, session: boto3.Session, parts
         settings = Settings(backend="aws", corpus_bucket=BUCKET, search_generation=generation)
         made = parts(folder, session, steps, time)
         services = bootstrap(settings, clock=time.clock, embedder=embedder, index=index, **made)
-        yield Mortal(System(services, time, made["store"]), steps, client)
+        yield Mortal(SystemUnderTest(services, time, made["store"]), steps, client)
         client.close()
 
 
@@ -124,45 +128,45 @@ def a_text(number: int, sections: int, tag: str) -> str:
     return f"---\ntags: [{tag}, common]\n---\n# Disk\n\n{body}"
 
 
-def put(system: System, key: str, number: int, sections: int, tag: str) -> None:
+def put(system: SystemUnderTest, key: str, number: int, sections: int, tag: str) -> None:
     system.put_silently(key, a_text(number, sections, tag))
 
 
-def is_changed(system: System, key: str) -> None:
+def is_changed(system: SystemUnderTest, key: str) -> None:
     put(system, key, 1, 3, "old")
     system.deliver(created(key, 1))
     put(system, key, 2, 2, "new")
 
 
-def is_retagged(system: System, key: str) -> None:
+def is_retagged(system: SystemUnderTest, key: str) -> None:
     put(system, key, 1, 2, "old")
     system.deliver(created(key, 1))
     put(system, key, 1, 2, "new")
 
 
-def is_new(system: System, key: str) -> None:
+def is_new(system: SystemUnderTest, key: str) -> None:
     put(system, key, 1, 3, "new")
 
 
-def is_deleted(system: System, key: str) -> None:
+def is_deleted(system: SystemUnderTest, key: str) -> None:
     put(system, key, 1, 3, "old")
     system.deliver(created(key, 1))
     system.silent.delete(key)
 
 
-def nothing(system: System, key: str) -> None:
+def nothing(system: SystemUnderTest, key: str) -> None:
     pass
 
 
-def changes_again(system: System, key: str) -> None:
+def changes_again(system: SystemUnderTest, key: str) -> None:
     put(system, key, 3, 1, "newer")
 
 
-def changes_back(system: System, key: str) -> None:
+def changes_back(system: SystemUnderTest, key: str) -> None:
     put(system, key, 1, 3, "old")
 
 
-def goes(system: System, key: str) -> None:
+def goes(system: SystemUnderTest, key: str) -> None:
     system.silent.delete(key)
 
 
@@ -231,9 +235,9 @@ def undisturbed(mortal: Mortal, before: Scene, meanwhile: Scene, *, first: bool)
     return state(system, key)
 
 
-def state(system: System, key: str) -> dict[str, Any]:
+def state(system: SystemUnderTest, key: str) -> dict[str, Any]:
     """All that the catalog, the index and the chunk files say, but for names and times."""
-    catalog = system.services.catalog
+    catalog = system.services.corpus.catalog
     key_id = key_of(key).id
     head = catalog.head(key_of(key)) or {}
     entries = [entry for entry in system.entries() if entry.key_id == key_id]

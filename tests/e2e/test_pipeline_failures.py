@@ -12,7 +12,7 @@ import pytest
 from opx.errors import EmbeddingError, IndexUnavailableError, StoreUnavailableError
 from opx.ingestion.outcomes import Result
 from opx.ports import DocumentChange, Vector
-from tests.e2e.systems import System, a_system, created
+from tests.e2e.systems import SystemUnderTest, a_system, created
 from tests.fakes import WordsEmbedder
 
 DISK = "documents/runbooks/disk.md"
@@ -36,7 +36,7 @@ UNUSABLE = {
 
 class TestUnusable:
     @pytest.mark.parametrize("kind", UNUSABLE)
-    def test_unusable_file_is_listed_with_the_reason(self, embedded: System, kind: str) -> None:
+    def test_unusable_file_is_listed_with_the_reason(self, embedded: SystemUnderTest, kind: str) -> None:
         key, data, reason = UNUSABLE[kind]
         embedded.put(key, data)
         embedded.put(DISK, GOOD)
@@ -46,32 +46,32 @@ class TestUnusable:
         assert embedded.reasons() == {key: failed.reason}
         assert embedded.entries(key) == []
 
-    def test_unusable_file_is_listed_on_aws_too(self, either: System) -> None:
+    def test_unusable_file_is_listed_on_aws_too(self, either: SystemUnderTest) -> None:
         either.put(DISK, b"\x00\x01")
         either.work()
         assert "binary data" in either.reasons()[DISK]
 
-    def test_unknown_category_lists_the_allowed_ones(self, embedded: System) -> None:
+    def test_unknown_category_lists_the_allowed_ones(self, embedded: SystemUnderTest) -> None:
         embedded.put(DISK, "---\ncategory: nope\n---\n# T\n\ntext\n")
         embedded.work()
         assert "allowed: evidence/agent_runs, " in embedded.reasons()[DISK]
 
     def test_file_over_the_limit_is_listed_without_being_read(
-        self, embedded: System, monkeypatch: pytest.MonkeyPatch
+        self, embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         embedded.put(DISK, b"a" * 50_000_000)
         monkeypatch.setattr(embedded.services.store, "open", None)
         embedded.work()
         assert "has 50,000,000 bytes, the limit is 33,554,432" in embedded.reasons()[DISK]
 
-    def test_html_is_taken_in_without_its_scripts(self, either: System) -> None:
+    def test_html_is_taken_in_without_its_scripts(self, either: SystemUnderTest) -> None:
         page = "<html><head><title>Disk</title><script>evil()</script></head><body><p>Free space.</p></body></html>"
         either.put("documents/runbooks/disk.html", page)
         (outcome,) = either.work()
         assert (outcome.result, outcome.title) == ("ingested", "Disk")
         assert either.texts() == ["Free space."]
 
-    def test_unusable_sidecar_fails_the_document_and_leaves_the_old_one(self, either: System) -> None:
+    def test_unusable_sidecar_fails_the_document_and_leaves_the_old_one(self, either: SystemUnderTest) -> None:
         either.put(DISK, GOOD)
         either.work()
         either.put(SIDECAR, "{")
@@ -79,7 +79,7 @@ class TestUnusable:
         assert SIDECAR in either.reasons()[DISK]
         assert either.texts() == [GOOD.strip()]
 
-    def test_unusable_version_leaves_the_old_one_searchable(self, either: System) -> None:
+    def test_unusable_version_leaves_the_old_one_searchable(self, either: SystemUnderTest) -> None:
         either.put(DISK, GOOD)
         either.work()
         either.put(DISK, b"\xff\xfe\xff")
@@ -91,7 +91,7 @@ class TestUnusable:
         "body", ["", "nonsense", "[]", "{}", '{"source": "aws.s3", "detail-type": "Object Created"}']
     )
     def test_message_that_is_no_event_fails_alone(
-        self, embedded: System, body: str, caplog: pytest.LogCaptureFixture
+        self, embedded: SystemUnderTest, body: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         embedded.put_silently(DISK, GOOD)
         with caplog.at_level(logging.WARNING):
@@ -103,23 +103,23 @@ class TestUnusable:
     @pytest.mark.parametrize(
         "key", ["clients/../documents/a.md", "clients/a b/documents/a.md", "clients//documents/a.md"]
     )
-    def test_object_of_no_possible_client_fails_alone(self, embedded: System, key: str) -> None:
+    def test_object_of_no_possible_client_fails_alone(self, embedded: SystemUnderTest, key: str) -> None:
         embedded.put_silently(DISK, GOOD)
         refused, good = embedded.deliver(created(key, 1), created(DISK, 1))
         assert (refused.result, good.result) == ("failed", "ingested")
         assert list(embedded.reasons()) == [key]
 
     def test_mistake_in_a_parser_fails_the_document_alone(
-        self, embedded: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self, embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        sidecar = embedded.services.pipeline._reader.sidecar
+        sidecar = embedded.services.ingestion.pipeline._reader.sidecar
 
         def mistaken(key: str) -> object:
             if key == DISK:
                 raise ZeroDivisionError("unforeseen")
             return sidecar(key)
 
-        monkeypatch.setattr(embedded.services.pipeline._reader, "sidecar", mistaken)
+        monkeypatch.setattr(embedded.services.ingestion.pipeline._reader, "sidecar", mistaken)
         embedded.put(DISK, GOOD)
         embedded.put(CPU, GOOD)
         assert sorted(outcome.result for outcome in embedded.work()) == ["failed", "ingested"]
@@ -128,34 +128,36 @@ class TestUnusable:
 
 
 class TestCategory:
-    def test_category_comes_from_the_folder(self, either: System) -> None:
+    def test_category_comes_from_the_folder(self, either: SystemUnderTest) -> None:
         either.put("documents/teams/web/postmortems/a.md", "# A\n\ntext\n")
         either.work()
         assert either.document("documents/teams/web/postmortems/a.md").category == "postmortems"
 
-    def test_front_matter_wins_over_the_folder(self, either: System) -> None:
+    def test_front_matter_wins_over_the_folder(self, either: SystemUnderTest) -> None:
         either.put(DISK, "---\ncategory: postmortems\n---\n# A\n\ntext\n")
         either.work()
         assert either.document(DISK).category == "postmortems"
 
-    def test_sidecar_wins_over_front_matter(self, either: System) -> None:
+    def test_sidecar_wins_over_front_matter(self, either: SystemUnderTest) -> None:
         either.put(SIDECAR, '{"metadataAttributes": {"category": "vendor/linux"}}')
         either.put(DISK, "---\ncategory: postmortems\n---\n# A\n\ntext\n")
         either.work()
         assert (either.document(DISK).category, either.document(DISK).trust) == ("vendor/linux", 0.9)
 
-    def test_uploader_wins_over_the_sidecar(self, either: System) -> None:
+    def test_uploader_wins_over_the_sidecar(self, either: SystemUnderTest) -> None:
         either.put(SIDECAR, '{"metadataAttributes": {"category": "vendor/linux"}}')
         either.put(DISK, "# A\n\ntext\n", '{"category": "security/cve"}')
         either.work()
         assert either.document(DISK).category == "security/cve"
 
-    def test_default_category_is_for_all_others(self, either: System) -> None:
+    def test_default_category_is_for_all_others(self, either: SystemUnderTest) -> None:
         either.put("documents/misc/a.md", "# A\n\ntext\n")
         either.work()
         assert either.document("documents/misc/a.md").category == "runbooks/procedures"
 
-    def test_category_without_embedded_fields_is_kept_and_said_not_to_be_searched(self, either: System) -> None:
+    def test_category_without_embedded_fields_is_kept_and_said_not_to_be_searched(
+        self, either: SystemUnderTest
+    ) -> None:
         key = "documents/operations/baselines/cpu.md"
         either.put(key, "# CPU\n\nmean 12 percent\n")
         (outcome,) = either.work()
@@ -168,7 +170,7 @@ class TestCategory:
 
 
 class TestSidecar:
-    def test_sidecar_created_changed_and_deleted_shows_in_the_facets(self, either: System) -> None:
+    def test_sidecar_created_changed_and_deleted_shows_in_the_facets(self, either: SystemUnderTest) -> None:
         either.put(DISK, GOOD)
         either.work()
         before = either.document(DISK).document_id
@@ -180,9 +182,9 @@ class TestSidecar:
         either.work()
         assert [entry.chunk.tags for entry in either.entries()] == [()]
         assert (either.document(DISK).document_id, either.document(DISK).version) == (before, 1)
-        assert list(either.services.catalog.tagged("windows")) == []
+        assert list(either.services.corpus.catalog.tagged("windows")) == []
 
-    def test_sidecar_without_a_document_is_skipped(self, either: System) -> None:
+    def test_sidecar_without_a_document_is_skipped(self, either: SystemUnderTest) -> None:
         either.put(SIDECAR, '{"metadataAttributes": {"tags": ["linux"]}}')
         assert [outcome.result for outcome in either.work()] == ["skipped"]
         assert either.reasons() == {}
@@ -205,7 +207,7 @@ class FailingEmbedder(WordsEmbedder):
 class TestTransient:
     @pytest.mark.parametrize("part", ["embedder", "index", "store"])
     def test_three_failures_make_a_failed_item(
-        self, either: System, part: str, monkeypatch: pytest.MonkeyPatch
+        self, either: SystemUnderTest, part: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         calls = broken(either, part, monkeypatch)
         either.put(DISK, GOOD)
@@ -213,7 +215,7 @@ class TestTransient:
         assert (outcome.result, outcome.reason) == ("failed", "down")
         assert either.reasons() == {DISK: "down"}
         assert len(calls) == 3
-        (item,) = either.services.failures.items()
+        (item,) = either.services.corpus.failures.items()
         assert item.attempts == 3
 
     def test_two_failures_are_forgotten(self, tmp_path: Path, aws: boto3.Session) -> None:
@@ -245,7 +247,7 @@ class TestTransient:
 
     @pytest.mark.parametrize("system", ["nextgen"], indirect=True)
     def test_half_written_version_is_removed_before_the_index_shows_it(
-        self, system: System, monkeypatch: pytest.MonkeyPatch
+        self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         index = system.services.index
         apply = index.apply
@@ -264,27 +266,31 @@ class TestTransient:
             system.deliver(created(DISK, 2))
         system.assert_consistent(DISK)
 
-    def test_failed_item_that_is_retried_leaves_the_list(self, either: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_item_that_is_retried_leaves_the_list(
+        self, either: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         with monkeypatch.context() as outage:
             broken(either, "index", outage)
             either.put(DISK, GOOD)
             either.work()
-        (item,) = either.services.failures.items()
+        (item,) = either.services.corpus.failures.items()
         either.services.queue.send(item.event)
         assert [outcome.result for outcome in either.work()] == ["ingested"]
         assert either.reasons() == {}
         either.assert_consistent(DISK)
 
-    def test_failed_item_has_all_its_attempts_again(self, either: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_item_has_all_its_attempts_again(
+        self, either: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         calls = broken(either, "index", monkeypatch)
         either.put(DISK, GOOD)
         either.work()
-        (item,) = either.services.failures.items()
+        (item,) = either.services.corpus.failures.items()
         either.services.queue.send(item.event)
         either.work()
         assert len(calls) == 6
 
-    def test_later_success_of_the_object_removes_the_failure(self, either: System) -> None:
+    def test_later_success_of_the_object_removes_the_failure(self, either: SystemUnderTest) -> None:
         either.put(DISK, b"\x00")
         either.work()
         assert list(either.reasons()) == [DISK]
@@ -292,14 +298,14 @@ class TestTransient:
         either.work()
         assert either.reasons() == {}
 
-    def test_failure_of_a_deleted_object_is_removed(self, either: System) -> None:
+    def test_failure_of_a_deleted_object_is_removed(self, either: SystemUnderTest) -> None:
         either.put(DISK, b"\x00")
         either.work()
         either.delete(DISK)
         either.work()
         assert either.reasons() == {}
 
-    def test_old_event_does_not_remove_a_failure(self, either: System) -> None:
+    def test_old_event_does_not_remove_a_failure(self, either: SystemUnderTest) -> None:
         either.put_silently(DISK, GOOD)
         either.deliver(created(DISK, 5))
         either.put_silently(DISK, b"\x00")
@@ -307,10 +313,12 @@ class TestTransient:
         either.deliver(created(DISK, 5))
         assert list(either.reasons()) == [DISK]
 
-    def test_claim_that_fails_gives_back_those_before_it(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_claim_that_fails_gives_back_those_before_it(
+        self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for key in (DISK, CPU):
             system.put_silently(key, GOOD)
-        claim = system.services.catalog.claim
+        claim = system.services.corpus.catalog.claim
         with monkeypatch.context() as outage:
 
             def failing(key: object, event: object) -> object:
@@ -318,18 +326,18 @@ class TestTransient:
                     raise StoreUnavailableError("down")
                 return claim(key, event)  # type: ignore[arg-type]
 
-            outage.setattr(system.services.catalog, "claim", failing)
+            outage.setattr(system.services.corpus.catalog, "claim", failing)
             outcomes = system.deliver(created(DISK, 1), created(CPU, 1))
             assert [outcome.result for outcome in outcomes] == ["retry", "retry"]
         outcomes = system.deliver(created(DISK, 1), created(CPU, 1))
         assert [outcome.result for outcome in outcomes] == ["ingested", "ingested"]
 
     def test_catalog_that_fails_in_the_middle_of_a_group_is_repaired(
-        self, system: System, monkeypatch: pytest.MonkeyPatch
+        self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for key in (DISK, CPU):
             system.put_silently(key, GOOD)
-        finish = system.services.catalog.finish
+        finish = system.services.corpus.catalog.finish
         with monkeypatch.context() as outage:
 
             def failing(claim: object, *rest: object) -> None:
@@ -337,18 +345,18 @@ class TestTransient:
                 if claim.key.source == CPU:  # type: ignore[attr-defined]
                     raise StoreUnavailableError("down")
 
-            outage.setattr(system.services.catalog, "finish", failing)
+            outage.setattr(system.services.corpus.catalog, "finish", failing)
             assert {outcome.result for outcome in system.deliver(created(DISK, 1), created(CPU, 1))} == {"retry"}
         system.deliver(created(DISK, 1), created(CPU, 1), receives=2)
         system.assert_consistent(DISK, CPU)
 
 
-def broken(system: System, part: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def broken(system: SystemUnderTest, part: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let a part fail; the list grows with its calls."""
     calls: list[str] = []
     services = system.services
     target, name, error = {
-        "embedder": (services.pipeline._embedder, "embed_documents", EmbeddingError("down")),
+        "embedder": (services.ingestion.pipeline._embedder, "embed_documents", EmbeddingError("down")),
         "index": (services.index, "apply", IndexUnavailableError("down")),
         "store": (services.store, "open", StoreUnavailableError("down")),
     }[part]

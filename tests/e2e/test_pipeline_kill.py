@@ -16,7 +16,7 @@ import pytest
 
 from tests.doubles.fake_time import FakeTime
 from tests.e2e.mortal_process import ingest, services_of
-from tests.e2e.systems import System
+from tests.e2e.systems import SystemUnderTest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = 30
@@ -33,7 +33,7 @@ def test_killed_ingestion_goes_on_where_it_was_and_loses_nothing(tmp_path: Path)
             kill_after(zygote, chance.uniform(0.02, LONGEST_SECONDS))
             with services_of(tmp_path) as services:
                 ingest(services, tmp_path)
-                assert_complete(System(services, FakeTime(), services.store), number)
+                assert_complete(SystemUnderTest(services, FakeTime(), services.store), number)
 
 
 def write_files(folder: Path, number: int) -> None:
@@ -45,14 +45,14 @@ def write_files(folder: Path, number: int) -> None:
         (folder / "files" / f"{document}.md").write_text(f"# Title\n\n{body}")
 
 
-def assert_complete(system: System, number: int) -> None:
+def assert_complete(system: SystemUnderTest, number: int) -> None:
     keys = [f"documents/files/{document}.md" for document in range(DOCUMENTS)]
     assert system.services.queue.waiting() == 0
     assert system.reasons() == {}
     by_key = {key: system.texts(key) for key in keys}
     assert [key for key, texts in by_key.items() if not texts or not all(f"version{number}" in t for t in texts)] == []
     assert sum(map(len, by_key.values())) == len(system.entries())
-    current = list(system.services.catalog.in_category("runbooks/procedures"))
+    current = list(system.services.corpus.catalog.in_category("runbooks/procedures"))
     assert len(current) == DOCUMENTS
     system.assert_consistent(*keys)
 

@@ -14,7 +14,7 @@ from opx.ingestion.events import parse_event
 from opx.ingestion.outcomes import Result
 from opx.ports import DocumentChange, Vector
 from opx.tables import KEYS
-from tests.e2e.systems import BACKENDS, LEASE_SECONDS, System, a_system, created, key_of, with_leases
+from tests.e2e.systems import BACKENDS, LEASE_SECONDS, SystemUnderTest, a_system, created, key_of, with_leases
 from tests.fakes import WordsEmbedder
 
 DISK = "documents/runbooks/disk.md"
@@ -42,7 +42,7 @@ def embedder() -> InterruptibleEmbedder:
 @pytest.fixture(params=BACKENDS)
 def leased(
     request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session, embedder: InterruptibleEmbedder
-) -> Iterator[System]:
+) -> Iterator[SystemUnderTest]:
     with a_system(request.param, tmp_path, aws, embedder=embedder) as made:
         yield with_leases(made)
 
@@ -51,13 +51,13 @@ def text(number: int) -> str:
     return f"# Disk\n\nthis is version{number} of the text\n"
 
 
-def abandoned_claim(system: System, key: str, number: int) -> None:
+def abandoned_claim(system: SystemUnderTest, key: str, number: int) -> None:
     """What a worker leaves that died after its claim."""
-    system.services.catalog.claim(key_of(key), parse_event(created(key, number)))
+    system.services.corpus.catalog.claim(key_of(key), parse_event(created(key, number)))
 
 
 class TestBusy:
-    def test_document_of_another_worker_is_retried_and_no_failure(self, leased: System) -> None:
+    def test_document_of_another_worker_is_retried_and_no_failure(self, leased: SystemUnderTest) -> None:
         leased.put_silently(DISK, text(1))
         abandoned_claim(leased, DISK, 1)
         for receives in (1, 2, 3, 4, 5):
@@ -65,19 +65,19 @@ class TestBusy:
             assert (outcome.result, outcome.error) == (Result.RETRY, None)
         assert leased.reasons() == {}
 
-    def test_pauses_for_a_busy_document_grow(self, leased: System) -> None:
+    def test_pauses_for_a_busy_document_grow(self, leased: SystemUnderTest) -> None:
         abandoned_claim(leased, DISK, 1)
         delays = [leased.deliver(created(DISK, 1), receives=n)[0].delay_seconds for n in (1, 2, 3, 30)]
         assert delays == [5, 10, 20, 900]
 
-    def test_busy_document_does_not_stop_the_others(self, leased: System) -> None:
+    def test_busy_document_does_not_stop_the_others(self, leased: SystemUnderTest) -> None:
         for key in (DISK, CPU):
             leased.put_silently(key, text(1))
         abandoned_claim(leased, DISK, 1)
         outcomes = leased.deliver(created(DISK, 1), created(CPU, 1))
         assert [outcome.result for outcome in outcomes] == ["retry", "ingested"]
 
-    def test_claim_of_a_dead_worker_is_taken_over_when_its_lease_ends(self, leased: System) -> None:
+    def test_claim_of_a_dead_worker_is_taken_over_when_its_lease_ends(self, leased: SystemUnderTest) -> None:
         leased.put_silently(DISK, text(1))
         abandoned_claim(leased, DISK, 1)
         leased.lease_over()
@@ -88,7 +88,7 @@ class TestBusy:
 
 class TestTooLate:
     def test_worker_that_lost_its_claim_while_embedding_writes_nothing(
-        self, leased: System, embedder: InterruptibleEmbedder
+        self, leased: SystemUnderTest, embedder: InterruptibleEmbedder
     ) -> None:
         leased.put_silently(DISK, text(1))
 
@@ -104,7 +104,7 @@ class TestTooLate:
         leased.assert_consistent(DISK)
 
     def test_lost_claim_does_not_stop_the_other_documents_of_the_batch(
-        self, leased: System, embedder: InterruptibleEmbedder
+        self, leased: SystemUnderTest, embedder: InterruptibleEmbedder
     ) -> None:
         for key in (DISK, CPU):
             leased.put_silently(key, text(1))
@@ -121,7 +121,7 @@ class TestTooLate:
     @pytest.mark.parametrize("first", [0, 1], ids=["replacing", "new"])
     @pytest.mark.parametrize("now", ["other", "same", "gone", "before"])
     def test_worker_that_lost_its_claim_while_writing_undoes_it(
-        self, leased: System, monkeypatch: pytest.MonkeyPatch, first: int, now: str
+        self, leased: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, first: int, now: str
     ) -> None:
         if not first:
             leased.put_silently(DISK, text(0))
@@ -148,10 +148,10 @@ class TestTooLate:
             leased.assert_consistent(DISK)
 
     def test_late_failure_does_not_count_against_the_new_version(
-        self, leased: System, monkeypatch: pytest.MonkeyPatch
+        self, leased: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leased.put_silently(DISK, b"\x00\x01")
-        read = leased.services.pipeline._reader.sidecar
+        read = leased.services.ingestion.pipeline._reader.sidecar
 
         def slow(key: str) -> object:
             monkeypatch.undo()
@@ -161,7 +161,7 @@ class TestTooLate:
             leased.put_silently(DISK, b"\x00\x01")
             return read(key)
 
-        monkeypatch.setattr(leased.services.pipeline._reader, "sidecar", slow)
+        monkeypatch.setattr(leased.services.ingestion.pipeline._reader, "sidecar", slow)
         (outcome,) = leased.deliver(created(DISK, 1))
         assert outcome.result is Result.RETRY
         assert leased.reasons() == {}
@@ -171,11 +171,11 @@ class TestLostUpdates:
     """Two workers read the item of a key, and both write it."""
 
     def test_claim_on_an_item_that_was_finished_meanwhile_is_refused(
-        self, leased: System, monkeypatch: pytest.MonkeyPatch
+        self, leased: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leased.put_silently(DISK, text(1))
         abandoned_claim(leased, DISK, 1)
-        claims = Claims(leased.services.table(KEYS), clock=leased.time.clock, lease_seconds=LEASE_SECONDS)
+        claims = Claims(leased.services.tables.table(KEYS), clock=leased.time.clock, lease_seconds=LEASE_SECONDS)
         stale = claims.head(key_of(DISK))
         leased.lease_over()
         leased.deliver(created(DISK, 1))
@@ -185,11 +185,11 @@ class TestLostUpdates:
         leased.assert_consistent(DISK)
 
     def test_claim_on_a_free_item_that_was_changed_meanwhile_is_refused(
-        self, leased: System, monkeypatch: pytest.MonkeyPatch
+        self, leased: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leased.put_silently(DISK, text(1))
         leased.deliver(created(DISK, 1))
-        claims = Claims(leased.services.table(KEYS), clock=leased.time.clock, lease_seconds=LEASE_SECONDS)
+        claims = Claims(leased.services.tables.table(KEYS), clock=leased.time.clock, lease_seconds=LEASE_SECONDS)
         stale = claims.head(key_of(DISK))
         leased.put_silently(DISK, text(2))
         leased.deliver(created(DISK, 2))
@@ -198,8 +198,8 @@ class TestLostUpdates:
             claims.claim(key_of(DISK), parse_event(created(DISK, 3)))
         leased.assert_consistent(DISK)
 
-    def test_lost_claim_cannot_be_renewed(self, leased: System) -> None:
-        catalog = leased.services.catalog
+    def test_lost_claim_cannot_be_renewed(self, leased: SystemUnderTest) -> None:
+        catalog = leased.services.corpus.catalog
         claim = catalog.claim(key_of(DISK), parse_event(created(DISK, 1)))
         leased.lease_over()
         abandoned_claim(leased, DISK, 2)
@@ -208,7 +208,7 @@ class TestLostUpdates:
         assert not catalog.release(claim, applied=True)
 
 
-def before_next_apply(system: System, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
+def before_next_apply(system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
     """Do something after the worker noted that it writes and before the index has it."""
     index = system.services.index
     apply = index.apply

@@ -12,7 +12,7 @@ import pytest
 
 from opx.ingestion import pipeline
 from opx.ports import DocumentChange, Vector
-from tests.e2e.systems import System, a_system, created
+from tests.e2e.systems import SystemUnderTest, a_system, created
 from tests.fakes import WordsEmbedder
 
 MB = 1024 * 1024
@@ -52,7 +52,9 @@ def test_a_document_needs_memory_that_does_not_grow_with_it(tmp_path: Path, aws:
     assert peaks[3 * MB // 2] < peaks[MB // 2] + MB / 4
 
 
-def test_batch_is_worked_on_in_portions_of_bounded_size(either: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_is_worked_on_in_portions_of_bounded_size(
+    either: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pipeline, "PORTION_BYTES", 2500)
     keys = [f"documents/runbooks/{number}.md" for number in range(6)]
     for key, size in zip(keys, (1000, 1000, 1000, 9000, 100, 100), strict=True):

@@ -18,6 +18,7 @@ from opx.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, TableSpec
 from tests.doubles.fake_time import FakeTime
 from tests.e2e.systems import chunk_key, created, deleted, key_of
 from tests.e2e.test_pipeline_crashes import Died, Mortal, Steps, a_mortal_system
+from tests.lessons import Ungrouped
 
 DAY = 86_400
 FIRST = "# Web\n\nservice:web|DEPENDS_ON|service:db\n\nRestart it.\n"
@@ -35,7 +36,7 @@ def on_sqlite(
         tables[spec.name] = SqliteTable(spec, database, clock=time.clock)
         return steps.watch(tables[spec.name])
 
-    return {"store": steps.watch(FolderObjectStore(folder / "corpus")), "table": table}
+    return {"store": steps.watch(FolderObjectStore(folder / "corpus")), "tables": Ungrouped(table)}
 
 
 class Scene:
@@ -58,7 +59,7 @@ class Scene:
         """Whether the run died."""
         self.steps.left = step
         try:
-            self.system.services.pruning.run()
+            self.system.services.lifecycle.pruning().run()
         except Died:
             return True
         finally:
@@ -86,7 +87,7 @@ def test_a_run_that_died_is_finished_by_the_next(
 ) -> None:
     tables: dict[str, SqliteTable] = {}
     with a_mortal_system(generation, tmp_path, aws_session, partial(on_sqlite, tables)) as mortal:
-        mortal.system.services.pruning.run()  # which notes the policies, so that a run is about what is due alone
+        mortal.system.services.lifecycle.pruning().run()  # which notes the policies, so that a run is about what is due alone
         deaths = 0
         for step in (MOST_STEPS, *range(first, MOST_STEPS, every)):
             scene = Scene(mortal, tables, step)

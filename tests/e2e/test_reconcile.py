@@ -18,17 +18,17 @@ from opx.lifecycle.reconcile import Reconciler
 from opx.ports import DocumentChange
 from opx.tables import CALENDAR, DOCUMENTS, GRAPH, KEYS
 from tests.builders import a_change, an_entry
-from tests.e2e.systems import System, a_sequencer, key_of
+from tests.e2e.systems import SystemUnderTest, a_sequencer, key_of
 
 SHOP = "clients/acme/projects/shop/documents/operations/incidents/"
 RUNBOOKS = "documents/runbooks/"
 
 
-def put(system: System, key: str, text: str = "") -> None:
+def put(system: SystemUnderTest, key: str, text: str = "") -> None:
     system.put(key, f"# {key}\n\nRestart what {key} says. {text}\n")
 
 
-def reconciled(system: System, **options: Any) -> ReconcileReport:
+def reconciled(system: SystemUnderTest, **options: Any) -> ReconcileReport:
     """After whatever is young has become old, also by the clock of the double of S3."""
     system.time.sleep(max(600.0, time.time() + 600.0 - system.time.clock()))
     return Reconciler(system.services).run(**options)
@@ -41,64 +41,64 @@ def found(report: ReconcileReport) -> set[tuple[str, str]]:
 # -- ways in which stores come to differ
 
 
-def lose_event(system: System, key: str) -> None:
+def lose_event(system: SystemUnderTest, key: str) -> None:
     system.put_silently(key, "# Silent\n\nNobody was told.\n")
 
 
-def change_silently(system: System, key: str) -> None:
+def change_silently(system: SystemUnderTest, key: str) -> None:
     system.put_silently(key, "# Changed\n\nNobody was told of the change.\n")
 
 
-def lose_object(system: System, key: str) -> None:
+def lose_object(system: SystemUnderTest, key: str) -> None:
     system.silent.delete(key)
 
 
-def lose_entries(system: System, key: str) -> None:
+def lose_entries(system: SystemUnderTest, key: str) -> None:
     index, key_id = system.services.index, key_of(key).id
     index.apply([DocumentChange(key_id, "", superseded=index.references(key_id))])
 
 
-def add_old_entries(system: System, key: str) -> None:
+def add_old_entries(system: SystemUnderTest, key: str) -> None:
     one = an_entry("an old version", document_id="0" * 32, vector=system.services.embedder.embed_query("old"))
     owner = key_of(key)
     indexed = replace(one.indexed, key_id=owner.id, scope_key=owner.scope.key)
     system.services.index.apply([replace(a_change(replace(one, indexed=indexed)), key_id=owner.id)])
 
 
-def lose_version(system: System, key: str) -> None:
+def lose_version(system: SystemUnderTest, key: str) -> None:
     document = system.document(key)
     entry = f"document#{document.key.id}#{document.version:08d}"
-    system.services.table(DOCUMENTS).delete({"documentId": document.document_id, "entry": entry})
+    system.services.tables.table(DOCUMENTS).delete({"documentId": document.document_id, "entry": entry})
 
 
-def lose_chunk_file(system: System, key: str) -> None:
+def lose_chunk_file(system: SystemUnderTest, key: str) -> None:
     document = system.document(key)
     system.silent.delete(chunk_file(document.key, document.document_id))
 
 
-def lose_statements(system: System, key: str) -> None:
+def lose_statements(system: SystemUnderTest, key: str) -> None:
     owner = key_of(key)
-    system.services.graph_store.remove(owner.id, owner.scope)
+    system.services.graph.store.remove(owner.id, owner.scope)
 
 
-def add_old_statements(system: System, key: str) -> None:
-    table, owner = system.services.table(GRAPH), key_of(key)
+def add_old_statements(system: SystemUnderTest, key: str) -> None:
+    table, owner = system.services.tables.table(GRAPH), key_of(key)
     page = manifest.read(table, owner.id).pages[0]
     table.put({**page, "entry": "f" * 32, "chunk": "f" * 32, "documentId": "0" * 32})
 
 
-def lose_days(system: System, key: str) -> None:
-    table = system.services.table(CALENDAR)
-    for row in list(system.services.calendar.rows_of(key_of(key).scope.key)):
+def lose_days(system: SystemUnderTest, key: str) -> None:
+    table = system.services.tables.table(CALENDAR)
+    for row in list(system.services.corpus.calendar.rows_of(key_of(key).scope.key)):
         if key_of(key).id in str(row["entry"]):
             table.delete({"place": row["place"], "entry": row["entry"]})
 
 
-def interrupt(system: System, key: str) -> None:
-    system.services.catalog.note_unfinished(key_of(key), "0" * 32)
+def interrupt(system: SystemUnderTest, key: str) -> None:
+    system.services.corpus.catalog.note_unfinished(key_of(key), "0" * 32)
 
 
-BREAKS: dict[Problem, Callable[[System, str], None]] = {
+BREAKS: dict[Problem, Callable[[SystemUnderTest, str], None]] = {
     Problem.NOT_TAKEN_IN: lose_event,
     Problem.CHANGED: change_silently,
     Problem.OBJECT_MISSING: lose_object,
@@ -121,7 +121,7 @@ def key_for(problem: Problem) -> str:
     return f"{SHOP}{problem.value}.md"
 
 
-def test_stores_that_agree_have_no_differences(embedded: System) -> None:
+def test_stores_that_agree_have_no_differences(embedded: SystemUnderTest) -> None:
     put(embedded, f"{RUNBOOKS}a.md")
     put(embedded, f"{SHOP}b.md")
     embedded.work()
@@ -135,14 +135,14 @@ def test_stores_that_agree_have_no_differences(embedded: System) -> None:
     assert (report.objects, report.documents, report.index_documents, report.in_flight) == (2, 3, 2, 0)
 
 
-def test_document_that_cannot_be_taken_in_is_not_repaired(embedded: System) -> None:
+def test_document_that_cannot_be_taken_in_is_not_repaired(embedded: SystemUnderTest) -> None:
     embedded.put_silently(f"{RUNBOOKS}broken.md", "\0\0\0")
     lose_event(embedded, f"{RUNBOOKS}whole.md")
     report = reconciled(embedded, repair=True)
     assert (report.total, report.repaired) == (2, 1)
 
 
-def test_every_difference_is_found_and_repaired(either: System) -> None:
+def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None:
     breaks = BREAKS if either.search is None else {problem: BREAKS[problem] for problem in ON_AWS}
     for problem in breaks:
         if problem is not Problem.NOT_TAKEN_IN:
@@ -180,7 +180,9 @@ def test_every_difference_is_found_and_repaired(either: System) -> None:
     assert (restored.version, restored.state) == (1, "current")
 
 
-def test_nothing_is_removed_where_a_store_seems_to_be_lost(embedded: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_removed_where_a_store_seems_to_be_lost(
+    embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("opx.lifecycle.reconcile.AT_LEAST", 2)
     keys = [f"{RUNBOOKS}{number}.md" for number in range(5)]
     for key in keys:
@@ -197,19 +199,19 @@ def test_nothing_is_removed_where_a_store_seems_to_be_lost(embedded: System, mon
     assert [embedded.document(key).state.value for key in keys] == ["deleted"] * 4 + ["current"]
 
 
-def test_what_somebody_works_on_is_left_alone(embedded: System) -> None:
+def test_what_somebody_works_on_is_left_alone(embedded: SystemUnderTest) -> None:
     key = f"{RUNBOOKS}a.md"
     put(embedded, key)
     embedded.work()
     lose_entries(embedded, key)
-    table, key_id = embedded.services.table(KEYS), key_of(key).id
+    table, key_id = embedded.services.tables.table(KEYS), key_of(key).id
     head = table.get({"documentKey": key_id}) or {}
     table.put({**head, "leaseUntil": embedded.time.clock() + 1e9, "leaseToken": "somebody"})
     report = reconciled(embedded)
     assert (found(report), report.in_flight) == (set(), 2)  # seen from the corpus and from the catalog
 
 
-def test_failed_items_are_counted_and_not_taken_in_again(embedded: System) -> None:
+def test_failed_items_are_counted_and_not_taken_in_again(embedded: SystemUnderTest) -> None:
     embedded.put(f"{RUNBOOKS}a.pdf", b"%PDF-1.4 broken")
     embedded.work()
     report = reconciled(embedded)
@@ -217,14 +219,16 @@ def test_failed_items_are_counted_and_not_taken_in_again(embedded: System) -> No
 
 
 @pytest.mark.parametrize("at", [1, 4])
-def test_repair_that_is_interrupted_is_begun_again(embedded: System, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+def test_repair_that_is_interrupted_is_begun_again(
+    embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
     keys = [f"{RUNBOOKS}{number}.md" for number in range(4)]
     for key in keys:
         put(embedded, key)
     embedded.work()
     for key in keys:
         lose_entries(embedded, key)
-    notes, note = [], embedded.services.catalog.note_unfinished
+    notes, note = [], embedded.services.corpus.catalog.note_unfinished
 
     def mortal(key: DocumentKey, document_id: str) -> None:
         notes.append(key)
@@ -233,7 +237,7 @@ def test_repair_that_is_interrupted_is_begun_again(embedded: System, monkeypatch
         note(key, document_id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(embedded.services.catalog, "note_unfinished", mortal)
+        patch.setattr(embedded.services.corpus.catalog, "note_unfinished", mortal)
         with pytest.raises(KeyboardInterrupt):
             reconciled(embedded, repair=True)
     reconciled(embedded, repair=True)
@@ -242,7 +246,7 @@ def test_repair_that_is_interrupted_is_begun_again(embedded: System, monkeypatch
     embedded.assert_consistent(*keys)
 
 
-def test_thorough_comparison_finds_entries_of_other_chunks(embedded: System) -> None:
+def test_thorough_comparison_finds_entries_of_other_chunks(embedded: SystemUnderTest) -> None:
     key = f"{RUNBOOKS}a.md"
     put(embedded, key)
     embedded.work()
@@ -261,12 +265,12 @@ def test_thorough_comparison_finds_entries_of_other_chunks(embedded: System) -> 
     embedded.assert_consistent(key)
 
 
-def test_sequencers_do_not_matter_to_what_is_announced(embedded: System) -> None:
+def test_sequencers_do_not_matter_to_what_is_announced(embedded: SystemUnderTest) -> None:
     """A document whose last event has a great number is done again, too."""
     key = f"{RUNBOOKS}a.md"
     put(embedded, key)
     embedded.work()
-    table = embedded.services.table(KEYS)
+    table = embedded.services.tables.table(KEYS)
     head = table.get({"documentKey": key_of(key).id}) or {}
     table.put({**head, "sequencer": a_sequencer(2**80).rjust(40, "0")})
     lose_entries(embedded, key)

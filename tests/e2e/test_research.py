@@ -8,7 +8,7 @@ import pytest
 
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.research import Stopped
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import a_system
 
 DISKS = {
@@ -27,22 +27,22 @@ SURE = QueryConfig(min_confidence=0.5, mode=SearchMode.THOROUGH)
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {**DISKS, **OTHERS}) as system:
         yield system
 
 
-def test_both_parts_are_found_where_one_search_is_not_sure_of_both(services: Services) -> None:
+def test_both_parts_are_found_where_one_search_is_not_sure_of_both(services: System) -> None:
     both = {"Disk full on the database host", "Renew a certificate"}
-    assert not both <= {result.title for result in services.query_service().query(TOPIC, SURE)}
-    report = services.research_service().research_topic(TOPIC, config=SURE)
+    assert not both <= {result.title for result in services.questions.search().query(TOPIC, SURE)}
+    report = services.questions.research().research_topic(TOPIC, config=SURE)
     assert both <= {finding.title for finding in report.findings}
     assert (report.stopped_because, report.gaps, report.partial) == (Stopped.ENOUGH, (), False)
 
 
-def test_the_same_corpus_gives_the_same_report(services: Services) -> None:
+def test_the_same_corpus_gives_the_same_report(services: System) -> None:
     def seen() -> object:
-        report = services.research_service().research_topic(TOPIC + " and quantum llamas", 4)
+        report = services.questions.research().research_topic(TOPIC + " and quantum llamas", 4)
         steps = [(step.text, step.why, step.results, step.new, step.best_confidence) for step in report.trace]
         return report.findings, steps, report.gaps, report.nearest
 

@@ -272,7 +272,9 @@ def _an_outcome(cloud: Cloud) -> dict[str, Any]:
     """Of a document that was found: it made things worse."""
     cloud.put("documents/runbooks/disk.md", "# Disk\n\n## Full\n\n1. Delete old logs.\n2. Restart the broker.\n")
     cloud.deliver()
-    answer = cloud.services.query_service(Identity("acme", "shop")).answer("disk full", QueryConfig(min_confidence=0))
+    answer = cloud.services.questions.search(Identity("acme", "shop")).answer(
+        "disk full", QueryConfig(min_confidence=0)
+    )
     found = {"receipt_id": answer.receipt_id, "document_id": answer.results[0].document_id}
     return {**_WHOSE, **found, "section": "Full", "result": "made_worse", "step": "Restart the broker."}
 

@@ -15,11 +15,10 @@ import boto3
 import pytest
 
 from opx.adapters.aws.object_store import PART_BYTES
-from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.lifecycle.restoring import Restorer
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.tables import DELIVERIES, PROJECTS
 from opx.webhooks.answers import answer
 from opx.webhooks.receiving import receiver_of
@@ -81,13 +80,13 @@ def account(aws: boto3.Session) -> Account:
 
 
 @pytest.fixture(params=["", "acme"], ids=["for everyone", "for a client"])
-def services(account: Account, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Services]:
+def services(account: Account, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[System]:
     file = tmp_path / "knowledge.yaml"
     file.write_text(KNOWLEDGE)
     settings = Settings(
         backend="aws", corpus_bucket=NAME, table_prefix="dev-", knowledge_file=str(file), client_id=request.param
     )
-    with bootstrap(settings, clock=lambda: NOW, secrets=SecretsInMemory(), _client=account.client) as made:
+    with bootstrap(settings, clock=lambda: NOW, secrets=SecretsInMemory(), aws=account.client) as made:
         yield made
 
 
@@ -117,7 +116,7 @@ def refused(asked: set[Pair], rights: set[Pair]) -> set[Pair]:
     }
 
 
-def put_and_delete(services: Services) -> None:
+def put_and_delete(services: System) -> None:
     """All that is done with documents of sources, streams and callers of the API."""
     manager = services.manager
     for metadata in ({}, {}, {"tags": LONG}, {}):
@@ -126,7 +125,7 @@ def put_and_delete(services: Services) -> None:
     manager.delete_object(key)
 
 
-def deliver(services: Services) -> None:
+def deliver(services: System) -> None:
     """A document, its update, one with metadata beside it, and its end."""
     receiver = receiver_of(services)
     many = [{"name": f"label {number} " + "ü" * 52} for number in range(20)]
@@ -144,7 +143,7 @@ def deliver(services: Services) -> None:
     [("sources", "PullSourcesRole"), ("streams", "ConsumeStreamRole"), ("api", "ManageKnowledgeRole")],
 )
 def test_who_puts_documents_may_do_all_that_it_takes(
-    deployed: Assembly, account: Account, services: Services, stack: str, role: str
+    deployed: Assembly, account: Account, services: System, stack: str, role: str
 ) -> None:
     put_and_delete(services)
     assert {"s3:DeleteObject", "s3:GetObject", "s3:ListBucket", "s3:PutObject"} == {
@@ -154,29 +153,29 @@ def test_who_puts_documents_may_do_all_that_it_takes(
 
 
 def test_who_restores_documents_may_do_all_that_it_takes(
-    deployed: Assembly, account: Account, services: Services
+    deployed: Assembly, account: Account, services: System
 ) -> None:
     versioned: Any = {"Status": "Enabled"}
     account.session.client("s3").put_bucket_versioning(Bucket=NAME, VersioningConfiguration=versioned)
     manager = services.manager
     for text, metadata in (("# A", {"tags": LONG}), ("# B", {})):
         key = manager.put_document(CATEGORY, text, {"source": "a.md", **metadata})
-    known = DocumentKey(services.scope, key.removeprefix(services.scope.prefix))
+    known = DocumentKey(services.installation.scope, key.removeprefix(services.installation.scope.prefix))
     document = a_document(key=known, state=DocumentState.SUPERSEDED, current_since="2999-01-01T00:00:00Z")
-    restorer = Restorer(store=services.store, writer=manager, past=services.past_objects)
+    restorer = Restorer(store=services.store, writer=manager, past=services.storage.past)
     assert restorer.restore(document).original
     assert {"s3:GetObjectVersion", "s3:ListBucketVersions"} <= {action for action, _ in account.asked}
     assert refused(account.asked, allowed(deployed, "api", "ManageKnowledgeRole")) == set()
 
 
-def test_sources_may_upload_in_parts(deployed: Assembly, account: Account, services: Services) -> None:
+def test_sources_may_upload_in_parts(deployed: Assembly, account: Account, services: System) -> None:
     services.manager.put_document(CATEGORY, b"x" * PART_BYTES, {"source": "large.pdf"})
     assert any(action == "s3:GetObject" and resource.endswith("large.pdf") for action, resource in account.asked)
     assert refused(account.asked, allowed(deployed, "sources", "PullSourcesRole")) == set()
 
 
 def test_the_receiver_of_webhooks_may_do_all_that_a_delivery_takes(
-    deployed: Assembly, account: Account, services: Services
+    deployed: Assembly, account: Account, services: System
 ) -> None:
     deliver(services)
     assert any(

@@ -112,10 +112,10 @@ def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
 def _pull(cloud: Cloud) -> None:
     """A source that brings documents, loses one, then most of them, and then fails."""
     source = Guides()
-    cloud.services.provide_source(source, "0 4 * * *", "vendor/linux")
+    cloud.services.connectors.provide(source, "0 4 * * *", "vendor/linux")
     pulls = cloud.sqs.create_queue(QueueName="pulls")["QueueUrl"]
-    cloud.services.__dict__["pulls"] = SqsQueue(cloud.sqs, pulls, wait_seconds=0)
-    connected = cloud.services.connected_source
+    cloud.services.functions.pulls = SqsQueue(cloud.sqs, pulls, wait_seconds=0)  # type: ignore[misc]
+    connected = cloud.services.connectors.connected
 
     def complete(definition: SourceDefinition) -> Any:
         """As a source that lists all that it has."""
@@ -124,7 +124,7 @@ def _pull(cloud: Cloud) -> None:
         found.connector.pull = lambda request: (replace(page, complete=True) for page in pull(request))  # type: ignore[method-assign]
         return found
 
-    cloud.services.__dict__["connected_source"] = complete
+    cloud.services.connectors.connected = complete  # type: ignore[method-assign]
     for count, broken in ((10, False), (9, False), (1, False), (1, True)):
         source.count, source.broken = count, broken
         make_pull_handler(lambda: cloud.services)({"Records": [{"body": '{"source": "guides"}'}]}, Runtime())
@@ -132,7 +132,7 @@ def _pull(cloud: Cloud) -> None:
 
 def _stream(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that become documents, that a filter leaves out, and that come again as the bucket is away."""
-    cloud.services.streams.put(a_stream(filter={"severity": ["critical"]}))
+    cloud.services.connectors.streams.put(a_stream(filter={"severity": ["critical"]}))
     handler = make_stream_handler(lambda: cloud.services)
     records = [an_incident(1, severity="critical"), an_incident(2, severity="minor")]
     handler(from_kinesis(records), FakeContext())
@@ -194,7 +194,7 @@ def _ingest(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
         cloud.deliver()
     cloud.send(cloud.event(disk))
     with monkeypatch.context() as outage:
-        outage.setattr(cloud.services.worker, "process", broken)
+        outage.setattr(cloud.services.ingestion.worker, "process", broken)
         cloud.deliver()
 
 
@@ -210,7 +210,7 @@ def _answer(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for failing in (away, broken):
         with monkeypatch.context() as outage:
-            outage.setattr(cloud.services.catalog, "find", failing)
+            outage.setattr(cloud.services.corpus.catalog, "find", failing)
             ask(cloud.retrieve, "get_document_details", document_id="0" * 32)
             call(cloud.retrieve, "get_document", documentId="0" * 32)
     for mode in SearchMode:  # which the tools don't let an agent choose

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.constructs.rebuild_index import REBUILD_INDEX
-from opx.adapters.aws.services import REINDEX_LEASE_SECONDS, WRITERS_DONE_SECONDS
+from opx.lifecycle.capability import REINDEX_LEASE_SECONDS, WRITERS_DONE_SECONDS
 from tests.infra.templates import Assembly
 
 

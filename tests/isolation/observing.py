@@ -64,7 +64,7 @@ class Seat:
 
     @property
     def graph(self) -> KnowledgeGraph:
-        return self.observed.services.graph(self.identity)
+        return self.observed.services.graph.seen_by(self.identity)
 
     @property
     def scope(self) -> Scope:
@@ -106,14 +106,16 @@ class Known:
 def known_of(observed: Observed, world: World) -> Known:
     services = observed.services
     paths = sorted({piece.category for piece in world.pieces})
-    everything = [one for path in paths for one in services.catalog.in_category(path, current_only=False)]
+    everything = [one for path in paths for one in services.corpus.catalog.in_category(path, current_only=False)]
     pages = [
         Seat(observed, identity).call(list_documents, ListDocuments(category=path, limit=1))
         for path in paths
         for identity in world.identities[:4]
     ]
     chunks = [
-        (one.key.id, chunk) for one in everything for chunk in services.pipeline.read_chunks(one.key, one.document_id)
+        (one.key.id, chunk)
+        for one in everything
+        for chunk in services.ingestion.pipeline.read_chunks(one.key, one.document_id)
     ]
     gaps = services.records.gaps
     scopes = sorted({lesson.known_in.key for lesson in world.lessons})
@@ -124,10 +126,10 @@ def known_of(observed: Observed, world: World) -> Known:
         objects=tuple(sorted({one.key.scope.prefix + one.key.source for one in everything})),
         receipts=tuple(sorted(record.receipt_id for record in services.records.audit.records())),
         gaps=tuple(sorted(gap.gap_id for scope in gaps.scopes() for gap in gaps.gaps(scope))),
-        failures=tuple(sorted(item.failure_id for item in services.failures.items())),
+        failures=tuple(sorted(item.failure_id for item in services.corpus.failures.items())),
         tokens=tuple(sorted({page.next for page in pages if page.next})),
-        entries=tuple(sorted(str(item["id"]) for item in services.every_item(STAGING))),
-        patterns=tuple(sorted({one.pattern_id for key in scopes for one in services.patterns.patterns(key)})),
+        entries=tuple(sorted(str(item["id"]) for item in services.tables.every_item(STAGING))),
+        patterns=tuple(sorted({one.pattern_id for key in scopes for one in services.learning.patterns.patterns(key)})),
     )
 
 

@@ -13,15 +13,15 @@ import boto3
 from opx.domain.ids import stable_hash
 from opx.edges.calling import LocalClient
 from opx.errors import OpxError
-from opx.learning.rules import LearningRules
+from opx.learning.rules import LearningRules, read_learning_rules
 from opx.operations.context import Caller, Context
 from opx.operations.search import Query, query
 from opx.ports import Condition, Item, KeyRange, Table
 from opx.records.audit import AuditLog
 from opx.records.installation_key import InstallationKey
-from opx.services import Services
+from opx.system import System
 from opx.tables import AUDIT, GAPS, TableSpec
-from tests.e2e.systems import System, a_system
+from tests.e2e.systems import SystemUnderTest, a_system
 from tests.fakes import Measured
 from tests.isolation.worlds import ELSEWHERE, World
 
@@ -109,7 +109,7 @@ class Names:
 class Observed:
     """A system with a world in it. `home` is where it is, which is no secret."""
 
-    services: Services
+    services: System
     home: str
     reads: Reads = field(default_factory=Reads)
     names: Names = field(default_factory=Names)
@@ -128,25 +128,25 @@ def holding(world: World, backend: str, home: Path, session: boto3.Session) -> I
 
 def _make_comparable(observed: Observed) -> None:
     """Note what is read, and let keys and names that are random be the same in all systems."""
-    services, table = observed.services, observed.services.table
+    services, table = observed.services, observed.services.tables.table
 
     def recorded(spec: TableSpec) -> Table:
         return RecordedTable(spec.name, table(spec), observed.reads)
 
-    services.__dict__["table"] = recorded
-    services.__dict__["learning_rules"] = LearningRules(orchestrators=frozenset({ORCHESTRATOR}))
+    services.tables.table = recorded  # type: ignore[method-assign]
+    services.installation.declare(read_learning_rules, LearningRules(orchestrators=frozenset({ORCHESTRATOR})))
     records = services.records
-    records.__dict__["key"] = InstallationKey(services.table(GAPS), new_key=bytes)
+    records.key = InstallationKey(services.tables.table(GAPS), new_key=bytes)
     records.key.hash("made and read before anything is compared")
     days = services.settings.audit_days
-    audit = AuditLog(services.table(AUDIT), records.key, days=days, clock=services.clock, new_id=observed.names)
-    records.__dict__["audit"] = audit
+    audit = AuditLog(services.tables.table(AUDIT), records.key, days=days, clock=services.clock, new_id=observed.names)
+    records.audit = audit
 
 
-def fill(system: System, world: World, names: Names) -> None:
+def fill(system: SystemUnderTest, world: World, names: Names) -> None:
     services = system.services
     for (client, project), group in world.groups.items():
-        services.projects.assign(client, project, group)
+        services.corpus.projects.assign(client, project, group)
     _teach(services, world)
     waiting: set[tuple[object, str]] = set()
     for piece in world.pieces:
@@ -155,24 +155,24 @@ def fill(system: System, world: World, names: Names) -> None:
             system.work()
             waiting.clear()
         waiting.add((piece.scope, piece.source))
-        manager = services.manager_of(piece.scope)
+        manager = services.ingestion.manager_of(piece.scope)
         manager.put_document(piece.category, piece.content, {**piece.metadata, "source": piece.source})
     system.work()
     for name in world.names:
         with suppress(OpxError):  # a name of what it names itself, or that is taken
-            services.merging.add(name.scope, f"service:{name.alias}", f"service:{name.canonical}")
+            services.graph.merging.add(name.scope, f"service:{name.alias}", f"service:{name.canonical}")
     for one in world.measurements:
         values = [{"node": one.node, "metric": one.metric, "value": value} for value in one.values]
-        services.baselines.add(values, scope=one.scope)
+        services.telemetry.baselines.add(values, scope=one.scope)
     for question in world.questions:
         names.ask(question.mark)
         LocalClient(Context(services, Caller(question.identity))).call(query, Query(query=question.text))
 
 
-def _teach(services: Services, world: World) -> None:
+def _teach(services: System, world: World) -> None:
     """What is known to have worked becomes patterns, whose documents are taken in with the others."""
     for lesson in world.lessons:
         captured = ("", "fixer", "deploy", lesson.problem, "", [lesson.solution], "kafka")
-        services.capture(lesson.identity).capture_failure_solution(*captured, success_verified=lesson.worked)
+        services.learning.capture(lesson.identity).capture_failure_solution(*captured, success_verified=lesson.worked)
     for identity in dict.fromkeys(lesson.identity for lesson in world.lessons):
-        services.checkpoints(identity).process_checkpoint("", "manual")
+        services.learning.checkpoints(identity).process_checkpoint("", "manual")

@@ -17,7 +17,7 @@ from opx.evaluation.datasets import Dataset, load_dataset
 from opx.evaluation.runner import Evaluation
 from opx.ports import SearchResponse
 from opx.retrieval.hybrid import DEPTH
-from opx.services import Services
+from opx.system import System
 from tests.opensearch.engines import LEGS, Overlap, RememberingEmbedder, both_engines, overlaps, summary
 from tests.opensearch.indices import node_client
 from tests.opensearch.jars import NodeUnavailableError
@@ -45,7 +45,7 @@ def compare(folder: Path) -> bool:
         return _print_overlap(_answers(dataset, evaluations))
 
 
-def _taken_in(name: str, services: Services, dataset: Dataset) -> Evaluation:
+def _taken_in(name: str, services: System, dataset: Dataset) -> Evaluation:
     evaluation = Evaluation(services, dataset)
     figures = evaluation.ingest()
     print(f"{name}: {figures.pages} pages, {figures.chunks} chunks in {figures.seconds:.0f} s")

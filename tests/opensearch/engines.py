@@ -10,10 +10,9 @@ from statistics import fmean
 
 from opensearchpy import OpenSearch
 
-from opx.bootstrap import bootstrap
 from opx.ports import Embedder, Leg, SearchResponse, Vector
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.opensearch.indices import RefreshedIndex, create_node_index
 
 EMBEDDED, NODE = "embedded", "node"
@@ -51,7 +50,7 @@ class RememberingEmbedder:
 
 
 @contextmanager
-def both_engines(home: Path, client: OpenSearch, index_name: str, embedder: Embedder) -> Iterator[dict[str, Services]]:
+def both_engines(home: Path, client: OpenSearch, index_name: str, embedder: Embedder) -> Iterator[dict[str, System]]:
     """Two empty systems that differ in their index alone: that of `home`, and a new one on the node."""
     create_node_index(client, index_name, model_id=embedder.model_id, dimension=embedder.dimension)
     index = RefreshedIndex(client, index_name, vectors_of=embedder, timeout=30.0)

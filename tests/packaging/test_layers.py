@@ -53,10 +53,10 @@ FUNCTIONS = {
         "ingest",
         ("opx.streams.consuming", "opx.ingestion.manager", "opx.ingestion.parsing.json_paths"),
     ),
-    "report_coverage": ("ingest", ("opx.adapters.aws.services", "opx.adapters.aws.table")),
+    "report_coverage": ("ingest", ("opx.adapters.aws.ports", "opx.adapters.aws.table")),
     "query_operations": (
         "api",
-        ("opx.adapters.aws.services", "opx.adapters.aws.cloudwatch_logs", "opx.telemetry.baselines.store"),
+        ("opx.adapters.aws.ports", "opx.adapters.aws.cloudwatch_logs", "opx.telemetry.baselines.store"),
     ),
     "roll_up_baselines": (
         "api",
@@ -74,12 +74,12 @@ FUNCTIONS = {
         ("opx.learning.capture", "opx.learning.outcomes.recording", "opx.edges.learning_events"),
     ),
     "process_checkpoint": ("ingest", ("opx.learning.checkpoints", "opx.learning.matching", "opx.ingestion.manager")),
-    "prune_knowledge": ("ingest", ("opx.lifecycle.pruning", "opx.lifecycle.removal", "opx.adapters.aws.opensearch")),
+    "prune_knowledge": ("ingest", ("opx.lifecycle.pruning()", "opx.lifecycle.removal", "opx.adapters.aws.opensearch")),
     "rebuild_index": (
         "ingest",
         ("opx.lifecycle.reindex.reindexing", "opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
     ),
-    "sync_knowledge_base": ("api", ("opx.adapters.aws.services", "opx.adapters.aws.knowledge_base_sync")),
+    "sync_knowledge_base": ("api", ("opx.adapters.aws.ports", "opx.adapters.aws.knowledge_base_sync")),
 }
 """By use case: its dependency layer, and what its first event loads on top of the handler."""
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.domain.queries import SearchMode
 from opx.evaluation.abstention import abstention, separation
 from opx.evaluation.asking import ask_all
@@ -25,8 +24,8 @@ from opx.evaluation.datasets import load_dataset
 from opx.evaluation.figures import means_by_kind
 from opx.evaluation.runner import Evaluation
 from opx.evaluation.runs import Run
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.quality.splits import SPLITS
 from tests.quality.vectors import VECTORS, KnownVectors, write_vectors
 
@@ -47,15 +46,15 @@ Scores = Mapping[str, float]
 
 
 @contextmanager
-def services_with(home: Path, vectors: Path = VECTORS) -> Iterator[Services]:
+def services_with(home: Path, vectors: Path = VECTORS) -> Iterator[System]:
     """A system as it is shipped, but for the vectors that it finds in the file, and with all the time that it needs: how
     busy the machine is must not decide what is answered."""
     with bootstrap(Settings(home=str(home), rerank_seconds=PATIENCE, search_timeout=PATIENCE)) as services:
-        services.__dict__["embedder"] = KnownVectors(services.embedder, vectors)
+        services.indexing.embedder = KnownVectors(services.embedder, vectors)
         yield services
 
 
-def run_of(services: Services, split: str = "") -> Run:
+def run_of(services: System, split: str = "") -> Run:
     """Every question, of one half if it is named, in every mode, over the example corpus. Legs and fusions are compared at
     the depth of `fast`, which takes a third of the time; docs/decisions/0003-fusion.md says how little it matters."""
     dataset = load_dataset(FOLDER)

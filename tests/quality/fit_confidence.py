@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opx.bootstrap import bootstrap
 from opx.cli.eval_command import evaluation_settings
 from opx.evaluation.datasets import load_dataset
 from opx.evaluation.measures import ndcg
@@ -34,6 +33,7 @@ from opx.evaluation.runner import Evaluation
 from opx.evaluation.svg import Drawing
 from opx.retrieval.local_ranker import COVERED
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.quality.asked import ANSWERABLE, NAMES, OFF_TOPIC, REMOVED, UNANSWERABLE, WORDLESS, Asked, Seen, collect
 from tests.quality.logistic import Array, Fit, fit_logistic
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 
-from opx.bootstrap import bootstrap
 from opx.domain.evidence_pack import EvidencePack
 from opx.evaluation.datasets import load_dataset
 from opx.evaluation.measures import hit_rate, ndcg
 from opx.retrieval.fusion import reciprocal_rank_fusion
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.quality.expected import FOLDER as OWN
 from tests.quality.graph_questions import FOLDER as GRAPH
 from tests.quality.graph_questions import NOW, PATIENCE, Asked, GraphQuestions

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.evaluation.datasets import Dataset, Question, load_dataset
 from opx.evaluation.ingesting import CorpusIntake
 from opx.evaluation.measures import hit_rate, recall, reciprocal_rank
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 
 FOLDER = Path(__file__).with_name("graph")
 NOW = 1_936_342_800.0
@@ -46,7 +46,7 @@ class Asked:
 class GraphQuestions:
     """The company's pages in services of their own, and its questions."""
 
-    def __init__(self, services: Services, dataset: Dataset) -> None:
+    def __init__(self, services: System, dataset: Dataset) -> None:
         self.services = services
         self._questions = dataset.questions
         intake = CorpusIntake(services, dataset, lambda *_: None)
@@ -57,7 +57,7 @@ class GraphQuestions:
         return [self.ask(one) for one in self._questions if split in ("", one.split)]
 
     def ask(self, question: Question) -> Asked:
-        query = self.services.query_service(recorded=False)
+        query = self.services.questions.search(recorded=False)
         plain, related = query.answer(question.text, CONFIG), query.answer(question.text, RELATED)
         assert related.evidence is not None
         found = self.pages(item.document_id for item in related.evidence.items)
@@ -67,12 +67,12 @@ class GraphQuestions:
         return tuple(dict.fromkeys(page for document in documents if document for page in self._pages_of(document)))
 
     def _pages_of(self, document_id: str) -> Iterator[str]:
-        for document in self.services.catalog.find(document_id):
+        for document in self.services.corpus.catalog.find(document_id):
             yield self._page_of_key[document.key.id]
 
 
 @contextmanager
-def graph_questions(home: Path, **parts: object) -> Iterator[GraphQuestions]:
+def graph_questions(home: Path, **parts: Any) -> Iterator[GraphQuestions]:
     """At the time that the questions are about, and with all the time that answers need."""
     settings = Settings(home=str(home), graph_seconds=PATIENCE)
     with bootstrap(settings, clock=lambda: NOW, **parts) as services:

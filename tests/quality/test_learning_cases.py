@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.record import replace
 from opx.errors import NotOrchestratorError
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.quality.learning.cases import HELD_OUT, TASK, TUNED, Case, cases, half_of, patterns, repeats
 from tests.quality.learning.figures import figures, told
 from tests.quality.learning.world import ASKING, OTHER_CLIENT, ask, teach
@@ -53,7 +52,7 @@ class TestCases:
 
 @dataclass(frozen=True)
 class World:
-    services: Services
+    services: System
     names: dict[str, str]
     cases: list[Case]
 
@@ -81,13 +80,13 @@ class TestSecondProject:
     def test_is_told_as_a_text_if_its_orchestrator_asks(self, world: World) -> None:
         case = next(case for case in world.cases if case.asks == TASK and ask(world.services, case))
         task = {"description": case.text, "technology": case.technology}
-        context = world.services.context_builder(ASKING).build_context_for_task(task, case.agent_type)
+        context = world.services.pattern_queries.context_builder(ASKING).build_context_for_task(task, case.agent_type)
         assert context.startswith("[ORCHESTRATOR CONTEXT: Historical Knowledge]\n")
 
     def test_is_refused_if_another_of_its_agents_asks(self, world: World) -> None:
         coder = replace(ASKING, principal="coder")
         with pytest.raises(NotOrchestratorError, match="coder"):
-            world.services.pattern_query(coder).query_for_task("Replace a broker")
+            world.services.pattern_queries.of(coder).query_for_task("Replace a broker")
 
     def test_is_told_without_a_name_to_whoever_runs_the_system(self, world: World) -> None:
-        assert world.services.pattern_query().query_for_task("Replace a broker") == []
+        assert world.services.pattern_queries.of().query_for_task("Replace a broker") == []

@@ -12,11 +12,10 @@ import redis
 
 from opx.adapters.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed
 from opx.running import Runner
-from opx.streams.control import StreamControl
 from opx.streams.taking import StreamTaker
 from tests.redis.server import LocalRedis, NoRedisError, running_redis
 from tests.unit.cli_support import Opx
-from tests.unit.stream_support import System, a_stream, an_incident
+from tests.unit.stream_support import SystemUnderTest, a_stream, an_incident
 
 pytestmark = pytest.mark.redis
 
@@ -46,8 +45,8 @@ def client(server: LocalRedis) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
-    made = System(tmp_path)
+def system(tmp_path: Path) -> Iterator[SystemUnderTest]:
+    made = SystemUnderTest(tmp_path)
     with made.services:
         yield made
 
@@ -55,7 +54,7 @@ def system(tmp_path: Path) -> Iterator[System]:
 class Feeds:
     """Feeds of one stream, as processes of their own would have them. What was delivered is abandoned at once."""
 
-    def __init__(self, server: LocalRedis, system: System) -> None:
+    def __init__(self, server: LocalRedis, system: SystemUnderTest) -> None:
         self._server = server
         self._system = system
         self._made: list[RedisStreamFeed] = []
@@ -73,7 +72,7 @@ class Feeds:
 
 
 @pytest.fixture
-def feeds(server: LocalRedis, system: System) -> Iterator[Feeds]:
+def feeds(server: LocalRedis, system: SystemUnderTest) -> Iterator[Feeds]:
     made = Feeds(server, system)
     yield made
     made.close()
@@ -89,13 +88,15 @@ def pending(client: redis.Redis) -> int:
     return int(found["pending"])
 
 
-def test_what_is_there_already_is_read_from_the_beginning(client: redis.Redis, feeds: Feeds, system: System) -> None:
+def test_what_is_there_already_is_read_from_the_beginning(
+    client: redis.Redis, feeds: Feeds, system: SystemUnderTest
+) -> None:
     add(client, an_incident(1), an_incident(2))
     assert feeds.feed().poll() == ["stream incidents: 2 of 2 records put"]
     assert system.titles == ["Outage 1", "Outage 2"]
 
 
-def test_a_stream_may_begin_later(client: redis.Redis, feeds: Feeds, system: System) -> None:
+def test_a_stream_may_begin_later(client: redis.Redis, feeds: Feeds, system: SystemUnderTest) -> None:
     feed = feeds.feed()
     assert feed.poll() == []
     add(client, an_incident(1))
@@ -113,19 +114,21 @@ def test_records_come_in_batches_of_a_hundred_and_are_done(client: redis.Redis, 
     assert pending(client) == 0
 
 
-def test_fields_are_a_record_where_none_is_the_whole(client: redis.Redis, feeds: Feeds, system: System) -> None:
+def test_fields_are_a_record_where_none_is_the_whole(
+    client: redis.Redis, feeds: Feeds, system: SystemUnderTest
+) -> None:
     client.xadd(KEY, {"title": "Outage", "content": "Disk full.", "message": "see content"})
     feeds.feed().poll()
     assert system.titles == ["Outage"]
 
 
-def test_what_the_filter_leaves_out_is_done_too(client: redis.Redis, feeds: Feeds, system: System) -> None:
+def test_what_the_filter_leaves_out_is_done_too(client: redis.Redis, feeds: Feeds, system: SystemUnderTest) -> None:
     add(client, an_incident(1, severity="minor"))
     assert feeds.feed(filter={"severity": ["critical"]}).poll() == ["stream incidents: 0 of 1 records put"]
     assert (system.titles, pending(client)) == ([], 0)
 
 
-def test_several_consumers_share_a_stream(client: redis.Redis, feeds: Feeds, system: System) -> None:
+def test_several_consumers_share_a_stream(client: redis.Redis, feeds: Feeds, system: SystemUnderTest) -> None:
     add(client, *(an_incident(number) for number in range(150)))
     first, second = feeds.feed(consumer="a", abandoned_ms=60_000), feeds.feed(consumer="b", abandoned_ms=60_000)
     assert first.poll() == ["stream incidents: 100 of 100 records put"]
@@ -134,7 +137,7 @@ def test_several_consumers_share_a_stream(client: redis.Redis, feeds: Feeds, sys
 
 
 def test_what_a_process_took_and_never_did_is_done_by_another(
-    client: redis.Redis, feeds: Feeds, system: System
+    client: redis.Redis, feeds: Feeds, system: SystemUnderTest
 ) -> None:
     feeds.feed().poll()
     add(client, an_incident(1))
@@ -145,7 +148,7 @@ def test_what_a_process_took_and_never_did_is_done_by_another(
 
 
 def test_a_crash_between_storing_and_saying_so_makes_no_second_document(
-    client: redis.Redis, feeds: Feeds, system: System, monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis, feeds: Feeds, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = feeds.feed()
     feed.poll()
@@ -160,7 +163,7 @@ def test_a_crash_between_storing_and_saying_so_makes_no_second_document(
 
 
 def test_a_record_that_ends_its_process_again_and_again_is_set_aside(
-    client: redis.Redis, feeds: Feeds, system: System
+    client: redis.Redis, feeds: Feeds, system: SystemUnderTest
 ) -> None:
     feeds.feed().poll()
     add(client, an_incident(1))
@@ -175,7 +178,7 @@ def test_a_record_that_ends_its_process_again_and_again_is_set_aside(
 
 
 def test_while_the_store_is_away_records_wait_in_their_order_and_are_not_counted(
-    client: redis.Redis, feeds: Feeds, system: System
+    client: redis.Redis, feeds: Feeds, system: SystemUnderTest
 ) -> None:
     add(client, an_incident(1), an_incident(2, title="BAD"), an_incident(3))
     system.refused = b"BAD"
@@ -189,13 +192,13 @@ def test_while_the_store_is_away_records_wait_in_their_order_and_are_not_counted
 
 
 def test_a_record_that_cannot_be_read_is_a_failed_item_and_keeps_no_other_back(
-    client: redis.Redis, feeds: Feeds, system: System
+    client: redis.Redis, feeds: Feeds, system: SystemUnderTest
 ) -> None:
     client.xadd(KEY, {"body": '{"title": "cut'})
     add(client, an_incident(1))
     assert feeds.feed().poll() == ["stream incidents: 2 of 2 records put"]
     assert system.titles == ["Outage 1"]
-    assert len(list(system.services.failures.items())) == 1
+    assert len(list(system.services.corpus.failures.items())) == 1
 
 
 def test_a_key_that_is_no_stream_is_told_once(client: redis.Redis, feeds: Feeds) -> None:
@@ -206,7 +209,9 @@ def test_a_key_that_is_no_stream_is_told_once(client: redis.Redis, feeds: Feeds)
     assert again == []
 
 
-def test_a_group_that_somebody_removed_is_made_again(client: redis.Redis, feeds: Feeds, system: System) -> None:
+def test_a_group_that_somebody_removed_is_made_again(
+    client: redis.Redis, feeds: Feeds, system: SystemUnderTest
+) -> None:
     feed = feeds.feed()
     feed.poll()
     client.xgroup_destroy(KEY, GROUP)
@@ -223,7 +228,7 @@ class TestAway:
             yield own
 
     def test_it_is_said_once_and_goes_on_when_redis_is_back(
-        self, server: LocalRedis, feeds: Feeds, system: System
+        self, server: LocalRedis, feeds: Feeds, system: SystemUnderTest
     ) -> None:
         feed = feeds.feed()
         assert feed.poll() == []
@@ -247,7 +252,7 @@ class TestPassword:
 
     @pytest.mark.parametrize("password", ["", "wrong"])
     def test_one_that_is_refused_is_told_without_being_said(
-        self, server: LocalRedis, system: System, password: str
+        self, server: LocalRedis, system: SystemUnderTest, password: str
     ) -> None:
         stream = a_stream(source=server.url, password_secret="redis")
         feed = RedisStreamFeed(stream, StreamTaker(stream, system.services.manager), password=lambda: password)
@@ -255,12 +260,14 @@ class TestPassword:
         assert feed.poll() == []
         feed.close()
 
-    def test_the_right_one_is_a_secret(self, server: LocalRedis, system: System) -> None:
+    def test_the_right_one_is_a_secret(self, server: LocalRedis, system: SystemUnderTest) -> None:
         with server.client() as client:
             add(client, an_incident(1))
         given = {"topic": KEY, "password_secret": "redis"}
-        StreamControl(system.services).subscribe(server.url, "operations/incidents", None, name="live", **given)
-        (feed,) = system.services.stream_feeds()
+        system.services.connectors.stream_control.subscribe(
+            server.url, "operations/incidents", None, name="live", **given
+        )
+        (feed,) = system.services.connectors.stream_feeds()
         ((line,), again) = feed.poll(), feed.poll()
         assert "redis" in line
         assert again == []
@@ -271,12 +278,12 @@ class TestPassword:
 
 class TestRunning:
     def test_the_process_that_runs_takes_a_stream_in(
-        self, server: LocalRedis, client: redis.Redis, system: System
+        self, server: LocalRedis, client: redis.Redis, system: SystemUnderTest
     ) -> None:
         system.services.manager.subscribe_stream(f"{server.url}#{KEY}", "internal", "operations/incidents")
         add(client, an_incident(1))
         lines: list[str] = []
-        (feed,) = system.services.stream_feeds()
+        (feed,) = system.services.connectors.stream_feeds()
         runner = Runner(system.services, tell=lines.append, feeds=[feed])
         while runner.round():
             pass
@@ -284,10 +291,12 @@ class TestRunning:
         assert [line.partition(": ")[2] for line in lines] == ["1 of 1 records put"]
         assert system.titles == ["Outage 1"]
 
-    def test_streams_come_and_go_while_it_runs(self, server: LocalRedis, client: redis.Redis, system: System) -> None:
-        (feed,) = system.services.stream_feeds()
+    def test_streams_come_and_go_while_it_runs(
+        self, server: LocalRedis, client: redis.Redis, system: SystemUnderTest
+    ) -> None:
+        (feed,) = system.services.connectors.stream_feeds()
         assert feed.poll() == []
-        control = StreamControl(system.services)
+        control = system.services.connectors.stream_control
         control.subscribe(server.url, "operations/incidents", None, name="live", topic=KEY)
         add(client, an_incident(1))
         assert feed.poll() == ["stream live: 1 of 1 records put"]

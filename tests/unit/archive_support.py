@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.scopes import Scope
 from opx.errors import ArchiveError
 from opx.lifecycle.archive import ENTRIES, MANIFEST, digest_of
 from opx.lifecycle.exporting import Exporter
 from opx.lifecycle.importing import Importer
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.tables import ALL_TABLES
 from tests.doubles.fake_time import FakeTime
 from tests.unit.cli_support import WordEmbedder
@@ -28,13 +27,13 @@ PROCEDURES = "runbooks/procedures"
 Entries = dict[str, bytes]
 
 
-def services_at(home: Path, time: FakeTime | None = None) -> Services:
+def services_at(home: Path, time: FakeTime | None = None) -> System:
     return bootstrap(Settings(home=str(home)), clock=(time or FakeTime()).clock, embedder=WordEmbedder())
 
 
-def put(services: Services, source: str, text: str, scope: Scope = Scope(), **metadata: Any) -> str:  # noqa: B008
+def put(services: System, source: str, text: str, scope: Scope = Scope(), **metadata: Any) -> str:  # noqa: B008
     facts = {"source": source, **metadata}
-    return services.manager_of(scope).ingest_document("internal", PROCEDURES, f"# {source}\n\n{text}", facts)
+    return services.ingestion.manager_of(scope).ingest_document("internal", PROCEDURES, f"# {source}\n\n{text}", facts)
 
 
 def an_archive(folder: Path) -> Path:
@@ -43,8 +42,8 @@ def an_archive(folder: Path) -> Path:
         put(services, "one", "The heron.")
         put(services, "two", "The egret.", Scope("acme"))
         put(services, "two", "The zebrafish.", Scope("acme"))
-        services.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
-        services.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope("acme"))
+        services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
+        services.telemetry.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope("acme"))
         Exporter(services).write(folder / "good.opx")
     return folder / "good.opx"
 
@@ -88,13 +87,13 @@ def changed_line(data: bytes, change: Callable[[dict[str, Any]], object], at: in
     return b"".join(one + b"\n" for one in lines)
 
 
-def everything_in(services: Services) -> tuple[list[str], list[str]]:
+def everything_in(services: System) -> tuple[list[str], list[str]]:
     """All objects and all items."""
-    items = (f"{spec.name} {sorted(item.items())}" for spec in ALL_TABLES for item in services.every_item(spec))
+    items = (f"{spec.name} {sorted(item.items())}" for spec in ALL_TABLES for item in services.tables.every_item(spec))
     return [f"{info.key} {info.etag} {info.metadata}" for info in services.store.list()], sorted(items)
 
 
-def refused(services: Services, path: Path, **options: Any) -> str:
+def refused(services: System, path: Path, **options: Any) -> str:
     """Why, and that nothing was changed."""
     before = everything_in(services)
     with pytest.raises(ArchiveError) as caught:

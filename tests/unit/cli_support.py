@@ -19,11 +19,10 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from opx.bootstrap import bootstrap
 from opx.cli.main import Launch, cli, run
 from opx.ports import Vector
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.text.analyzer import analyze
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +85,7 @@ class Opx:
         given["preexec_fn"] = _heed_interrupts
         return subprocess.Popen([*line, *map(str, arguments)], **given)  # type: ignore[call-overload,no-any-return]
 
-    def services(self) -> Services:
+    def services(self) -> System:
         return word_services(Settings(home=str(self.home)))
 
 
@@ -101,7 +100,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 
 
-def word_services(settings: Settings) -> Services:
+def word_services(settings: Settings) -> System:
     return bootstrap(settings, embedder=WordEmbedder())
 
 

@@ -9,7 +9,7 @@ from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements
 from opx.domain.record import replace
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.chunk_files import read_chunks
-from opx.services import Services
+from opx.system import System
 
 CHECKOUT = "documents/runbooks/checkout.md"
 PAYMENTS = "documents/runbooks/payments.md"
@@ -43,7 +43,7 @@ SAID: Mapping[str, tuple[EdgeStatement, ...]] = {
 }
 
 
-def tell(services: Services) -> None:
+def tell(services: System) -> None:
     """Put the documents, have them taken in, and write what they say."""
     for key, text in TEXTS.items():
         services.store.put(key, text.encode())
@@ -53,13 +53,13 @@ def tell(services: Services) -> None:
 
 
 def write(
-    services: Services, object_key: str, edges: Sequence[EdgeStatement], nodes: Sequence[NodeStatement] = ()
+    services: System, object_key: str, edges: Sequence[EdgeStatement], nodes: Sequence[NodeStatement] = ()
 ) -> None:
     """Make these the statements of the document, proved by its first passage."""
     key = DocumentKey(*scope_of_object(object_key))
-    head = services.catalog.head(key)
+    head = services.corpus.catalog.head(key)
     assert head is not None, object_key
-    document = services.catalog.version(key, str(head["documentId"]))
+    document = services.corpus.catalog.version(key, str(head["documentId"]))
     assert document is not None
     chunk = next(iter(read_chunks(services.store, key, document.document_id)))
     proof = (chunk.chunk_id,)
@@ -68,7 +68,7 @@ def write(
     named = [NodeStatement(end, end.partition(":")[0], {"name": end.partition(":")[2]}, proof) for end in ends]
     given = [NodeStatement(node.key, node.type, node.properties, proof, node.declared) for node in nodes]
     origin = Origin(key.id, document.document_id, key.scope, document.tier, document.trust, document.last_updated)
-    services.graph_store.write(origin, Statements(nodes=(*given, *named), edges=tuple(proved)))
+    services.graph.store.write(origin, Statements(nodes=(*given, *named), edges=tuple(proved)))
 
 
 def _edge(edge: EdgeStatement, proof: tuple[str, ...]) -> EdgeStatement:

@@ -8,7 +8,7 @@ from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, n
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
-from opx.services import Services
+from opx.system import System
 
 NOW = 1_936_342_800.0
 """2031-05-12T09:00:00Z."""
@@ -23,7 +23,7 @@ def an_edge(
 
 
 def say(
-    services: Services,
+    services: System,
     document: str,
     *edges: EdgeStatement,
     nodes: Sequence[str] = (),
@@ -33,7 +33,7 @@ def say(
 ) -> None:
     """Make these the statements of a document, proved by its only passage; `nodes` are what it declares."""
     proof = (chunk_of(document),)
-    services.graph_store.write(
+    services.graph.store.write(
         Origin(stable_hash("key", document), stable_hash("document", document), scope, tier, trust, "2031-05-01"),
         Statements(
             nodes=tuple(NodeStatement(key, node_type(key), chunk_ids=proof, declared=True) for key in nodes),
@@ -51,7 +51,7 @@ def chunk_of(document: str) -> str:
     return stable_hash("chunk", document)
 
 
-def shop(services: Services) -> None:
+def shop(services: System) -> None:
     """checkout depends on orders and payments, payments on vault; what changed there, what is watched, and what runs."""
     say(
         services,

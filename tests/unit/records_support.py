@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opx.errors import StoreUnavailableError
-from opx.services import Services
+from opx.system import System
 from opx.tables import AUDIT, GAPS
 
 
@@ -19,10 +19,11 @@ class BrokenTable:
         return refuse
 
 
-def without_records(services: Services) -> Services:
+def without_records(services: System) -> System:
     """The same embedded system, of which nothing was ever asked."""
     for spec in (AUDIT, GAPS):
-        services.table(spec)
-        services._records_database.connection().execute(f'DELETE FROM "{spec.name}"')  # type: ignore[attr-defined]
-    services.__dict__.pop("records", None)
+        services.tables.table(spec)
+        services._home.questions.connection().execute(f'DELETE FROM "{spec.name}"')
+    for name in ("key", "audit", "gaps", "owners", "_recorder"):
+        services.records.__dict__.pop(name, None)
     return services

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
 from opx.ingestion.outcomes import Outcome, Result
@@ -15,8 +14,8 @@ from opx.lifecycle.reindex.job import Phase
 from opx.lifecycle.reindex.making import Progress
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import SearchFilter, Vector
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.text.analyzer import analyze
 from tests.builders import EVERYONE
 from tests.unit.cli_support import WordEmbedder
@@ -50,15 +49,15 @@ def a_model(model: str, _path: str, _dimension: int) -> WordEmbedder:
     return Words(int(model))
 
 
-def services_at(home: Path, **settings: Any) -> Services:
-    return bootstrap(Settings(home=str(home), **settings), embedder=WordEmbedder(), model_embedder=a_model)
+def services_at(home: Path, **settings: Any) -> System:
+    return bootstrap(Settings(home=str(home), **settings), embedder=WordEmbedder(), new_embedder=a_model)
 
 
 @dataclass
 class World:
     """A process, and what happens to its documents."""
 
-    services: Services
+    services: System
 
     def put(self, name: str, title: str, text: str = "") -> None:
         self.services.store.put(f"{FOLDER}{name}.md", f"# {title}\n\n{text or title} in detail.\n".encode())
@@ -67,8 +66,8 @@ class World:
         self.services.store.delete(f"{FOLDER}{name}.md")
 
     def drain(self) -> list[Outcome]:
-        assert self.services.drain is not None
-        return list(self.services.drain.run())
+        assert self.services.ingestion.drain is not None
+        return list(self.services.ingestion.drain.run())
 
     def take_in(self, **titles: str) -> list[Result]:
         for name, title in titles.items():
@@ -84,20 +83,20 @@ class World:
         """Of all documents that the index that answers has entries of."""
         config = QueryConfig(min_confidence=0.0, max_results=100, max_chunks_per_document=1)
         assert where
-        answer = self.services.query_service().answer("detail", config)
+        answer = self.services.questions.search().answer("detail", config)
         return sorted(result.title for result in answer.results)
 
     def best(self, question: str) -> str:
-        answer = self.services.query_service().answer(question, QueryConfig(min_confidence=0.0))
+        answer = self.services.questions.search().answer(question, QueryConfig(min_confidence=0.0))
         return answer.results[0].title if answer.results else ""
 
     @property
     def model(self) -> str:
-        return self.services.document_embedder.model_id
+        return self.services.indexing.document_embedder.model_id
 
     @property
     def reindexer(self) -> Reindexer:
-        return self.services.reindexer
+        return self.services.lifecycle.reindexer
 
     def begin(self, model: str = "32") -> Reindexer:
         reindexer = self.reindexer

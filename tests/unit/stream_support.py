@@ -10,15 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.domain.streams import StreamDefinition
 from opx.errors import StoreUnavailableError
 from opx.knowledge_file import load_knowledge
 from opx.ports import ObjectInfo
-from opx.services import Services
 from opx.settings import Settings
 from opx.streams.consuming import consume_batch
 from opx.streams.definitions import stream_of
+from opx.system import System, bootstrap
 from tests.fakes import Measured, WordsEmbedder
 
 ACCOUNT = "eu-central-1:123456789012"
@@ -97,7 +96,7 @@ def from_kafka(partitions: dict[int, Sequence[Any]], **event: Any) -> dict[str, 
 
 
 @dataclass
-class System:
+class SystemUnderTest:
     """A system in a folder, whose store refuses objects that contain `refused`."""
 
     home: Path
@@ -105,7 +104,7 @@ class System:
     report: Measured = field(default_factory=Measured)
 
     @cached_property
-    def services(self) -> Services:
+    def services(self) -> System:
         made = bootstrap(Settings(home=str(self.home)), embedder=WordsEmbedder())
         put = made.store.put
 
@@ -124,7 +123,7 @@ class System:
             streams or (a_stream(),),
             self.services.manager,
             self.report,
-            values_of=self.services.taker_of_values,
+            values_of=self.services.connectors.taker_of_values,
         )
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
@@ -136,4 +135,4 @@ class System:
     def titles(self) -> list[str]:
         """Of the documents, after the pipeline has worked."""
         list(self.services.manager.work())
-        return sorted(one.title for one in self.services.catalog.in_category("operations/incidents"))
+        return sorted(one.title for one in self.services.corpus.catalog.in_category("operations/incidents"))

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.context_cache import ContextCache
@@ -14,8 +13,8 @@ from opx.ingestion.contexts import ContextWriter
 from opx.lifecycle.holds import Hold, Holds
 from opx.models.schema import read_answer
 from opx.ports.models import ChatReply, ChatRequest
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE
 from opx.webhooks.payloads.shape import Change
 from opx.webhooks.remembering import Order
@@ -40,23 +39,23 @@ class Contexts:
         return ChatReply(read_answer(request.answer, {"contexts": found}))
 
 
-def services_at(home: Path, time: FakeTime | None = None, **settings: Any) -> Services:
+def services_at(home: Path, time: FakeTime | None = None, **settings: Any) -> System:
     """A system in a folder whose clock stands still unless it is told otherwise."""
     services = bootstrap(
         Settings(home=str(home), **settings), clock=(time or FakeTime()).clock, embedder=WordEmbedder()
     )
-    cache = ContextCache(services.table(EMBEDDINGS), days=90, clock=services.clock)
-    services.__dict__["context_writer"] = ContextWriter(Contexts(), cache)
+    cache = ContextCache(services.tables.table(EMBEDDINGS), days=90, clock=services.clock)
+    services.ingestion.context_writer = ContextWriter(Contexts(), cache)
     return services
 
 
-def fill(services: Services, client: str) -> None:
+def fill(services: System, client: str) -> None:
     """Something of the client in every store: own documents in versions, a group's and a project's; one that both have,
     one that failed, one that was deleted; questions, values, other names, and orders of deliveries."""
-    services.projects.assign(client, "shop", "payments")
+    services.corpus.projects.assign(client, "shop", "payments")
     for scope in (Scope(client), Scope(client, project_id="shop"), Scope(client, group_id="payments")):
         put_documents(services, client, scope)
-    manager = services.manager_of(Scope(client))
+    manager = services.ingestion.manager_of(Scope(client))
     manager.ingest_document("internal", PROCEDURES, COMMON, {"source": "same", "tags": ["common"]})
     gone = manager.ingest_document("internal", PROCEDURES, f"# Old\n\nThe {client} heron.", {"source": "old"})
     manager.delete(gone)
@@ -66,58 +65,62 @@ def fill(services: Services, client: str) -> None:
     keep_what_work_taught(services, client)
 
 
-def put_waiting(services: Services, client: str) -> None:
+def put_waiting(services: System, client: str) -> None:
     """A document whose event waits."""
-    manager = services.manager_of(Scope(client))
+    manager = services.ingestion.manager_of(Scope(client))
     manager.put_document(PROCEDURES, f"# Waiting\n\nThe {client} ibis.", {"source": "waiting"})
 
 
-def put_documents(services: Services, client: str, scope: Scope) -> None:
-    manager = services.manager_of(scope)
+def put_documents(services: System, client: str, scope: Scope) -> None:
+    manager = services.ingestion.manager_of(scope)
     relation = f'relationships: [ "service:checkout{client}|DEPENDS_ON|service:pay{client}" ]'
     for text in ("walrus", "zebrafish"):  # two versions
         document = f"# Disk full at {client}\n\n{relation}\n\nRestart the {client} {text}. {scope.key}"
         manager.ingest_document("internal", PROCEDURES, document, {"source": "disk", "tags": [f"tag-{client}"]})
 
 
-def keep_questions_and_values(services: Services, client: str) -> None:
-    services.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}", by="ann")
-    services.baselines.add([{"node": client, "metric": "cpu", "value": 1.0}], scope=Scope(client, project_id="values"))
+def keep_questions_and_values(services: System, client: str) -> None:
+    services.graph.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}", by="ann")
+    services.telemetry.baselines.add(
+        [{"node": client, "metric": "cpu", "value": 1.0}], scope=Scope(client, project_id="values")
+    )
     record = {"node": client, "metric": "io", "time_window": "7d", "mean": 1, "stddev": 1, "samples": 9}
-    services.baselines.put_record(record, scope=Scope(client, group_id="records"))
-    services.query_service(Identity(client, "asker", f"bob@{client}")).query(f"quantum gearbox of {client}")
+    services.telemetry.baselines.put_record(record, scope=Scope(client, group_id="records"))
+    services.questions.search(Identity(client, "asker", f"bob@{client}")).query(f"quantum gearbox of {client}")
     object_key = f"clients/{client}/documents/{PROCEDURES}/disk.md"
-    orders = Order(services.table(DELIVERIES), services.clock)
+    orders = Order(services.tables.table(DELIVERIES), services.clock)
     change = Change("disk", time="2026-11-01T00:00:00Z")
     orders.end(object_key, change, orders.begin(object_key, change) or 0.0)
 
 
-def keep_what_work_taught(services: Services, client: str) -> None:
+def keep_what_work_taught(services: System, client: str) -> None:
     """An entry that waits, a pattern, an outcome with its warning, days in the calendar, and a hold that was lifted."""
     identity = Identity(client, "shop", f"bob@{client}")
-    capture = services.capture(identity)
+    capture = services.learning.capture(identity)
     facts = ("shop", "fixer", "deploy", f"The {client} gannet lags", "", [f"Restart the {client} gannet"], "kafka")
     capture.capture_failure_solution(*facts, success_verified=True)
-    services.checkpoints(identity).process_checkpoint("shop", "manual")
+    services.learning.checkpoints(identity).process_checkpoint("shop", "manual")
     capture.capture_failure_solution("shop", "fixer", "deploy", f"The {client} puffin waits", "", ["Look"], "kafka")
     due = {"source": "due", "expires": "2031-01-01", "review_by": "2030-01-01"}
-    services.manager_of(Scope(client)).ingest_document("internal", PROCEDURES, f"# Due\n\nThe {client} auk.", due)
-    answer = services.query_service(identity).answer(f"{client} auk", QueryConfig(min_confidence=0.0))
+    services.ingestion.manager_of(Scope(client)).ingest_document(
+        "internal", PROCEDURES, f"# Due\n\nThe {client} auk.", due
+    )
+    answer = services.questions.search(identity).answer(f"{client} auk", QueryConfig(min_confidence=0.0))
     receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id
-    services.outcomes(identity).record(receipt, found, "made_worse", step=f"Restart the {client} auk")
-    holds = Holds(services.table(LIFECYCLE), services.clock)
+    services.learning.outcomes(identity).record(receipt, found, "made_worse", step=f"Restart the {client} auk")
+    holds = Holds(services.tables.table(LIFECYCLE), services.clock)
     holds.lift(holds.add(Hold("matter 7", "ann", within=Scope(client).key)).id, "ann")
 
 
-def rows(services: Services) -> set[tuple[str, str]]:
+def rows(services: System) -> set[tuple[str, str]]:
     """Every row of every table and queue, by table, and every file of the corpus with its content."""
     found: set[tuple[str, str]] = set()
     for spec in ALL_TABLES:
-        services.table(spec)
-        database: Any = services._records_database if spec in (AUDIT, GAPS) else services._database  # type: ignore[attr-defined]
+        services.tables.table(spec)
+        database: Any = services._home.questions if spec in (AUDIT, GAPS) else services._home.main
         query = f'SELECT _item FROM "{spec.name}"'
         found |= {(spec.name, row[0]) for row in database.connection().execute(query)}
-    messages = services._database.connection().execute("SELECT body FROM queue_messages")  # type: ignore[attr-defined]
+    messages = services._home.main.connection().execute("SELECT body FROM queue_messages")
     corpus = services.settings.home_path / "corpus"
     files = {(str(path.relative_to(corpus)), path.read_text("latin-1")) for path in corpus.rglob("*") if path.is_file()}
     return found | {("queue", row[0]) for row in messages} | files

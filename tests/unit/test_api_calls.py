@@ -23,8 +23,9 @@ from opx.errors import (
     UnknownCategoryError,
     UnparsableDocumentError,
 )
+from opx.installation import Installation
 from opx.operations import load
-from opx.operations.grants import ToolGrants
+from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import Function, Operation
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
@@ -37,7 +38,9 @@ SECRET = "the launch code is 0000"
 
 
 def started() -> Any:
-    return SimpleNamespace(settings=SETTINGS, tool_grants=ToolGrants())
+    installation = Installation(SETTINGS, lambda: 0.0)
+    installation.declare(read_grants, ToolGrants())
+    return SimpleNamespace(settings=SETTINGS, installation=installation)
 
 
 def never_started() -> Any:
@@ -51,7 +54,9 @@ def raising(error: Exception) -> Callable[[], Any]:
         raise error
 
     return lambda: SimpleNamespace(
-        settings=SETTINGS, projects=SimpleNamespace(reader=fail), knowledge=SimpleNamespace(categories={})
+        settings=SETTINGS,
+        corpus=SimpleNamespace(projects=SimpleNamespace(reader=fail)),
+        installation=SimpleNamespace(knowledge=SimpleNamespace(categories={})),
     )
 
 
@@ -106,7 +111,8 @@ class TestErrors:
     def test_what_is_done_is_counted_as_a_request_alone(self) -> None:
         report = Measured()
         system: Any = SimpleNamespace(
-            settings=SETTINGS, knowledge=SimpleNamespace(categories={}, default_category="docs")
+            settings=SETTINGS,
+            installation=SimpleNamespace(knowledge=SimpleNamespace(categories={}, default_category="docs")),
         )
         reply = respond(a_request("list_categories"), Function.RETRIEVE, lambda: system, report)
         assert answered(reply)[0] == 200

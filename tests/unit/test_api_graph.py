@@ -10,7 +10,7 @@ import pytest
 
 from lambdas.manage_knowledge.handler import make_handler as make_managing
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import a_system
 from tests.api_requests import Handler, a_request, a_token, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs
@@ -32,7 +32,7 @@ OF_ONE = ("get_node", "list_neighbours", "list_changes")
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {}) as system:
         tell(system)
         yield system
@@ -45,12 +45,12 @@ def json_logs() -> Iterator[None]:
 
 
 @pytest.fixture
-def handler(services: Services) -> Handler:
+def handler(services: System) -> Handler:
     return make_handler(lambda: services)
 
 
 @pytest.fixture
-def managing(services: Services) -> Handler:
+def managing(services: System) -> Handler:
     return make_managing(lambda: services)
 
 

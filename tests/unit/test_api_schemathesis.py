@@ -96,8 +96,8 @@ class UnreadQueue:
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Session]:
     logging.disable(logging.CRITICAL)
     with a_system(tmp_path_factory.mktemp("home")) as services:
-        services.__dict__["upload_signer"] = UploadAddresses(services, "https://bucket.example.com")
-        services.__dict__["pulls"] = UnreadQueue()
+        services.corpus.upload_signer = UploadAddresses(services, "https://bucket.example.com")
+        services.functions.pulls = UnreadQueue()  # type: ignore[assignment,misc]
         NAMES["documentId"] = id_of(services, DISK)
         asking = session_of(services)
         assert asking.put(f"{ADDRESS}/sources/feed", json={"definition": FEED}).ok

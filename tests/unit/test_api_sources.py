@@ -13,9 +13,9 @@ from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.ports import Message
-from opx.services import Services
 from opx.settings import Settings
-from opx.sources.connecting import connected
+from opx.sources.connecting import refuse_files
+from opx.system import System
 from tests.agent_calls import Handler
 from tests.api_requests import a_token, call, refusal
 from tests.fakes import function_logs
@@ -46,14 +46,14 @@ def pulls() -> Pulls:
 
 
 @pytest.fixture
-def services(tmp_path: Path, pulls: Pulls) -> Iterator[Services]:
+def services(tmp_path: Path, pulls: Pulls) -> Iterator[System]:
     with function_logs(), word_services(Settings(home=str(tmp_path / "home"))) as made:
-        made.__dict__["pulls"] = pulls
+        made.functions.pulls = pulls  # type: ignore[assignment,misc]
         yield made
 
 
 @pytest.fixture
-def handler(services: Services) -> Handler:
+def handler(services: System) -> Handler:
     return make_handler(lambda: services)
 
 
@@ -103,11 +103,11 @@ def test_nobody_else_than_the_installations_administrator_has_to_do_with_sources
     ],
 )
 def test_wrong_definitions_are_refused_and_not_kept(
-    handler: Handler, services: Services, definition: dict[str, Any]
+    handler: Handler, services: System, definition: dict[str, Any]
 ) -> None:
     status, code = refusal(register(handler, definition))
     assert (status, code) in [(400, "invalid_argument"), (400, "unknown_category")]
-    assert "blog" not in [source.source_id for source in services.sources.all()]
+    assert "blog" not in [source.source_id for source in services.connectors.sources.all()]
 
 
 @pytest.mark.parametrize(
@@ -120,19 +120,18 @@ def test_wrong_definitions_are_refused_and_not_kept(
     ],
 )
 def test_a_deployed_system_reads_no_files_of_its_functions(
-    services: Services, kind: str, options: dict[str, Any]
+    services: System, kind: str, options: dict[str, Any]
 ) -> None:
-    tier = services.knowledge.category("runbooks/procedures").tier
+    tier = services.installation.knowledge.category("runbooks/procedures").tier
     definition = SourceDefinition("files", kind, "runbooks/procedures", tier, options=options)
-    services.settings = replace(services.settings, backend="aws")
     with pytest.raises(InvalidInputError, match="reads files of a machine"):
-        connected(definition, services)
+        refuse_files(definition, replace(services.settings, backend="aws"))
 
 
-def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: Services, pulls: Pulls) -> None:
+def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: System, pulls: Pulls) -> None:
     body = {"category": "vendor/cloud", "urls": ["https://docs.example.org/"], "depth": 2, "maxPages": 50}
     status, found = call(handler, "crawl_site", caller=ADMIN, body=body)
-    definition = services.sources.get(found["sourceId"])
+    definition = services.connectors.sources.get(found["sourceId"])
     assert (status, definition.kind, definition.schedule) == (202, "crawl", "")
     assert (definition.options["depth"], definition.options["max_pages"]) == (2, 50)
     assert pulls.sent == [f'{{"source": "{found["sourceId"]}"}}']
@@ -146,7 +145,7 @@ def test_the_same_site_again_is_the_same_source(handler: Handler) -> None:
     )
 
 
-def test_the_health_of_a_source_is_what_it_answers(handler: Handler, services: Services, tmp_path: Path) -> None:
+def test_the_health_of_a_source_is_what_it_answers(handler: Handler, services: System, tmp_path: Path) -> None:
     given = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(tmp_path / "gone")}}
     register(handler, given)
     assert call(handler, "check_source", caller=ADMIN, sourceId="blog")[1]["health"]["ok"] is False

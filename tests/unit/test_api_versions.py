@@ -9,7 +9,7 @@ import pytest
 
 from lambdas.manage_knowledge.handler import make_handler as make_manager
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import a_system, id_of
 from tests.api_requests import Handler, a_token, call, check_described, refusal
 from tests.fakes import function_logs
@@ -23,21 +23,21 @@ ACME, OTHER = a_token("acme", scopes="opx/write"), a_token("other", scopes="opx/
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     texts = {SHARED: OLD.format("Disk full"), OF_ACME: OLD.format("Vault sealed"), RESTORED: OLD.format("Keys")}
     with a_system(tmp_path_factory.mktemp("home"), texts) as system:
         yield system
 
 
 @pytest.fixture(scope="module")
-def old(services: Services) -> dict[str, str]:
+def old(services: System) -> dict[str, str]:
     """The ids of the first versions."""
     found = {key: id_of(services, key) for key in (SHARED, OF_ACME, RESTORED)}
     services.store.put(SHARED, NEW.format("Disk full").encode())
     services.store.put(OF_ACME, NEW.format("Vault sealed").encode())
     services.store.put(RESTORED, NEW.format("Keys").encode())
-    assert services.drain
-    assert len(list(services.drain.run())) == 3
+    assert services.ingestion.drain
+    assert len(list(services.ingestion.drain.run())) == 3
     return found
 
 
@@ -48,12 +48,12 @@ def json_logs() -> Iterator[None]:
 
 
 @pytest.fixture
-def handler(services: Services) -> Handler:
+def handler(services: System) -> Handler:
     return make_handler(lambda: services)
 
 
 @pytest.fixture
-def manager(services: Services) -> Handler:
+def manager(services: System) -> Handler:
     return make_manager(lambda: services)
 
 
@@ -80,14 +80,14 @@ def test_of_another_client_no_version_is_shown(handler: Handler, old: dict[str, 
     assert refusal(answer) == (404, "not_found")
 
 
-def test_a_version_is_put_back(manager: Handler, services: Services, old: dict[str, str]) -> None:
+def test_a_version_is_put_back(manager: Handler, services: System, old: dict[str, str]) -> None:
     status, found = call(
         manager, "restore_document", body={"version": 1}, caller=ACME, documentId=id_of(services, RESTORED)
     )
     assert (status, found["objectKey"], found["original"]) == (202, RESTORED, False)
     as_described("restore_document", found)
-    assert services.drain
-    (outcome,) = services.drain.run()
+    assert services.ingestion.drain
+    (outcome,) = services.ingestion.drain.run()
     assert outcome.document_id == old[RESTORED]
 
 

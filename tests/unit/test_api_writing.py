@@ -16,7 +16,7 @@ from opx.domain.record import replace
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import SignedPut
 from opx.runtime.functions import FunctionFailedError
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import CORPUS, DISK, a_system, id_of
 from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs
@@ -54,18 +54,18 @@ def signer() -> NotedSigner:
 
 
 @pytest.fixture
-def services(tmp_path: Path, signer: NotedSigner) -> Iterator[Services]:
+def services(tmp_path: Path, signer: NotedSigner) -> Iterator[System]:
     with function_logs(), a_system(tmp_path, {**CORPUS, BROKEN: ""}, upload_signer=signer) as system:
         yield system
 
 
 @pytest.fixture
-def handler(services: Services) -> Handler:
+def handler(services: System) -> Handler:
     return make_handler(lambda: services)
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """A system for tests in which nothing is written: setting one up takes a while."""
     corpus = {**CORPUS, BROKEN: "", POST: "# Write a post\n\nOnce a week."}
     with a_system(tmp_path_factory.mktemp("kept"), corpus, upload_signer=NotedSigner()) as system:
@@ -73,25 +73,25 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 
 
 @pytest.fixture
-def refusing(kept: Services) -> Iterator[Handler]:
+def refusing(kept: System) -> Iterator[Handler]:
     before = keys(kept)
     with function_logs():
         yield make_handler(lambda: kept)
     assert keys(kept) == before
-    assert kept.upload_signer.signed == {}  # type: ignore[union-attr]
+    assert kept.corpus.upload_signer.signed == {}  # type: ignore[union-attr]
 
 
-def keys(services: Services, prefix: str = "") -> list[str]:
+def keys(services: System, prefix: str = "") -> list[str]:
     return [info.key for info in services.store.list(prefix) if "/chunks/" not in f"/{info.key}"]
 
 
-def text_of(services: Services, key: str) -> str:
+def text_of(services: System, key: str) -> str:
     with services.store.open(key) as stream:
         return stream.read().decode()
 
 
 class TestIngest:
-    def test_a_document_is_put_into_the_callers_scope(self, handler: Handler, services: Services) -> None:
+    def test_a_document_is_put_into_the_callers_scope(self, handler: Handler, services: System) -> None:
         body = {"document": TEXT, "metadata": {"source": "keys", "tags": ["security"]}}
         status, found = call(handler, "ingest", body=body, caller=ACME, **PROCEDURES)
         key = "clients/acme/documents/runbooks/procedures/keys.md"
@@ -102,13 +102,13 @@ class TestIngest:
         said = json.loads(info.metadata[OBJECT_METADATA])
         assert said == {"tags": ["security"], "category": "runbooks/procedures"}
 
-    def test_an_object_is_put_as_json(self, handler: Handler, services: Services) -> None:
+    def test_an_object_is_put_as_json(self, handler: Handler, services: System) -> None:
         body = {"document": {"title": "Keys", "content": "Rotate them."}}
         found = call(handler, "ingest", body=body, **PROCEDURES)[1]
         (accepted,) = found["accepted"]
         assert json.loads(text_of(services, accepted["objectKey"])) == body["document"]
 
-    def test_of_several_the_good_ones_are_accepted(self, handler: Handler, services: Services) -> None:
+    def test_of_several_the_good_ones_are_accepted(self, handler: Handler, services: System) -> None:
         body = {"documents": [TEXT, "half \ud800 a pair", TEXT + "!", TEXT]}
         status, found = call(handler, "ingest", body=body, caller=ACME, **PROCEDURES)
         assert status == 202
@@ -117,7 +117,7 @@ class TestIngest:
         assert {text_of(services, one["objectKey"]) for one in found["accepted"]} == {TEXT, TEXT + "!"}
         assert len(found["accepted"]) == 2
 
-    def test_equal_ones_may_be_kept_apart(self, handler: Handler, services: Services) -> None:
+    def test_equal_ones_may_be_kept_apart(self, handler: Handler, services: System) -> None:
         body = {"documents": [TEXT, TEXT], "dedupe": False}
         assert len(call(handler, "ingest", body=body, caller=ACME, **PROCEDURES)[1]["accepted"]) == 2
 
@@ -167,7 +167,7 @@ class TestIngest:
         assert refusal(answer) == (400, code)
 
     def test_a_forged_identity_in_the_metadata_says_nothing_about_the_scope(
-        self, handler: Handler, services: Services
+        self, handler: Handler, services: System
     ) -> None:
         metadata = {"source": "x", "clientId": "acme", "scope": {"clientId": "acme"}}
         body = {"document": TEXT, "metadata": metadata}
@@ -178,7 +178,7 @@ class TestIngest:
 class TestEvidence:
     BODY = {"agent_type": "investigator", "outcome": "investigated", "conclusion": ["A leak."], "evidence_id": "run-1"}  # noqa: RUF012
 
-    def test_evidence_is_put_into_the_callers_scope(self, handler: Handler, services: Services) -> None:
+    def test_evidence_is_put_into_the_callers_scope(self, handler: Handler, services: System) -> None:
         status, found = call(handler, "put_evidence", body=self.BODY, caller=ACME)
         key = "clients/acme/documents/evidence/agent_runs/evidence/run-1.json"
         assert (status, found) == (202, {"objectKey": key})
@@ -231,7 +231,7 @@ class TestUpload:
         assert signer.signed[key] == {"size": 12, "sha256": "0" * 64, "metadata": {}, "seconds": 900}
 
     def test_a_file_that_is_taken_in_is_not_sent_again(
-        self, handler: Handler, services: Services, signer: NotedSigner
+        self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
         status, found = call(handler, "prepare_upload", body=self.FILE, caller=ACME)
@@ -250,19 +250,19 @@ class TestUpload:
         ],
     )
     def test_a_file_that_changed_is_sent_again(
-        self, handler: Handler, services: Services, signer: NotedSigner, change: dict[str, Any]
+        self, handler: Handler, services: System, signer: NotedSigner, change: dict[str, Any]
     ) -> None:
         self.put_as_signed(handler, services, signer)
         assert call(handler, "prepare_upload", body={**self.FILE, **change}, caller=ACME)[1]["state"] == "upload"
 
     def test_a_file_that_waits_to_be_taken_in_is_sent_again(
-        self, handler: Handler, services: Services, signer: NotedSigner
+        self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         self.put_as_signed(handler, services, signer, work=False)
         assert call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["state"] == "upload"
 
     def test_a_sidecar_that_the_file_no_longer_has_stays_until_the_file_is_there(
-        self, handler: Handler, services: Services, signer: NotedSigner
+        self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
         services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
@@ -272,7 +272,7 @@ class TestUpload:
         check_described("prepare_upload", found)
 
     def test_a_sidecar_that_the_file_has_is_not_to_be_removed(
-        self, handler: Handler, services: Services, signer: NotedSigner
+        self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
         services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
@@ -298,19 +298,19 @@ class TestUpload:
         assert refusal(answer) == (400, "invalid_argument")
 
     def test_a_file_that_would_not_be_taken_in_is_not_worth_sending(
-        self, handler: Handler, services: Services, signer: NotedSigner
+        self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         size = services.settings.max_document_bytes + 1
         answer = call(handler, "prepare_upload", body={**self.FILE, "size": size}, caller=ACME)
         assert refusal(answer) == (413, "too_large")
         assert signer.signed == {}
 
-    def test_a_folder_of_this_machine_takes_no_uploads(self, tmp_path: Path, services: Services) -> None:
-        services.__dict__["upload_signer"] = None
+    def test_a_folder_of_this_machine_takes_no_uploads(self, tmp_path: Path, services: System) -> None:
+        services.corpus.upload_signer = None
         answer = call(make_handler(lambda: services), "prepare_upload", body=self.FILE, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
-    def put_as_signed(self, handler: Handler, services: Services, signer: NotedSigner, *, work: bool = True) -> str:
+    def put_as_signed(self, handler: Handler, services: System, signer: NotedSigner, *, work: bool = True) -> str:
         """Ask, put what was asked about, and have it taken in."""
         key: str = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["objectKey"]
         services.store.put(key, TEXT.encode(), metadata=signer.signed[key]["metadata"])
@@ -321,13 +321,13 @@ class TestUpload:
 
 
 class TestDeletion:
-    def test_own_objects_are_removed_with_their_metadata(self, handler: Handler, services: Services) -> None:
+    def test_own_objects_are_removed_with_their_metadata(self, handler: Handler, services: System) -> None:
         services.store.put(VAULT + ".metadata.json", b"{}")
         status, found = call(handler, "delete_objects", body={"objectKeys": [VAULT, VAULT]}, caller=ACME)
         assert (status, found) == (200, {"deleted": 1})
         assert not [key for key in keys(services) if key.startswith(VAULT)]
 
-    def test_a_metadata_file_is_removed_without_its_document(self, handler: Handler, services: Services) -> None:
+    def test_a_metadata_file_is_removed_without_its_document(self, handler: Handler, services: System) -> None:
         sidecar = VAULT + ".metadata.json"
         services.store.put(sidecar, b"{}")
         assert call(handler, "delete_objects", body={"objectKeys": [sidecar]}, caller=ACME) == (200, {"deleted": 1})
@@ -353,18 +353,18 @@ class TestDeletion:
         answer = call(refusing, "delete_objects", body=body, caller=a_token("acme", "blog"))
         assert refusal(answer) == (400, "invalid_argument")
 
-    def test_a_client_does_not_remove_what_is_its_projects(self, handler: Handler, services: Services) -> None:
+    def test_a_client_does_not_remove_what_is_its_projects(self, handler: Handler, services: System) -> None:
         answer = call(handler, "delete_objects", body={"objectKeys": [CART]}, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
         assert CART in keys(services)
 
-    def test_own_documents_are_removed_by_their_id(self, handler: Handler, services: Services) -> None:
+    def test_own_documents_are_removed_by_their_id(self, handler: Handler, services: System) -> None:
         vault = id_of(services, VAULT)
         status, found = call(handler, "delete_document", caller=ACME, documentId=vault.upper())
         assert (status, [one["documentId"] for one in found["deleted"]]) == (200, [vault])
         assert VAULT not in keys(services)
 
-    def test_who_got_no_reply_may_remove_a_document_again(self, handler: Handler, services: Services) -> None:
+    def test_who_got_no_reply_may_remove_a_document_again(self, handler: Handler, services: System) -> None:
         vault = id_of(services, VAULT)
         call(handler, "delete_document", caller=ACME, documentId=vault)
         list(services.manager.work())
@@ -373,7 +373,7 @@ class TestDeletion:
 
     @pytest.mark.parametrize("caller", [OTHER, a_token("acme", "shop"), ADMIN])
     def test_a_document_of_someone_else_is_missing_like_one_that_never_was(
-        self, handler: Handler, services: Services, caller: dict[str, Any]
+        self, handler: Handler, services: System, caller: dict[str, Any]
     ) -> None:
         vault = id_of(services, VAULT)
         theirs = call(handler, "delete_document", caller=caller, documentId=vault)
@@ -384,12 +384,12 @@ class TestDeletion:
 
 
 class TestFailures:
-    def failure(self, services: Services) -> str:
-        (item,) = services.failures.items()
+    def failure(self, services: System) -> str:
+        (item,) = services.corpus.failures.items()
         return item.failure_id
 
     @pytest.mark.parametrize("everything", [True, False])
-    def test_own_failures_are_tried_again(self, handler: Handler, services: Services, everything: bool) -> None:
+    def test_own_failures_are_tried_again(self, handler: Handler, services: System, everything: bool) -> None:
         services.store.put(BROKEN, TEXT.encode())
         list(services.queue.receive())
         body = {"all": True} if everything else {"failureIds": [self.failure(services)]}
@@ -399,7 +399,7 @@ class TestFailures:
         assert services.queue.waiting() == before + 1
 
     @pytest.mark.parametrize("everything", [True, False])
-    def test_failures_of_others_are_not(self, handler: Handler, services: Services, everything: bool) -> None:
+    def test_failures_of_others_are_not(self, handler: Handler, services: System, everything: bool) -> None:
         body = {"all": True} if everything else {"failureIds": [self.failure(services), "unknown"]}
         assert call(handler, "retry_failures", body=body, caller=OTHER) == (200, {"sent": 0, "objectKeys": []})
         assert services.queue.waiting() == 0
@@ -441,17 +441,17 @@ class TestProjects:
         ("name", "request_"), [("get_project", {}), ("assign_project", {"body": {"groupId": "x"}})]
     )
     def test_an_administrator_of_one_client_has_nothing_to_do_with_projects_of_another(
-        self, handler: Handler, services: Services, name: str, request_: dict[str, Any]
+        self, handler: Handler, services: System, name: str, request_: dict[str, Any]
     ) -> None:
         path = {"clientId": "other", "projectId": "shop"}
         administrator = a_token("acme", scopes="opx/admin")
         assert refusal(call(handler, name, caller=administrator, **request_, **path)) == (403, "forbidden")
-        assert services.projects.group_of("other", "shop") == ""
+        assert services.corpus.projects.group_of("other", "shop") == ""
 
     def test_neither_has_an_installation_that_is_configured_for_one_client(
-        self, services: Services, monkeypatch: pytest.MonkeyPatch
+        self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(services, "settings", replace(services.settings, client_id="acme"))
+        monkeypatch.setattr(services.installation, "settings", replace(services.settings, client_id="acme"))
         handler, request = make_handler(lambda: services), {"body": {"groupId": "x"}, "projectId": "shop"}
         answer = call(handler, "assign_project", caller=ROLE, clientId="other", **request)
         assert refusal(answer) == (403, "forbidden")
@@ -550,9 +550,11 @@ class TestWhoMayWrite:
         assert call(handler, name, caller=a_token("acme", scopes="opx/admin"), **request_)[0] in (200, 400, 404)
 
     def test_a_role_writes_for_whom_the_installation_is_configured(
-        self, services: Services, monkeypatch: pytest.MonkeyPatch
+        self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(services, "settings", replace(services.settings, client_id="acme", project_id="shop"))
+        monkeypatch.setattr(
+            services.installation, "settings", replace(services.settings, client_id="acme", project_id="shop")
+        )
         body = {"document": TEXT, "metadata": {"source": "x"}}
         found = call(make_handler(lambda: services), "ingest", body=body, caller=ROLE, **PROCEDURES)[1]
         key = "clients/acme/projects/shop/documents/runbooks/procedures/x.md"

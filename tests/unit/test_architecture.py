@@ -126,7 +126,7 @@ def broken(rule_holds: list[Import]) -> list[str]:
 
 
 def test_the_imports_are_found() -> None:
-    assert {"opx.domain.ids", "opx.bootstrap", "opx.adapters.aws.table", "opx.cli.main"} <= set(FILES)
+    assert {"opx.domain.ids", "opx.system", "opx.adapters.aws.table", "opx.cli.main"} <= set(FILES)
     assert any(module.startswith("lambdas.") for module in FILES)
     assert len(all_imports()) > 500
 
@@ -163,12 +163,13 @@ def test_aws_libraries_are_imported_only_by_the_aws_adapters() -> None:
     assert not broken([found for found in clients if not _within(found.module, "opx.adapters.aws")])
 
 
-def test_adapters_are_imported_only_by_the_composition_root_and_each_other() -> None:
+def test_adapters_are_imported_only_by_the_composition_roots_and_each_other() -> None:
+    roots = ("opx.system", "opx.edges.deployed")
     assert not broken(
         [
             found
             for found in all_imports()
-            if found.of("opx.adapters") and not _within(found.module, "opx.bootstrap", "opx.adapters", "lambdas")
+            if found.of("opx.adapters") and not _within(found.module, *roots, "opx.adapters", "lambdas")
         ]
     )
 
@@ -194,22 +195,19 @@ def test_the_two_sets_of_adapters_do_not_know_each_other() -> None:
 
 def test_adapters_do_not_know_what_uses_them() -> None:
     capabilities = (
-        "opx.bootstrap",
+        "opx.system",
         "opx.retrieval",
-        "opx.services",
-        "opx.composition",
         "opx.tools",
         "opx.cli",
         "opx.evaluation",
     )
     adapters = [found for found in all_imports() if _within(found.module, "opx.adapters")]
-    putting_together = ("opx.adapters.aws.services", "opx.adapters.embedded.services")
-    assert not broken([found for found in adapters if found.of(*capabilities) and found.module not in putting_together])
+    assert not broken([found for found in adapters if found.of(*capabilities)])
 
 
 def test_capabilities_do_not_know_the_composition_root() -> None:
-    allowed = ("opx.cli", "opx.evaluation", "lambdas")
-    users = [found for found in all_imports() if found.of("opx.bootstrap") and not found.typing_only]
+    allowed = ("opx.bootstrap", "opx.cli", "opx.evaluation", "lambdas")
+    users = [found for found in all_imports() if found.of("opx.system") and not found.typing_only]
     assert not broken([found for found in users if not _within(found.module, *allowed)])
 
 

@@ -20,7 +20,7 @@ from opx.lifecycle.exporting import Exporter
 from opx.lifecycle.importing import Importer
 from opx.lifecycle.reconcile import Reconciler
 from opx.lifecycle.report import Fate, ImportReport
-from opx.services import Services
+from opx.system import System
 from opx.tables import LIFECYCLE, TableSpec
 from opx.tenants.offboarding import Offboarding
 from tests.doubles.fake_time import FakeTime
@@ -44,23 +44,23 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """For what changes nothing."""
     with services_at(tmp_path_factory.mktemp("empty")) as services:
         yield services
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     with services_at(tmp_path / "to") as services:
         yield services
 
 
-def versions_of(services: Services, source: str, scope: Scope) -> list[tuple[int, str, str]]:
+def versions_of(services: System, source: str, scope: Scope) -> list[tuple[int, str, str]]:
     key = DocumentKey(scope, f"documents/runbooks/procedures/{source}.md")
-    found = services.catalog.versions(key)
+    found = services.corpus.catalog.versions(key)
     return [
-        (one.version, one.state.value, next(services.pipeline.read_chunks(key, one.document_id)).content)
+        (one.version, one.state.value, next(services.ingestion.pipeline.read_chunks(key, one.document_id)).content)
         for one in found
     ]
 
@@ -68,7 +68,7 @@ def versions_of(services: Services, source: str, scope: Scope) -> list[tuple[int
 # -- what is there already
 
 
-def test_system_with_knowledge_is_left_alone_unless_it_is_to_be_merged(services: Services, good: Path) -> None:
+def test_system_with_knowledge_is_left_alone_unless_it_is_to_be_merged(services: System, good: Path) -> None:
     put(services, "own", "The auk.")
     assert "--merge" in refused(services, good)
     assert Importer(services).run(good, merge=True).documents == {Fate.RESTORED: 2}
@@ -101,7 +101,7 @@ def test_merge_takes_what_is_newer_and_keeps_what_is_newer_here(tmp_path: Path) 
         assert Reconciler(here).run().differences == []
 
 
-def test_dry_run_verifies_and_changes_nothing(empty: Services, good: Path) -> None:
+def test_dry_run_verifies_and_changes_nothing(empty: System, good: Path) -> None:
     before = everything_in(empty)
     report = Importer(empty).run(good, dry_run=True)
     assert report.documents == {Fate.RESTORED: 2}
@@ -109,15 +109,15 @@ def test_dry_run_verifies_and_changes_nothing(empty: Services, good: Path) -> No
     assert everything_in(empty) == before
 
 
-def test_knowledge_of_a_client_that_was_removed_here_does_not_come_back(services: Services, good: Path) -> None:
+def test_knowledge_of_a_client_that_was_removed_here_does_not_come_back(services: System, good: Path) -> None:
     put(services, "old", "The puffin.", Scope("acme"))
     Offboarding(services).remove("acme")
     assert "opx client add acme" in refused(services, good, merge=True)
-    services.clients.add("acme")
+    services.corpus.clients.add("acme")
     assert Importer(services).run(good, merge=True).documents == {Fate.RESTORED: 2}
 
 
-def test_export_never_replaces_a_file(services: Services, tmp_path: Path) -> None:
+def test_export_never_replaces_a_file(services: System, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("mine")
     with pytest.raises(InvalidInputError, match="exists"):
         Exporter(services).write(tmp_path / "x")
@@ -126,10 +126,10 @@ def test_export_never_replaces_a_file(services: Services, tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x"]
 
 
-def test_archive_is_its_owners_alone_and_has_no_secrets(services: Services, tmp_path: Path) -> None:
+def test_archive_is_its_owners_alone_and_has_no_secrets(services: System, tmp_path: Path) -> None:
     services.secrets.put("token", "hunter2")  # type: ignore[attr-defined]
     put(services, "one", "The heron.")
-    services.query_service().query("heron")
+    services.questions.search().query("heron")
     Exporter(services).write(tmp_path / "x")
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
     found = entries_of(tmp_path / "x")
@@ -138,7 +138,7 @@ def test_archive_is_its_owners_alone_and_has_no_secrets(services: Services, tmp_
     assert b"#installation" in entries_of(tmp_path / "y")["tables/installation-key.jsonl"]
 
 
-def test_objects_that_nobody_has_taken_in_are_taken_along(tmp_path: Path, services: Services) -> None:
+def test_objects_that_nobody_has_taken_in_are_taken_along(tmp_path: Path, services: System) -> None:
     with services_at(tmp_path / "from") as source:
         source.manager.put_document("runbooks/procedures", "# Waiting\n\nThe ibis.", {"source": "waiting"})
         Exporter(source).write(tmp_path / "x")
@@ -204,7 +204,7 @@ def test_import_that_ends_at_any_write_is_completed_by_the_next(
             assert Importer(services).run(good).failed == 0
             assert [versions_of(services, "two", Scope("acme")), versions_of(services, "one", Scope())] == expected
             assert Reconciler(services).run().differences == []
-            assert [item["state"] for item in services.table(LIFECYCLE).query("import")] == ["done"]
+            assert [item["state"] for item in services.tables.table(LIFECYCLE).query("import")] == ["done"]
         shutil.rmtree(home)
 
 
@@ -218,7 +218,7 @@ def other(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cut_short(services: Services, good: Path, monkeypatch: pytest.MonkeyPatch) -> Services:
+def cut_short(services: System, good: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     """Where the import of `good` ended before its time."""
     with monkeypatch.context() as patch:
         ends_at(patch, 12)
@@ -227,13 +227,13 @@ def cut_short(services: Services, good: Path, monkeypatch: pytest.MonkeyPatch) -
     return services
 
 
-def test_another_archive_waits_until_an_import_is_finished(good: Path, other: Path, cut_short: Services) -> None:
+def test_another_archive_waits_until_an_import_is_finished(good: Path, other: Path, cut_short: System) -> None:
     assert "is not finished" in refused(cut_short, other, merge=True)
     Importer(cut_short).run(good)
     assert Importer(cut_short).run(other, merge=True).documents == {Fate.RESTORED: 1}
 
 
-def test_an_import_whose_archive_is_lost_is_given_up_once_the_stores_agree(other: Path, cut_short: Services) -> None:
+def test_an_import_whose_archive_is_lost_is_given_up_once_the_stores_agree(other: Path, cut_short: System) -> None:
     assert Reconciler(cut_short).run(repair=True).given_up == 1
     assert Importer(cut_short).run(other, merge=True).documents == {Fate.RESTORED: 1}
     assert Reconciler(cut_short).run().differences == []
@@ -262,10 +262,10 @@ def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
     assert {spec.name for spec in ALL_TABLES} == {spec.name for spec in (*made_anew, *with_documents, *kept)}
 
 
-def test_text_of_a_version_that_is_lost_is_told_of(services: Services, tmp_path: Path) -> None:
+def test_text_of_a_version_that_is_lost_is_told_of(services: System, tmp_path: Path) -> None:
     put(services, "one", "The heron.")
     put(services, "one", "The egret.")
     key = DocumentKey(Scope(), "documents/runbooks/procedures/one.md")
-    old = list(services.catalog.versions(key))[-1]
+    old = list(services.corpus.catalog.versions(key))[-1]
     services.store.delete(f"chunks/{old.document_id}.jsonl")
     assert "1 versions have no text" in str(Exporter(services).write(tmp_path / "x").notes)

@@ -16,7 +16,7 @@ from opx.errors import ArchiveError
 from opx.lifecycle.archive import ENTRIES, MANIFEST, ArchiveReader
 from opx.lifecycle.archive_contents import ArchiveContents
 from opx.lifecycle.corpus_export import DOCUMENT_LINES, FILE_LINES, VERSION_LINES
-from opx.services import Services
+from opx.system import System
 from tests.unit.archive_support import (
     Entries,
     an_archive,
@@ -44,14 +44,14 @@ def entries(good: Path) -> Entries:
 
 
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """For what changes nothing."""
     with services_at(tmp_path_factory.mktemp("empty")) as services:
         yield services
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     with services_at(tmp_path / "to") as services:
         yield services
 
@@ -59,7 +59,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
 # -- what is refused
 
 
-def test_byte_that_was_changed_is_refused_naming_the_object(empty: Services, entries: Entries, tmp_path: Path) -> None:
+def test_byte_that_was_changed_is_refused_naming_the_object(empty: System, entries: Entries, tmp_path: Path) -> None:
     damaged = entries[PACK].replace(b"zebrafish", b"zebraFish")
     reason = refused(empty, write(tmp_path / "x", {**entries, PACK: damaged}))
     assert "checksum" in reason
@@ -71,7 +71,7 @@ def test_byte_that_was_changed_is_refused_naming_the_object(empty: Services, ent
     [(ALIASES, b"payments"), (VERSION_LINES, b"runbooks"), (DOCUMENT_LINES, b"current"), (ENTRIES, b"a")],
 )
 def test_entry_with_a_wrong_checksum_is_refused_naming_it(
-    empty: Services, entries: Entries, tmp_path: Path, name: str, word: bytes
+    empty: System, entries: Entries, tmp_path: Path, name: str, word: bytes
 ) -> None:
     changed = entries[name].replace(word, word[:-1] + b"d", 1)
     assert changed != entries[name]
@@ -79,7 +79,7 @@ def test_entry_with_a_wrong_checksum_is_refused_naming_it(
     assert name in reason
 
 
-def test_archive_of_a_newer_format_is_refused(empty: Services, entries: Entries, tmp_path: Path) -> None:
+def test_archive_of_a_newer_format_is_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
     newer = json.loads(entries[MANIFEST]) | {"format": 2, "version": "9.0"}
     reason = refused(empty, write(tmp_path / "x", {**entries, MANIFEST: json.dumps(newer).encode()}))
     assert "format 2" in reason
@@ -87,19 +87,19 @@ def test_archive_of_a_newer_format_is_refused(empty: Services, entries: Entries,
 
 
 @pytest.mark.parametrize("data", [b"", b"no archive", b"PK\x03\x04", b"PK\x05\x06" + b"\0" * 18])
-def test_file_that_is_no_archive_is_refused(empty: Services, tmp_path: Path, data: bytes) -> None:
+def test_file_that_is_no_archive_is_refused(empty: System, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x").write_bytes(data)
     assert refused(empty, tmp_path / "x")
 
 
-def test_archive_that_was_cut_is_refused(empty: Services, good: Path, tmp_path: Path) -> None:
+def test_archive_that_was_cut_is_refused(empty: System, good: Path, tmp_path: Path) -> None:
     whole = good.read_bytes()
     for share in (0.1, 0.5, 0.99):
         (tmp_path / "x").write_bytes(whole[: int(len(whole) * share)])
         assert refused(empty, tmp_path / "x")
 
 
-def test_missing_and_unlisted_entries_are_refused(empty: Services, entries: Entries, tmp_path: Path) -> None:
+def test_missing_and_unlisted_entries_are_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
     without = {name: data for name, data in entries.items() if name != VERSION_LINES}
     assert VERSION_LINES in refused(empty, write(tmp_path / "x", without))
     assert "objects/00002" in refused(empty, write(tmp_path / "y", {**entries, "objects/00002": b"more"}))
@@ -108,11 +108,11 @@ def test_missing_and_unlisted_entries_are_refused(empty: Services, entries: Entr
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "objects/../x", "a\\b", "objects/", "C:x"])
-def test_names_that_could_be_paths_are_refused(empty: Services, entries: Entries, tmp_path: Path, name: str) -> None:
+def test_names_that_could_be_paths_are_refused(empty: System, entries: Entries, tmp_path: Path, name: str) -> None:
     assert "none that" in refused(empty, write(tmp_path / "x", resealed({**entries, name: b"x"})))
 
 
-def test_links_and_encrypted_entries_are_refused(empty: Services, entries: Entries, tmp_path: Path) -> None:
+def test_links_and_encrypted_entries_are_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
     def link(info: zipfile.ZipInfo) -> None:
         info.external_attr = (stat.S_IFLNK | 0o777) << 16
 
@@ -123,7 +123,7 @@ def test_links_and_encrypted_entries_are_refused(empty: Services, entries: Entri
     assert refused(empty, tmp_path / "y")
 
 
-def test_two_entries_of_one_name_are_refused(empty: Services, entries: Entries, tmp_path: Path) -> None:
+def test_two_entries_of_one_name_are_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
     path = write(tmp_path / "x", entries)
     with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr(ALIASES, b"")
@@ -131,7 +131,7 @@ def test_two_entries_of_one_name_are_refused(empty: Services, entries: Entries, 
 
 
 def test_archive_that_grows_beyond_measure_is_refused(
-    empty: Services, entries: Entries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: System, entries: Entries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opx.lifecycle.archive.SMALL_BYTES", 1000)
     path = write(tmp_path / "x", resealed({**entries, "objects/00002": b"\0" * 20_000_000}))
@@ -186,24 +186,24 @@ def change_object(**facts: Any) -> tuple[str, Callable[[dict[str, Any]], object]
     ],
 )
 def test_lines_that_no_export_writes_are_refused(
-    empty: Services, entries: Entries, tmp_path: Path, name: str, changes: Callable[[dict[str, Any]], object]
+    empty: System, entries: Entries, tmp_path: Path, name: str, changes: Callable[[dict[str, Any]], object]
 ) -> None:
     made = resealed({**entries, name: changed_line(entries[name], changes)})
     assert refused(empty, write(tmp_path / "x", made))
 
 
 @pytest.mark.parametrize("line", [b"[]", b"nothing", b'{"a":' * 100_000, b'"' + b"x" * 3_000_000 + b'"', b"\xff\xfe"])
-def test_lines_that_are_no_items_are_refused(empty: Services, entries: Entries, tmp_path: Path, line: bytes) -> None:
+def test_lines_that_are_no_items_are_refused(empty: System, entries: Entries, tmp_path: Path, line: bytes) -> None:
     for name in (ALIASES, DOCUMENT_LINES):
         assert name in refused(empty, write(tmp_path / "x", resealed({**entries, name: line + b"\n"})))
 
 
-def test_rows_that_are_kept_by_no_archive_are_refused(empty: Services, entries: Entries, tmp_path: Path) -> None:
+def test_rows_that_are_kept_by_no_archive_are_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
     row = json.dumps({"subject": "index", "entry": "current"}).encode() + b"\n"
     assert HOLDS in refused(empty, write(tmp_path / "x", resealed({**entries, HOLDS: row})))
 
 
-def test_damage_anywhere_is_an_error_that_says_so_or_no_damage(empty: Services, good: Path, tmp_path: Path) -> None:
+def test_damage_anywhere_is_an_error_that_says_so_or_no_damage(empty: System, good: Path, tmp_path: Path) -> None:
     whole, chance = good.read_bytes(), random.Random(7)
     for _ in range(60):
         damaged = bytearray(whole)

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.queries import Expand, QueryConfig, SearchMode
 from opx.domain.scopes import Identity
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.agent_calls import CORPUS
 from tests.fakes import WordsEmbedder
 
@@ -39,7 +38,7 @@ ASKED = list(product(QUESTIONS, CONFIGS, CALLERS))
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     """Where nobody asked anything yet, and a busy machine may rank as long as it wants to."""
     with bootstrap(Settings(home=str(tmp_path), rerank_seconds=60), embedder=WordsEmbedder()) as system:
         for key, text in {**CORPUS, **DOCUMENTS}.items():
@@ -48,13 +47,13 @@ def services(tmp_path: Path) -> Iterator[Services]:
         yield system
 
 
-def told(services: Services, question: str, config: QueryConfig, caller: Identity) -> dict[str, Any]:
+def told(services: System, question: str, config: QueryConfig, caller: Identity) -> dict[str, Any]:
     """What an answer says, without how long it took and under which number it was recorded."""
-    answer = services.query_service(caller).answer(question, config).to_json()
+    answer = services.questions.search(caller).answer(question, config).to_json()
     return {name: value for name, value in answer.items() if name not in {"timingsMs", "receiptId", "receipt"}}
 
 
-def test_answers_are_those_of_questions_asked_alone(services: Services) -> None:
+def test_answers_are_those_of_questions_asked_alone(services: System) -> None:
     """The questions at once come first, as all that is made at the first question is made by several of them then."""
     ready = threading.Barrier(THREADS)
 

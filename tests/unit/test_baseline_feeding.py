@@ -19,16 +19,16 @@ from opx.errors import InvalidInputError, KnowledgeConfigError, StoreUnavailable
 from opx.ports.metrics import MetricQuery, NodeValues
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
-from opx.services import Services
 from opx.settings import Settings
 from opx.streams.taking import StreamRecord
+from opx.system import System
 from opx.telemetry.baselines.definitions import MetricDefinition, declared_metrics
 from opx.telemetry.baselines.rolling_up import RollUp
 from tests.api_requests import a_token, call, refusal
 from tests.fakes import FakeContext, Measured, function_logs
 from tests.unit.cli_support import Opx, word_services
 from tests.unit.remote_support import KINDS, opx_at
-from tests.unit.stream_support import FIFO, REDIS, System, a_stream, from_kinesis, from_sqs
+from tests.unit.stream_support import FIFO, REDIS, SystemUnderTest, a_stream, from_kinesis, from_sqs
 
 DAY, HOUR = 86_400, 3600
 EVERYONE = reader_of(Identity())
@@ -36,8 +36,8 @@ CATEGORY = "operations/baselines"
 RECORD = {"node": "web-01", "metric": "cpu", "time_window": "7d", "mean": 41.5, "stddev": 3.0, "samples": 2016}
 
 
-def baseline(services: Services, node: str = "web-01", metric: str = "cpu", window: str = "7d") -> BaselineStats:
-    return services.baselines.get(EVERYONE, node, metric, window)
+def baseline(services: System, node: str = "web-01", metric: str = "cpu", window: str = "7d") -> BaselineStats:
+    return services.telemetry.baselines.get(EVERYONE, node, metric, window)
 
 
 class TestCommand:
@@ -104,13 +104,13 @@ class TestCommand:
         assert said in result.stderr
 
 
-def _stored(system: System, key: str) -> Any:
+def _stored(system: SystemUnderTest, key: str) -> Any:
     with system.services.store.open(key) as stream:
         return json.loads(stream.read())
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     with function_logs(), word_services(Settings(home=str(tmp_path / "home"))) as made:
         yield made
 
@@ -118,7 +118,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
 class TestApi:
     SHOP = a_token("acme", "shop")
 
-    def test_values_go_to_the_callers_scope_and_others_dont_see_them(self, services: Services) -> None:
+    def test_values_go_to_the_callers_scope_and_others_dont_see_them(self, services: System) -> None:
         manage, retrieve = make_manage(lambda: services), make_retrieve(lambda: services)
         values = [{"node": "web-01", "metric": "cpu", "value": n} for n in range(40)] + [{"node": "web-01"}]
         status, done = call(manage, "add_values", body={"values": values, "batchId": "b-1"}, caller=self.SHOP)
@@ -133,9 +133,9 @@ class TestApi:
             assert call(retrieve, "get_baseline_stats", query=asked, caller=other)[1]["baseline"]["count"] == 0
             assert call(retrieve, "list_baseline_series", caller=other)[1] == {"series": []}
 
-    def test_series_come_in_pages(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_series_come_in_pages(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("opx.operations.baselines.SERIES_A_PAGE", 2)
-        services.baselines.add([{"node": f"n{n}", "metric": "cpu", "value": 1} for n in range(5)])
+        services.telemetry.baselines.add([{"node": f"n{n}", "metric": "cpu", "value": 1} for n in range(5)])
         retrieve = make_retrieve(lambda: services)
         seen, after = [], ""
         while True:
@@ -157,11 +157,11 @@ class TestApi:
             {"node": "web-01", "metric": "cpu", "value": "1", "hour": "24"},
         ],
     )
-    def test_wrong_questions_are_refused(self, services: Services, query: dict[str, str]) -> None:
+    def test_wrong_questions_are_refused(self, services: System, query: dict[str, str]) -> None:
         answer = call(make_retrieve(lambda: services), "get_baseline_stats", query=query)
         assert refusal(answer) == (400, "invalid_argument")
 
-    def test_who_may_only_read_adds_nothing(self, services: Services) -> None:
+    def test_who_may_only_read_adds_nothing(self, services: System) -> None:
         body = {"values": [{"node": "web-01", "metric": "cpu", "value": 1}]}
         answer = call(make_manage(lambda: services), "add_values", body=body, caller=a_token("acme", scopes="opx/read"))
         assert refusal(answer) == (403, "forbidden")
@@ -169,14 +169,14 @@ class TestApi:
 
 class TestStream:
     @pytest.fixture
-    def system(self, tmp_path: Path) -> System:
-        return System(tmp_path / "home")
+    def system(self, tmp_path: Path) -> SystemUnderTest:
+        return SystemUnderTest(tmp_path / "home")
 
-    def failures(self, system: System) -> list[str]:
+    def failures(self, system: SystemUnderTest) -> list[str]:
         list(system.services.manager.work())
-        return [failed.object_key for failed in system.services.failures.items()]
+        return [failed.object_key for failed in system.services.corpus.failures.items()]
 
-    def test_records_are_added_once_however_often_they_come(self, system: System) -> None:
+    def test_records_are_added_once_however_often_they_come(self, system: SystemUnderTest) -> None:
         batch = from_kinesis([{"node": "web-01", "metric": "cpu", "value": n} for n in range(40)])
         for _ in range(2):
             assert system.consume(batch, a_stream(category=CATEGORY)) == []
@@ -184,7 +184,7 @@ class TestStream:
         assert (system.keys, self.failures(system)) == ([], [])
         assert system.report.counts[Metric.STREAM_RECORDS] == 80
 
-    def test_what_cant_be_added_is_a_failed_item(self, system: System) -> None:
+    def test_what_cant_be_added_is_a_failed_item(self, system: SystemUnderTest) -> None:
         records: list[Any] = [b"{cut", b"\xff", [1], {"node": "web-01", "metric": "cpu", "value": "x"}, {"value": 3}]
         records.append({"node": "web-01", "metric": "cpu", "value": 1})
         assert system.consume(from_kinesis(records), a_stream(category=CATEGORY)) == []
@@ -192,21 +192,21 @@ class TestStream:
         assert len(self.failures(system)) == 5
         assert "value must be a number, not 'x'" in {_stored(system, key)["refused"] for key in system.keys}
 
-    def test_what_the_series_doesnt_take_is_a_failed_item_too(self, system: System) -> None:
+    def test_what_the_series_doesnt_take_is_a_failed_item_too(self, system: SystemUnderTest) -> None:
         records = [{"node": "web-01", "metric": "cpu", "value": 1, "unit": unit} for unit in ("ms", "s")]
         assert system.consume(from_kinesis(records), a_stream(category=CATEGORY)) == []
         assert baseline(system.services).count == 1
         (key,) = self.failures(system)
         assert _stored(system, key)["refused"] == "cpu of web-01 is in ms, not in s: convert it"
 
-    def test_a_stream_of_redis_is_added_record_by_record(self, system: System) -> None:
-        taker = system.services._taker_of(a_stream(source=REDIS, category=CATEGORY))  # type: ignore[attr-defined]
+    def test_a_stream_of_redis_is_added_record_by_record(self, system: SystemUnderTest) -> None:
+        taker = system.services.connectors._taker_of(a_stream(source=REDIS, category=CATEGORY))
         for position in ("1-0", "2-0", "1-0"):
             assert taker.take(StreamRecord(position, b'{"node": "web-01", "metric": "cpu", "value": 7}')) == position
         assert taker.take(StreamRecord("3-0", None)) == ""
         assert baseline(system.services).count == 2
 
-    def test_a_mapping_says_where_the_parts_are(self, system: System) -> None:
+    def test_a_mapping_says_where_the_parts_are(self, system: SystemUnderTest) -> None:
         paths = {"node": "$.tags.host", "value": "$.fields.usage", "at": "$.time", "metric": "$.name"}
         record = {
             "name": "cpu",
@@ -218,24 +218,26 @@ class TestStream:
         system.consume(from_kinesis([record]), a_stream(category=CATEGORY, json=paths))
         assert baseline(system.services).mean == 7.5
 
-    def test_unwanted_records_are_left_out(self, system: System) -> None:
+    def test_unwanted_records_are_left_out(self, system: SystemUnderTest) -> None:
         records = [{"node": "web-01", "metric": name, "value": 1} for name in ("cpu", "disk")]
         system.consume(from_kinesis(records), a_stream(category=CATEGORY, filter={"metric": ["cpu"]}))
-        assert [one.metric for one in system.services.baselines.series(EVERYONE)] == ["cpu"]
+        assert [one.metric for one in system.services.telemetry.baselines.series(EVERYONE)] == ["cpu"]
         assert system.report.counts[Metric.STREAM_RECORDS_UNWANTED] == 1
 
-    def test_computed_baselines_may_come_in_a_stream_too(self, system: System) -> None:
+    def test_computed_baselines_may_come_in_a_stream_too(self, system: SystemUnderTest) -> None:
         system.consume(from_kinesis([RECORD]), a_stream(category=CATEGORY))
         assert baseline(system.services).mean == 41.5
 
-    def test_while_the_store_is_away_all_come_again(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_while_the_store_is_away_all_come_again(
+        self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def away(*_: Any, **__: Any) -> None:
             raise StoreUnavailableError("away")
 
         batch = from_sqs([{"node": "web-01", "metric": "cpu", "value": n} for n in range(3)], FIFO, groups="aab")
         stream = a_stream(source=FIFO, category=CATEGORY)
         with monkeypatch.context() as outage:
-            outage.setattr(system.services.baselines, "add", away)
+            outage.setattr(system.services.telemetry.baselines, "add", away)
             assert system.consume(batch, stream) == ["m-0", "m-1", "m-2"]
         assert system.consume(batch, stream) == []
         assert baseline(system.services).count == 3
@@ -257,13 +259,13 @@ class TestStream:
 
 
 class TestDocuments:
-    def test_a_record_of_the_category_is_what_is_answered_and_kept_as_a_document(self, services: Services) -> None:
+    def test_a_record_of_the_category_is_what_is_answered_and_kept_as_a_document(self, services: System) -> None:
         document_id = services.manager.ingest_document("internal", CATEGORY, RECORD)
         found = baseline(services)
         assert (found.count, found.mean, found.stddev) == (2016, 41.5, 3.0)
-        (kept,) = services.catalog.find(document_id)
+        (kept,) = services.corpus.catalog.find(document_id)
         assert (kept.title, kept.category) == ("cpu of web-01", CATEGORY)
-        assert list(services.failures.items()) == []
+        assert list(services.corpus.failures.items()) == []
 
     @pytest.mark.parametrize(
         ("record", "said"),
@@ -272,9 +274,7 @@ class TestDocuments:
             ({"node": "a", "metric": "b", "value": 1}, "opx baseline push"),
         ],
     )
-    def test_another_one_is_refused_before_it_is_put(
-        self, services: Services, record: dict[str, Any], said: str
-    ) -> None:
+    def test_another_one_is_refused_before_it_is_put(self, services: System, record: dict[str, Any], said: str) -> None:
         with pytest.raises(InvalidInputError, match=said):
             services.manager.ingest_document("internal", CATEGORY, record)
         assert list(services.store.list("documents/")) == []
@@ -305,11 +305,11 @@ class TestRollUp:
     def readings(self) -> Readings:
         return Readings()
 
-    def roll_up(self, services: Services, readings: Readings, report: Any = None) -> RollUp:
+    def roll_up(self, services: System, readings: Readings, report: Any = None) -> RollUp:
         more = {"report": report} if report else {}
-        return RollUp((CPU, DISK), readings, services.baselines, clock=services.clock, **more)
+        return RollUp((CPU, DISK), readings, services.telemetry.baselines, clock=services.clock, **more)
 
-    def test_the_last_whole_days_are_rolled_up(self, services: Services, readings: Readings) -> None:
+    def test_the_last_whole_days_are_rolled_up(self, services: System, readings: Readings) -> None:
         report = Measured()
         done = self.roll_up(services, readings, report).run()
         today = services.clock() // DAY * DAY
@@ -322,7 +322,7 @@ class TestRollUp:
         found = baseline(services, "a")
         assert (found.count, found.days, found.unit, len(found.by_hour)) == (576, 2, "percent", 24)
 
-    def test_a_day_again_replaces_what_was_there(self, services: Services, readings: Readings) -> None:
+    def test_a_day_again_replaces_what_was_there(self, services: System, readings: Readings) -> None:
         self.roll_up(services, readings).run()
         readings.level = 20.0
         self.roll_up(services, readings).run(1)
@@ -330,7 +330,7 @@ class TestRollUp:
         assert (found.count, found.minimum, found.maximum) == (576, 10, 20)
 
     def test_one_that_fails_keeps_no_other_back_and_is_told_at_the_end(
-        self, services: Services, readings: Readings
+        self, services: System, readings: Readings
     ) -> None:
         readings.broken = {"CPUUtilization"}
         with pytest.raises(StoreUnavailableError, match="cpu"):
@@ -338,19 +338,19 @@ class TestRollUp:
         assert baseline(services, "a", "disk").count == 576
 
     @pytest.mark.parametrize("days", [0, 90, True, "2", None])
-    def test_other_numbers_of_days_are_refused(self, services: Services, readings: Readings, days: Any) -> None:
+    def test_other_numbers_of_days_are_refused(self, services: System, readings: Readings, days: Any) -> None:
         with pytest.raises(InvalidInputError, match="days"):
             self.roll_up(services, readings).run(days)
 
     def test_the_function_rolls_up_what_the_file_declares(
-        self, services: Services, readings: Readings, monkeypatch: pytest.MonkeyPatch
+        self, services: System, readings: Readings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("opx.telemetry.baselines.definitions.declared_metrics", lambda path: (CPU,))
-        services.__dict__["metric_reader"] = readings
+        services.telemetry.metric_reader = readings
         handler = make_roll_up(lambda: services)
         assert handler({"days": 1}, FakeContext()) == {"values": 864, "nodes": 3, "refused": 0, "failed": ()}
 
-    def test_without_aws_there_is_nothing_to_roll_up(self, services: Services) -> None:
+    def test_without_aws_there_is_nothing_to_roll_up(self, services: System) -> None:
         with pytest.raises(FunctionFailedError, match="InvalidInputError"):
             make_roll_up(lambda: services)({}, FakeContext())
 

@@ -20,7 +20,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     opx = Opx(tmp_path_factory.mktemp("filled"))
     with opx.services() as services:
         for scope in (Scope("acme", project_id="shop"), Scope("other")):
-            services.manager_of(scope).ingest_document("internal", PROCEDURES, f"# Disk\n\nThe {scope.key} walrus.", {})
+            services.ingestion.manager_of(scope).ingest_document(
+                "internal", PROCEDURES, f"# Disk\n\nThe {scope.key} walrus.", {}
+            )
     return opx.home
 
 
@@ -42,7 +44,7 @@ def test_clients_are_listed_with_what_they_have(opx: Opx) -> None:
 
 def test_client_of_which_questions_alone_are_kept_is_listed(opx: Opx) -> None:
     with opx.services() as services:
-        services.query_service(Identity("asker")).query("quantum gearbox")
+        services.questions.search(Identity("asker")).query("quantum gearbox")
     assert "asker" in opx("client", "list").stdout
 
 
@@ -98,7 +100,7 @@ def test_deployed_system_is_administered_where_its_stores_are(opx: Opx) -> None:
     refused = opx("client", "list", OPX_API_URL="https://example.org")
     assert refused.exit_code == 0  # --home says which system is meant
     with opx.services() as services:
-        services.clients.put(Client("acme", ClientState.REMOVING, removal="acme-1"))
+        services.corpus.clients.put(Client("acme", ClientState.REMOVING, removal="acme-1"))
     assert "being removed" in opx("client", "add", "acme").stderr
 
 

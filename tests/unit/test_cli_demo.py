@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opx.bootstrap import bootstrap
 from opx.cli.demo_command import QUESTIONS, example_documents
 from opx.cli.main import Launch, cli
 from opx.domain.queries import QueryConfig
 from opx.settings import Settings
+from opx.system import bootstrap
 from opx.text.analyzer import analyze
 from tests.unit.cli_support import Opx
 
@@ -62,6 +62,6 @@ def test_the_demo_finds_each_answer_first_and_none_where_there_is_none(tmp_path:
         assert question.answered_by in first, question.text
     assert "No good answer" in parts[4]
     with bootstrap(Settings(home=str(home))) as services:
-        answer = services.query_service().answer(BY_MEANING.text, QueryConfig(min_confidence=0))
+        answer = services.questions.search().answer(BY_MEANING.text, QueryConfig(min_confidence=0))
     assert answer.results[0].parts is not None
     assert answer.results[0].parts.lexical_rank is None

@@ -114,7 +114,7 @@ def test_status_without_knowledge_is_no_error_and_makes_no_folder(folder: Opx) -
 def test_status_tells_of_an_index_of_another_model(folder: Opx) -> None:
     with_a_failure(folder)
     with folder.services() as services:
-        services.editions.current().index._database.set_meta("identity", "another/1")  # type: ignore[attr-defined]
+        services.indexing.editions.current().index._database.set_meta("identity", "another/1")  # type: ignore[attr-defined]
     facts = json.loads(folder("status", "--json").stdout)
     assert "was built for another/1" in facts["index"]
     assert facts["documents"] == 1

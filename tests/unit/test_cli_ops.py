@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.bootstrap import bootstrap
 from opx.cli.main import Launch, cli
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
+from opx.telemetry.rules import read_telemetry
 from tests.unit.telemetry_support import GROUP, RULES, fake_stores
 
 
-def with_telemetry(settings: Settings) -> Services:
+def with_telemetry(settings: Settings) -> System:
     services = bootstrap(settings)
-    services.telemetry = fake_stores()
-    services.__dict__["telemetry_rules"] = RULES
+    services.telemetry.stores = fake_stores()
+    services.installation.declare(read_telemetry, RULES)
     return services
 
 

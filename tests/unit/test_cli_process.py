@@ -165,14 +165,14 @@ def modules_after(code: str, *arguments: str) -> set[str]:
 def test_help_imports_neither_the_library_nor_rich() -> None:
     loaded = modules_after("import sys\nfrom opx.cli.main import run\nrun(['--help'])\n")
     assert "opx.cli.main" in loaded
-    heavy = {"numpy", "rich", "yaml", "tantivy", "onnxruntime", "opx.bootstrap", "opx.ports", "opx.ingestion"}
+    heavy = {"numpy", "rich", "yaml", "tantivy", "onnxruntime", "opx.system", "opx.ports", "opx.ingestion"}
     assert not heavy & loaded
 
 
 SEARCH = """
 import sys
 from array import array
-from opx.bootstrap import bootstrap
+from opx.system import bootstrap
 from opx.cli.main import run
 
 class Flat:

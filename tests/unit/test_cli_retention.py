@@ -77,7 +77,7 @@ def test_a_document_is_held_under_all_names_that_it_has(opx: Opx) -> None:
 def test_a_document_that_has_expired_can_still_be_held(folder: Opx) -> None:
     taken_in(folder, old=EXPIRED)
     with folder.services() as services:
-        (document,) = services.catalog.in_category("runbooks/procedures")
+        (document,) = services.corpus.catalog.in_category("runbooks/procedures")
     held = folder("hold", "add", "--document", document.document_id, "--reason", "case 7")
     assert held.exit_code == 0, held.output
     assert "old.md of global" in held.stdout

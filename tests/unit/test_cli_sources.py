@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.sources import SourceDocument
 from opx.errors import InvalidInputError, OpxError, SecretNotFoundError
 from opx.ingestion.outcomes import Result
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.cli_support import Opx
 
@@ -141,35 +140,35 @@ class Guide:
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     with bootstrap(Settings(home=str(tmp_path / "home")), embedder=WordsEmbedder()) as made:
         yield made
 
 
 class TestManager:
-    def test_a_source_that_fetches_by_itself_is_pulled(self, services: Services) -> None:
+    def test_a_source_that_fetches_by_itself_is_pulled(self, services: System) -> None:
         source_id = services.manager.register_source(Guide(), "0 4 * * *", "specialized", "vendor/linux")
         result = services.manager.pull_now(source_id)
         assert (source_id, result.count(Result.INGESTED), result.chunks) == ("guide", 1, 1)
 
-    def test_a_source_that_is_described_is_kept(self, services: Services, tmp_path: Path) -> None:
+    def test_a_source_that_is_described_is_kept(self, services: System, tmp_path: Path) -> None:
         (tmp_path / "a.md").write_text("# A\n\ntext\n")
         given = {"name": "files", "kind": "directory", "options": {"path": str(tmp_path)}}
         source_id = services.manager.register_source(given, "0 4 * * *", "internal", "runbooks/procedures")
-        assert services.sources.get(source_id).schedule == "0 4 * * *"
+        assert services.connectors.sources.get(source_id).schedule == "0 4 * * *"
         assert services.manager.pull_now(source_id).count(Result.INGESTED) == 1
 
-    def test_a_category_of_another_tier_is_refused(self, services: Services) -> None:
+    def test_a_category_of_another_tier_is_refused(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="is of tier specialized"):
             services.manager.register_source(Guide(), "0 4 * * *", "internal", "vendor/linux")
 
-    def test_a_source_that_fails_is_raised(self, services: Services, tmp_path: Path) -> None:
+    def test_a_source_that_fails_is_raised(self, services: System, tmp_path: Path) -> None:
         given = {"name": "files", "kind": "directory", "options": {"path": str(tmp_path / "gone")}}
         source_id = services.manager.register_source(given, "", "internal", "runbooks/procedures")
         with pytest.raises(OpxError, match="no directory"):
             services.manager.pull_now(source_id)
 
-    def test_a_watched_directory_is_taken_in_and_followed(self, services: Services, tmp_path: Path) -> None:
+    def test_a_watched_directory_is_taken_in_and_followed(self, services: System, tmp_path: Path) -> None:
         folder = tmp_path / "runbooks"
         folder.mkdir()
         (folder / "a.md").write_text("# A\n\ntext\n")
@@ -178,32 +177,33 @@ class TestManager:
         list(services.manager.work())
         (folder / "b.md").write_text("# B\n\ntext\n")
         services.manager.pull_now(watch_id)
-        titles = sorted(document.title for document in services.catalog.in_category("runbooks/procedures"))
+        titles = sorted(document.title for document in services.corpus.catalog.in_category("runbooks/procedures"))
         assert titles == ["A", "B"]
 
-    def test_webhooks_of_a_category_have_an_address(self, services: Services) -> None:
+    def test_webhooks_of_a_category_have_an_address(self, services: System) -> None:
         endpoint = services.manager.get_webhook_endpoint("internal", "operations/alerts")
         assert endpoint == "http://127.0.0.1:8321/ingest/internal/operations/alerts"
-        services.settings = replace(services.settings, webhook_url="https://hooks.example.org/")
-        endpoint = services.manager.get_webhook_endpoint("internal", "operations/alerts")
+        services.installation.settings = replace(services.settings, webhook_url="https://hooks.example.org/")
+        manager = services.ingestion.manager_of(services.installation.scope, services.connectors.ways_in)
+        endpoint = manager.get_webhook_endpoint("internal", "operations/alerts")
         assert endpoint == "https://hooks.example.org/ingest/internal/operations/alerts"
 
-    def test_a_webhook_of_another_tier_is_refused(self, services: Services) -> None:
+    def test_a_webhook_of_another_tier_is_refused(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="is of tier internal"):
             services.manager.get_webhook_endpoint("internet", "operations/alerts")
 
-    def test_a_stream_is_subscribed_to_once(self, services: Services) -> None:
+    def test_a_stream_is_subscribed_to_once(self, services: System) -> None:
         subscribe = services.manager.subscribe_stream
         stream = "redis://127.0.0.1:6379/0#incidents"
         wanted = {"severity": ["critical"]}
         first = subscribe(stream, "internal", "operations/incidents", wanted)
         assert subscribe(stream, "internal", "operations/incidents", wanted) == first
-        (known,) = [one for one in services.streams.all() if one.name == first]
+        (known,) = [one for one in services.connectors.streams.all() if one.name == first]
         assert (known.topic, known.pattern) == ("incidents", wanted)
 
-    def test_a_scope_of_a_client_has_no_sources_of_its_own(self, services: Services) -> None:
+    def test_a_scope_of_a_client_has_no_sources_of_its_own(self, services: System) -> None:
         from opx.domain.scopes import Scope
 
-        manager = services.manager_of(Scope("acme"))
+        manager = services.ingestion.manager_of(Scope("acme"))
         with pytest.raises(InvalidInputError, match="whole installation"):
             manager.pull_now("nvd")

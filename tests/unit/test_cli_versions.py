@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.unit.cli_support import Opx, WordEmbedder
 from tests.unit.remote_support import KINDS, opx_at
 
@@ -196,8 +196,8 @@ def test_a_receipt_can_be_asked_as_of_when_it_was_given_out(tmp_path: Path) -> N
     with bootstrap(Settings(home=str(opx.home)), embedder=WordEmbedder(), clock=lambda: asked_at + 60) as services:
         for name in ("disk.md", "more.md"):
             services.store.put(f"documents/docs/{name}", (opx.folder / "docs" / name).read_bytes())
-        assert services.drain
-        assert len(list(services.drain.run())) == 2
+        assert services.ingestion.drain
+        assert len(list(services.ingestion.drain.run())) == 2
     assert opx("receipt", "replay", receipt).exit_code == 1
     then = opx("receipt", "replay", receipt, "--then")
     assert (then.exit_code, then.stdout.startswith("the same answer as on")) == (0, True), then.output

@@ -24,7 +24,7 @@ from opx.edges.waiting import Waiting
 from opx.errors import StoreUnavailableError
 from opx.ingestion.files import FileToIngest
 from opx.operations.context import Caller, Context
-from opx.services import Services
+from opx.system import System
 from tests.doubles.api_gateway import DeployedSystem
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS
@@ -36,7 +36,7 @@ def opx(tmp_path: Path) -> Opx:
 
 
 @pytest.fixture
-def services(opx: Opx) -> Iterator[Services]:
+def services(opx: Opx) -> Iterator[System]:
     with opx.services() as services:
         yield services
 
@@ -50,7 +50,7 @@ class Knowledge:
 
 
 @pytest.fixture(params=KINDS)
-def base(request: pytest.FixtureRequest, services: Services) -> Iterator[Knowledge]:
+def base(request: pytest.FixtureRequest, services: System) -> Iterator[Knowledge]:
     """In this process, or asked over HTTP."""
     if request.param == "folder":
         context = Context(services, Caller(Identity(), owns_system=True))
@@ -80,19 +80,21 @@ def following(opx: Opx, base: Knowledge, *, delete: bool = True) -> Follower:
     return follower
 
 
-def titles(services: Services) -> dict[str, str]:
+def titles(services: System) -> dict[str, str]:
     """Source and title of each current document."""
-    found = (d for path in services.knowledge.categories for d in services.catalog.in_category(path))
+    found = (
+        d for path in services.installation.knowledge.categories for d in services.corpus.catalog.in_category(path)
+    )
     return {document.source_uri: document.title for document in found}
 
 
-def test_what_is_there_is_taken_in_first(opx: Opx, services: Services, base: Knowledge) -> None:
+def test_what_is_there_is_taken_in_first(opx: Opx, services: System, base: Knowledge) -> None:
     opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: Services, base: Knowledge) -> None:
+def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: System, base: Knowledge) -> None:
     for number in range(6):
         opx.write(f"{number}.md", f"# {number}\n\ntext\n")
     following(opx, base)
@@ -102,7 +104,7 @@ def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: Se
 
 
 def test_a_folder_that_lost_much_is_watched_without_deleting(
-    opx: Opx, services: Services, base: Knowledge, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: System, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)
@@ -113,7 +115,7 @@ def test_a_folder_that_lost_much_is_watched_without_deleting(
 
 
 def test_new_and_changed_files_are_taken_in(
-    opx: Opx, services: Services, base: Knowledge, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: System, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
@@ -128,7 +130,7 @@ def test_new_and_changed_files_are_taken_in(
     ]
 
 
-def test_a_rename_moves_the_document(opx: Opx, services: Services, base: Knowledge) -> None:
+def test_a_rename_moves_the_document(opx: Opx, services: System, base: Knowledge) -> None:
     old = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
     new = old.rename(old.with_name("b.md"))
@@ -136,7 +138,7 @@ def test_a_rename_moves_the_document(opx: Opx, services: Services, base: Knowled
     assert titles(services) == {"docs/b.md": "A"}
 
 
-def test_a_renamed_folder_moves_its_documents(opx: Opx, services: Services, base: Knowledge) -> None:
+def test_a_renamed_folder_moves_its_documents(opx: Opx, services: System, base: Knowledge) -> None:
     old = opx.write("runbooks/deep/a.md", "# A\n\ntext\n").parents[1]
     follower = following(opx, base)
     new = old.rename(old.with_name("postmortems"))
@@ -144,7 +146,7 @@ def test_a_renamed_folder_moves_its_documents(opx: Opx, services: Services, base
     assert titles(services) == {"docs/postmortems/deep/a.md": "A"}
 
 
-def test_deleting_can_be_left_out(opx: Opx, services: Services, base: Knowledge) -> None:
+def test_deleting_can_be_left_out(opx: Opx, services: System, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base, delete=False)
     path.unlink()
@@ -152,7 +154,7 @@ def test_deleting_can_be_left_out(opx: Opx, services: Services, base: Knowledge)
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_a_file_that_an_editor_replaces_is_not_deleted(opx: Opx, services: Services, base: Knowledge) -> None:
+def test_a_file_that_an_editor_replaces_is_not_deleted(opx: Opx, services: System, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)
     path.unlink()
@@ -162,23 +164,28 @@ def test_a_file_that_an_editor_replaces_is_not_deleted(opx: Opx, services: Servi
 
     a_follower(opx, base, sleep=the_editor_goes_on).react([path])
     assert titles(services) == {"docs/a.md": "A2"}
-    assert len(list(services.catalog.versions(next(services.catalog.in_category("runbooks/procedures")).key))) == 2
+    assert (
+        len(
+            list(services.corpus.catalog.versions(next(services.corpus.catalog.in_category("runbooks/procedures")).key))
+        )
+        == 2
+    )
 
 
-def test_hidden_files_and_the_home_folder_are_ignored(opx: Opx, services: Services, base: Knowledge) -> None:
+def test_hidden_files_and_the_home_folder_are_ignored(opx: Opx, services: System, base: Knowledge) -> None:
     follower = following(opx, base)
     follower.react([opx.write(".a.md.swp", "# A\n\ntext\n"), opx.home / "corpus" / "x.md", opx.folder / "outside.md"])
     assert titles(services) == {}
 
 
-def test_a_changed_sidecar_changes_its_document(opx: Opx, services: Services, base: Knowledge) -> None:
+def test_a_changed_sidecar_changes_its_document(opx: Opx, services: System, base: Knowledge) -> None:
     opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
     follower.react([opx.write("a.md.metadata.json", '{"metadataAttributes": {"title": "Better"}}')])
     assert titles(services) == {"docs/a.md": "Better"}
 
 
-def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(opx: Opx, services: Services, base: Knowledge) -> None:
+def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(opx: Opx, services: System, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
     shutil.rmtree(path.parent)
@@ -187,7 +194,7 @@ def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(opx: Opx, servic
 
 
 def test_a_file_that_can_not_be_taken_in_does_not_end_the_watch(
-    opx: Opx, services: Services, base: Knowledge, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: System, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     follower = following(opx, base)
     follower.react([opx.write("bad.md", b"\x00"), opx.write("good.md", "# Good\n\ntext\n")])
@@ -212,7 +219,7 @@ class Fails:
 
 
 def test_changes_are_handled_later_if_the_store_does_not_answer(
-    opx: Opx, services: Services, base: Knowledge, capsys: pytest.CaptureFixture[str]
+    opx: Opx, services: System, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failing = Fails(base.loader)
     follower = following(opx, Knowledge(base.client, cast("Loader", failing)))
@@ -227,7 +234,7 @@ def test_changes_are_handled_later_if_the_store_does_not_answer(
 
 
 def test_what_is_waited_for_in_vain_is_told(
-    opx: Opx, services: Services, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    opx: Opx, services: System, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opx.edges.waiting.Waiting", partial(Waiting, patience=0.0))
     with DeployedSystem(services, tokens={"token": {"scope": "opx/admin"}}) as system:

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import opx.bootstrap
-from opx.bootstrap import bootstrap
+import opx.system
 from opx.cli.eval_command import eval_command
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
@@ -23,8 +22,8 @@ from opx.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal
 from opx.evaluation.runner import Evaluation
 from opx.evaluation.runs import Run, save_run
 from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vector
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.evaluation_support import PAGES, lines, write_dataset
 
@@ -88,14 +87,14 @@ class TestCorpusAsAFolder:
         (folder / "qrels" / "test.tsv").write_text("\n".join(renamed))
         return folder / "documents"
 
-    def test_is_taken_in_as_it_is_and_pages_are_paths(self, folder: Path, documents: Path, services: Services) -> None:
+    def test_is_taken_in_as_it_is_and_pages_are_paths(self, folder: Path, documents: Path, services: System) -> None:
         evaluation = Evaluation(services, load_dataset(folder))
         assert evaluation.ingest().pages == len(PAGES)
         ranked = evaluation.rankings("pod crash looping", SearchMode.FAST)
         assert ranked["hybrid"][0] == "runbooks/pods.md"
         assert evaluation.measure()["lexical"]["all"]["MRR"] == 1.0
 
-    def test_second_time_nothing_is_taken_in(self, folder: Path, documents: Path, services: Services) -> None:
+    def test_second_time_nothing_is_taken_in(self, folder: Path, documents: Path, services: System) -> None:
         dataset = load_dataset(folder)
         Evaluation(services, dataset).ingest()
         figures = Evaluation(services, dataset).ingest()
@@ -135,13 +134,13 @@ def dataset(folder: Path) -> Dataset:
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     with bootstrap(Settings(home=str(tmp_path / "home")), embedder=CountingEmbedder()) as services:
         yield services
 
 
 class TestEvaluation:
-    def test_every_page_goes_through_the_pipeline(self, services: Services, dataset: Dataset) -> None:
+    def test_every_page_goes_through_the_pipeline(self, services: System, dataset: Dataset) -> None:
         figures = Evaluation(services, dataset).ingest()
         assert (figures.pages, figures.chunks, figures.unchanged) == (4, 4, 0)
         assert figures.seconds >= figures.embedding_seconds > 0
@@ -157,7 +156,7 @@ class TestEvaluation:
         assert [one.unchanged for one in figures] == [0, 4]
         assert [len(embedder.texts) for embedder in embedders] == [4, 0]
 
-    def test_questions_are_measured_by_system_and_kind(self, services: Services, dataset: Dataset) -> None:
+    def test_questions_are_measured_by_system_and_kind(self, services: System, dataset: Dataset) -> None:
         evaluation = Evaluation(services, dataset)
         evaluation.ingest()
         figures = evaluation.measure(SearchMode.FAST)
@@ -167,7 +166,7 @@ class TestEvaluation:
         }  # fmt: skip
         assert {kind: row["questions"] for kind, row in figures["hybrid"].items()} == {"all": 3, "words": 2, "other": 1}
 
-    def test_page_is_as_good_as_its_best_chunk(self, tmp_path: Path, services: Services) -> None:
+    def test_page_is_as_good_as_its_best_chunk(self, tmp_path: Path, services: System) -> None:
         long = "\n\n".join(f"## Part {n}\n\nThe disk has part {n}. " + "Filler word. " * 200 for n in range(4))
         pages = {"long": ("Long", long), "short": ("Short", "A disk.")}
         dataset = Dataset(write_dataset(tmp_path / "long", pages), ())
@@ -176,7 +175,7 @@ class TestEvaluation:
         ranked = evaluation.rankings("disk part", SearchMode.FAST, ())
         assert sorted(ranked["lexical"]) == ["long", "short"]
 
-    def test_empty_page_is_kept_out(self, tmp_path: Path, services: Services) -> None:
+    def test_empty_page_is_kept_out(self, tmp_path: Path, services: System) -> None:
         dataset = Dataset(write_dataset(tmp_path / "empty", {**PAGES, "empty": ("Empty", " \n")}), ())
         assert Evaluation(services, dataset).ingest().pages == 4
 
@@ -186,7 +185,7 @@ class TestEvaluation:
         with small, pytest.raises(OpxError, match=r"large\.md"):
             Evaluation(small, dataset).ingest()
 
-    def test_progress_is_told_for_both_phases(self, services: Services, dataset: Dataset) -> None:
+    def test_progress_is_told_for_both_phases(self, services: System, dataset: Dataset) -> None:
         told: list[tuple[str, int, int]] = []
         evaluation = Evaluation(services, dataset, lambda *step: told.append(step))
         evaluation.ingest()
@@ -245,11 +244,11 @@ class TestAsking:
             "hybrid (weighted_rrf)",
         }
 
-    def test_same_search_is_done_once_a_question(self, services: Services, dataset: Dataset) -> None:
+    def test_same_search_is_done_once_a_question(self, services: System, dataset: Dataset) -> None:
         evaluation = Evaluation(services, dataset)
         evaluation.ingest()
         counting = CountingIndex(services.index)
-        services.__dict__["index"] = counting
+        services.indexing.index = counting
         ask_all(evaluation, [SearchMode.BALANCED, SearchMode.BALANCED], compared_at=None)
         asked = [(one.filter, one.text, one.depth) for one in counting.searches if one.text != WARM_UP]
         assert len(asked) == len(set(asked))
@@ -260,7 +259,7 @@ class TestCommand:
     @pytest.fixture
     def run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
         real = bootstrap
-        monkeypatch.setattr(opx.bootstrap, "bootstrap", lambda settings: real(settings, embedder=WordsEmbedder()))
+        monkeypatch.setattr(opx.system, "bootstrap", lambda settings: real(settings, embedder=WordsEmbedder()))
         monkeypatch.chdir(tmp_path)
         return CliRunner()
 
@@ -317,7 +316,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
     dataset, saved = write_dataset(folder / "small"), folder / "run.json"
     real, settings = bootstrap, Settings(home=str(folder / "home"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opx.bootstrap, "bootstrap", lambda settings: real(settings, embedder=WordsEmbedder()))
+        patch.setattr(opx.system, "bootstrap", lambda settings: real(settings, embedder=WordsEmbedder()))
         CliRunner().invoke(eval_command, [str(dataset), "--save", str(saved)], obj=settings)
         options = ["--against", str(saved), "--losers", "3", "--html", str(folder / "report.html")]
         yield folder, CliRunner().invoke(eval_command, [str(dataset), *options], obj=settings).stdout

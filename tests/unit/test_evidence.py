@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.evidence import MAX_TEXT, Evidence
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, KnowledgeConfigError
@@ -18,8 +17,8 @@ from opx.ingestion.evidence import EvidenceDocument, evidence_document, put_evid
 from opx.ingestion.evidence_rules import EvidenceRules, Rule, read_evidence_rules
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.knowledge_file import load_knowledge
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 
 RUN = {
@@ -51,20 +50,20 @@ def rules() -> EvidenceRules:
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     with bootstrap(Settings(home=str(tmp_path)), embedder=WordsEmbedder()) as found:
         yield found
 
 
-def put(services: Services, evidence: object) -> str:
-    return put_evidence(services.manager, services.store, services.evidence_rules, read_evidence(evidence))
+def put(services: System, evidence: object) -> str:
+    return put_evidence(services.manager, services.store, services.ingestion.evidence_rules, read_evidence(evidence))
 
 
 def document(rules: EvidenceRules, evidence: object) -> EvidenceDocument:
     return evidence_document(rules, read_evidence(evidence))
 
 
-def keys(services: Services) -> list[str]:
+def keys(services: System) -> list[str]:
     return [info.key for info in services.store.list("documents/")]
 
 
@@ -152,29 +151,29 @@ class TestDocument:
 
 
 class TestPut:
-    def test_it_is_found_under_its_id(self, services: Services) -> None:
+    def test_it_is_found_under_its_id(self, services: System) -> None:
         key = put(services, RUN)
         assert key == f"documents/{AGENT_RUNS}/evidence/run-17.json"
         info = services.store.head(key)
         assert info is not None
         assert json.loads(info.metadata[OBJECT_METADATA])["category"] == AGENT_RUNS
 
-    def test_sent_again_it_is_the_same_document(self, services: Services) -> None:
+    def test_sent_again_it_is_the_same_document(self, services: System) -> None:
         assert put(services, RUN) == put(services, {**RUN, "conclusion": ["Changed."]})
         assert len(keys(services)) == 1
 
     @pytest.mark.parametrize(("first", "then", "category"), [(RUN, FIX, REMEDIATION), (FIX, RUN, AGENT_RUNS)])
     def test_once_it_is_verified_it_is_a_remedy_and_no_longer_a_run(
-        self, services: Services, first: dict[str, Any], then: dict[str, Any], category: str
+        self, services: System, first: dict[str, Any], then: dict[str, Any], category: str
     ) -> None:
         put(services, first)
         assert put(services, then) == f"documents/{category}/evidence/run-17.json"
         assert keys(services) == [f"documents/{category}/evidence/run-17.json"]
 
-    def test_it_can_be_read_by_the_pipeline(self, services: Services) -> None:
+    def test_it_can_be_read_by_the_pipeline(self, services: System) -> None:
         run, fix = (services.manager.ingest_from_evidence(each) for each in (RUN, {**FIX, "evidence_id": "f"}))
-        assert [document.category for document in services.catalog.find(run)] == [AGENT_RUNS]
-        (found,) = services.catalog.find(fix)
+        assert [document.category for document in services.corpus.catalog.find(run)] == [AGENT_RUNS]
+        (found,) = services.corpus.catalog.find(fix)
         assert (found.category, found.title) == (REMEDIATION, "The checkout is slow.")
         assert found.tags == ("investigator", "resolved", "INC-7")
         assert found.services == ("checkout",)
@@ -214,7 +213,7 @@ class TestRefused:
         with pytest.raises(InvalidInputError, match=re.escape(problem)):
             document(rules, evidence)
 
-    def test_text_that_is_not_unicode_is_refused(self, services: Services) -> None:
+    def test_text_that_is_not_unicode_is_refused(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="not valid Unicode"):
             put(services, {**RUN, "task": "\ud800"})
         assert keys(services) == []

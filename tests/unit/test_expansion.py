@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentChunk
 from opx.domain.queries import Expand, QueryConfig
 from opx.domain.record import replace
@@ -18,6 +17,7 @@ from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.retrieval.expansion import MAX_CHARACTERS, UNREADABLE, Expander, joined
 from opx.settings import Settings
+from opx.system import bootstrap
 
 STEPS = "\n".join(f"{n}. Look at replica {n} and write down its lag in seconds." for n in range(40))
 TEXT = f"# Lag\n\nWhat to do when replicas lag.\n\n## Steps\n\n{STEPS}\n\n## Afterwards\n\n{'Tell the owners. ' * 30}\n"
@@ -101,9 +101,9 @@ def test_questions_expand_in_a_whole_system(tmp_path: Path) -> None:
     settings = Settings(home=str(tmp_path), chunk_tokens=100)
     with bootstrap(settings) as services:
         services.manager.put_document("runbooks/procedures", TEXT, {"title": "Replicas lag", "source": "lag.md"})
-        assert services.drain is not None
-        list(services.drain.run())
+        assert services.ingestion.drain is not None
+        list(services.ingestion.drain.run())
         config = QueryConfig(min_confidence=0, max_results=1, expand=Expand.DOCUMENT)
-        (result,) = services.query_service().query("replica lag seconds", config)
+        (result,) = services.questions.search().query("replica lag seconds", config)
         assert "Look at replica 39" in result.content
         assert "What to do when replicas lag" in result.content

@@ -20,7 +20,7 @@ from opx.operations.documents import GetDocument, ListDocuments, ReadChunks, get
 from opx.operations.lifecycle import ListReviews, list_reviews
 from opx.operations.search import Query, query
 from opx.retrieval.citations import citation
-from tests.e2e.systems import System, a_system
+from tests.e2e.systems import SystemUnderTest, a_system
 
 DAY = 86_400
 ANYTHING = QueryConfig(min_confidence=0)
@@ -36,7 +36,7 @@ DOCUMENTS = {
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemUnderTest]:
     with a_system("embedded", tmp_path_factory.mktemp("home"), boto3.Session()) as made:
         for key, (text, facts) in DOCUMENTS.items():
             made.put(key, text, json.dumps(facts))
@@ -45,51 +45,51 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 
 @pytest.fixture(autouse=True)
-def from_the_start(system: System) -> None:
+def from_the_start(system: SystemUnderTest) -> None:
     system.time.now = system.time.started
 
 
-def client_of(system: System, client: str = "") -> LocalClient:
+def client_of(system: SystemUnderTest, client: str = "") -> LocalClient:
     return LocalClient(Context(system.services, Caller(Identity(client))))
 
 
-def searched(system: System, config: QueryConfig) -> Answer:
+def searched(system: SystemUnderTest, config: QueryConfig) -> Answer:
     return client_of(system).call(query, Query(query="disk of db-1", config=config))
 
 
-def reviews(system: System, client: str, **parts: Any) -> ReviewReport:
+def reviews(system: SystemUnderTest, client: str, **parts: Any) -> ReviewReport:
     return client_of(system, client).call(list_reviews, ListReviews(**parts))
 
 
-def titles(system: System, config: QueryConfig = ANYTHING) -> set[str]:
+def titles(system: SystemUnderTest, config: QueryConfig = ANYTHING) -> set[str]:
     return {result.title for result in searched(system, config).results}
 
 
-def listed(system: System) -> set[str]:
+def listed(system: SystemUnderTest) -> set[str]:
     return {document.title for document in client_of(system).call(list_documents, ListDocuments()).documents}
 
 
-def test_what_expires_is_shown_until_the_day_before(system: System) -> None:
+def test_what_expires_is_shown_until_the_day_before(system: SystemUnderTest) -> None:
     system.time.sleep(5 * DAY)
     assert titles(system) == listed(system) == {"Disk alert", "Disk runbook", "Disk pool"}
     system.time.sleep(DAY)
     assert titles(system) == listed(system) == {"Disk alert", "Disk runbook"}
 
 
-def test_what_its_category_is_over_for_is_not_shown(system: System) -> None:
+def test_what_its_category_is_over_for_is_not_shown(system: SystemUnderTest) -> None:
     system.time.sleep(179 * DAY)
     assert "Disk alert" in titles(system)
     system.time.sleep(DAY)
     assert titles(system) == listed(system) == {"Disk runbook"}
 
 
-def test_a_question_about_an_earlier_day_is_answered_as_of_then(system: System) -> None:
+def test_a_question_about_an_earlier_day_is_answered_as_of_then(system: SystemUnderTest) -> None:
     system.time.sleep(300 * DAY)
     assert "Disk pool" in titles(system, QueryConfig(min_confidence=0, as_of="2023-11-19T12:00Z"))
     assert "Disk pool" not in titles(system, QueryConfig(min_confidence=0, as_of="2023-11-21T12:00Z"))
 
 
-def test_a_document_that_expired_can_not_be_read(system: System) -> None:
+def test_a_document_that_expired_can_not_be_read(system: SystemUnderTest) -> None:
     document = system.document("documents/runbooks/pool.md").document_id
     client, wanted = client_of(system), GetDocument(document_id=document)
     assert client.call(get_document, wanted).document.title == "Disk pool"
@@ -100,7 +100,7 @@ def test_a_document_that_expired_can_not_be_read(system: System) -> None:
         client.call(read_chunks, ReadChunks(document_id=document))
 
 
-def test_what_should_have_been_reviewed_is_shown_with_a_warning(system: System) -> None:
+def test_what_should_have_been_reviewed_is_shown_with_a_warning(system: SystemUnderTest) -> None:
     def runbook() -> tuple[tuple[str, ...], str]:
         (found,) = [one for one in searched(system, ANYTHING).results if one.title == "Disk runbook"]
         assert found.metadata["reviewBy"] == "2023-12-01"
@@ -115,7 +115,7 @@ def test_what_should_have_been_reviewed_is_shown_with_a_warning(system: System) 
 
 
 class TestReviews:
-    def test_what_is_due_soon_and_what_is_overdue_with_who_owns_it(self, system: System) -> None:
+    def test_what_is_due_soon_and_what_is_overdue_with_who_owns_it(self, system: SystemUnderTest) -> None:
         system.time.sleep(17 * DAY)
         report = reviews(system, "acme", days=0)
         assert [(item.title, item.owner, item.overdue) for item in report.items] == [
@@ -125,11 +125,11 @@ class TestReviews:
         assert [(one.owner, one.overdue, one.items) for one in report.owners] == [("team-a", 1, 1), ("(nobody)", 0, 1)]
         assert type(report).from_json(report.to_json()) == report
 
-    def test_nothing_of_another_scope_is_told(self, system: System) -> None:
+    def test_nothing_of_another_scope_is_told(self, system: SystemUnderTest) -> None:
         assert [item.title for item in reviews(system, "other", days=3650).items] == ["Disk runbook"]
 
-    def test_an_owner_sees_what_is_its_own(self, system: System) -> None:
+    def test_an_owner_sees_what_is_its_own(self, system: SystemUnderTest) -> None:
         assert [item.title for item in reviews(system, "acme", owner="Team-A", days=60).items] == ["Own disk"]
 
-    def test_what_is_further_ahead_is_left_out(self, system: System) -> None:
+    def test_what_is_further_ahead_is_left_out(self, system: SystemUnderTest) -> None:
         assert reviews(system, "acme", days=10).items == ()

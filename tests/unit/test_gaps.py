@@ -37,7 +37,7 @@ from opx.records.gaps.recording import MAX_TEXT, shown
 from opx.retrieval.query import INDEX_DOWN, NO_TIER
 from opx.retrieval.remembered_vectors import RememberedVectors
 from opx.runtime.metrics import Metric
-from opx.services import Services
+from opx.system import System
 from opx.tables import GAPS
 from tests.agent_calls import a_system
 from tests.fakes import Measured, WordsEmbedder
@@ -75,13 +75,13 @@ def log(table: SqliteTable, clock: Clock) -> GapLog:
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home")) as system:
         yield system
 
 
 @pytest.fixture
-def services(system: Services) -> Services:
+def services(system: System) -> System:
     return without_records(system)
 
 
@@ -409,28 +409,28 @@ class TestListing:
 
 
 class TestRecording:
-    def ask(self, system: Services, query: str, identity: Identity = ACME, **config: Any) -> Answer:
-        return system.query_service(identity).answer(query, QueryConfig(**config))
+    def ask(self, system: System, query: str, identity: Identity = ACME, **config: Any) -> Answer:
+        return system.questions.search(identity).answer(query, QueryConfig(**config))
 
-    def test_unanswered_question_becomes_a_gap_of_who_asked(self, services: Services) -> None:
+    def test_unanswered_question_becomes_a_gap_of_who_asked(self, services: System) -> None:
         self.ask(services, ESPRESSO)
         (gap,) = services.records.gaps.gaps(SCOPE)
         assert (gap.question, gap.count, gap.status) == (ESPRESSO, 1, GapStatus.OPEN)
         assert list(services.records.gaps.gaps("client:other")) == []
         assert list(services.records.gaps.gaps("global")) == []
 
-    def test_answered_question_is_none(self, services: Services) -> None:
+    def test_answered_question_is_none(self, services: System) -> None:
         assert self.ask(services, "Disk full on Linux hosts").results
         assert list(services.records.gaps.gaps(SCOPE)) == []
 
-    def test_callers_are_counted_not_named(self, services: Services) -> None:
+    def test_callers_are_counted_not_named(self, services: System) -> None:
         for principal in ("bob", "ann", "bob"):
             self.ask(services, ESPRESSO, Identity("acme", principal=principal))
         (gap,) = services.records.gaps.gaps(SCOPE)
         assert (gap.count, len(gap.callers)) == (3, 2)
         assert not {"bob", "ann"} & set(gap.callers)
 
-    def test_nearest_document_and_filters_are_kept(self, services: Services) -> None:
+    def test_nearest_document_and_filters_are_kept(self, services: System) -> None:
         self.ask(services, "restart kafka espresso", categories=("runbooks",), services=("coffee",), min_confidence=0.7)
         (gap,) = services.records.gaps.gaps(SCOPE)
         assert (gap.categories, gap.services) == (("runbooks",), ("coffee",))
@@ -441,14 +441,14 @@ class TestRecording:
         assert len(shown("word " * 10_000)) == MAX_TEXT
         assert shown("a\0b\ud800\n c") == "a b? c"
 
-    def test_asking_again_for_the_system_itself_records_nothing(self, services: Services) -> None:
+    def test_asking_again_for_the_system_itself_records_nothing(self, services: System) -> None:
         self.ask(services, ESPRESSO)
-        assert services.records.check_gaps([SCOPE], 50).asked == 1
+        assert services.questions.check_gaps([SCOPE], 50).asked == 1
         (gap,) = services.records.gaps.gaps(SCOPE)
         assert gap.count == 1
         assert len(list(services.records.audit.records())) == 1
 
-    def test_mistake_of_our_own_keeps_no_answer(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_mistake_of_our_own_keeps_no_answer(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         def mistaken(*_: object) -> None:
             raise ValueError("nobody foresaw it")
 
@@ -457,11 +457,11 @@ class TestRecording:
         answer = self.ask(services, ESPRESSO)
         assert (answer.query, answer.receipt) == (ESPRESSO, None)
 
-    def test_answer_goes_out_where_gaps_can_not_be_written(self, services: Services) -> None:
+    def test_answer_goes_out_where_gaps_can_not_be_written(self, services: System) -> None:
         services.records.key.hash("read it")
-        services.records.__dict__["gaps"] = GapLog(BrokenTable(), days=1, clock=services.clock)
+        services.records.gaps = GapLog(BrokenTable(), days=1, clock=services.clock)
         measured = Measured()
-        answer = services.query_service(ACME, measured).answer(ESPRESSO)
+        answer = services.questions.search(ACME, measured).answer(ESPRESSO)
         assert answer.receipt_id
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
 
@@ -469,8 +469,8 @@ class TestRecording:
 def test_document_that_is_taken_in_closes_the_gap(tmp_path: Path) -> None:
     with a_system(tmp_path, {}) as services:
         question = "Restart the payments gateway"
-        assert not services.query_service(ACME).answer(question).results
+        assert not services.questions.search(ACME).answer(question).results
         services.store.put("documents/runbooks/pay.md", f"# {question}\n\nDrain it and restart it.".encode())
         list(services.manager.work())
-        (closed,) = services.records.check_gaps([SCOPE], 50).closed
+        (closed,) = services.questions.check_gaps([SCOPE], 50).closed
     assert (closed.status, closed.closed_by_title) == (GapStatus.CLOSED, question)

@@ -6,18 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.scopes import Identity, Reader
 from opx.graph.coverage import GraphCoverage, Uncovered, coverage
 from opx.graph.knowledge_graph import KnowledgeGraph
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.graph_world import ACME, NOW, an_edge, say, shop
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     home = tmp_path_factory.mktemp("shop")
     with bootstrap(Settings(home=str(home)), clock=lambda: NOW, embedder=WordsEmbedder()) as services:
         shop(services)
@@ -26,8 +25,8 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 
 
 @pytest.fixture(scope="module")
-def graph(services: Services) -> KnowledgeGraph:
-    return services.graph(Identity())
+def graph(services: System) -> KnowledgeGraph:
+    return services.graph.seen_by(Identity())
 
 
 def keys(found: tuple[Uncovered, ...]) -> list[str]:
@@ -38,8 +37,8 @@ def test_alerts_without_a_runbook_come_with_their_firings(graph: KnowledgeGraph)
     assert coverage(graph).alerts_without_runbook == (Uncovered("alert:vaultsealed", 1, "2031-05-09"),)
 
 
-def test_another_clients_runbook_covers_its_alerts_alone(services: Services) -> None:
-    assert coverage(services.graph(Identity("acme"))).alerts_without_runbook == ()
+def test_another_clients_runbook_covers_its_alerts_alone(services: System) -> None:
+    assert coverage(services.graph.seen_by(Identity("acme"))).alerts_without_runbook == ()
 
 
 def test_runbooks_whose_alerts_did_not_fire_never_do(graph: KnowledgeGraph) -> None:
@@ -64,8 +63,8 @@ def test_what_was_not_looked_at_is_named(graph: KnowledgeGraph) -> None:
     assert found.looked_at == {"alert": 2, "runbook": 2, "service": 2}
 
 
-def test_an_empty_graph_lacks_nothing(services: Services) -> None:
-    nobody = KnowledgeGraph(services.graph_store, Reader(Identity(), ()))
+def test_an_empty_graph_lacks_nothing(services: System) -> None:
+    nobody = KnowledgeGraph(services.graph.store, Reader(Identity(), ()))
     assert coverage(nobody) == GraphCoverage(looked_at={"alert": 0, "runbook": 0, "service": 0})
 
 

@@ -8,7 +8,6 @@ from uuid import uuid4
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentKey
 from opx.domain.graph import Node, Relinked, Statements
 from opx.domain.scopes import Scope, scope_of_object
@@ -18,8 +17,8 @@ from opx.graph.extraction.mentions import KnownNames, scopes_that_name
 from opx.graph.naming_writer import DeclaredName
 from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.ingestion.events import ObjectEvent
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import WordsEmbedder
 from tests.unit.extraction_support import Extraction
@@ -87,7 +86,7 @@ def names(*keys: str) -> Dictionary:
         ("service:orders", "service: orders"),
         ("service:orders", "app=orders"),
         ("service:orders", "kubectl rollout restart deployment/orders"),
-        ("service:orders", "page Services `orders` now"),
+        ("service:orders", "page System `orders` now"),
         ("service:checkout-api", "when Checkout-API fails."),
         ("service:order history", "the Order\nHistory is slow"),
         ("host:web-01", "on web-01, http://web-01:8080/x"),
@@ -215,7 +214,7 @@ FOUND = {(OUTAGE, "host:erp-db-01"), (OUTAGE, "service:orders")}
 class Client:
     """A client of the system with documents of its own: what one test does concerns no other."""
 
-    services: Services
+    services: System
     name: str
 
     def key(self, source: str) -> str:
@@ -231,7 +230,7 @@ class Client:
         assert {outcome.result.value for outcome in outcomes} == {"ingested"}
 
     def statements(self) -> dict[str, Statements]:
-        return {source: self.services.graph_store.statements_of(self.document_key(source).id) for source in TEXTS}
+        return {source: self.services.graph.store.statements_of(self.document_key(source).id) for source in TEXTS}
 
     def found(self) -> set[tuple[str, str]]:
         """What documents mention that say nothing of it in their metadata."""
@@ -253,22 +252,22 @@ class Client:
         return edges | {(one.key, *sorted(one.chunk_ids)) for each in self.statements().values() for one in each.nodes}
 
     def linked(self, *keys: str) -> Relinked:
-        return self.services.relinker.relink([DeclaredName(f"client:{self.name}", key) for key in keys])
+        return self.services.ingestion.relinker.relink([DeclaredName(f"client:{self.name}", key) for key in keys])
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     home = tmp_path_factory.mktemp("system")
     with bootstrap(Settings(home=str(home)), embedder=WordsEmbedder()) as made:
         yield made
 
 
 @pytest.fixture
-def client(services: Services) -> Client:
+def client(services: System) -> Client:
     return Client(services, f"c{uuid4().hex[:8]}")
 
 
-def test_it_makes_no_difference_which_document_came_first(services: Services) -> None:
+def test_it_makes_no_difference_which_document_came_first(services: System) -> None:
     first, second, together = (Client(services, name) for name in ("first", "second", "together"))
     first.take_in(INVENTORY)
     first.take_in(OUTAGE)
@@ -280,21 +279,19 @@ def test_it_makes_no_difference_which_document_came_first(services: Services) ->
     assert first.evidence() == second.evidence() == together.evidence()
 
 
-def test_names_of_a_client_are_not_looked_for_in_documents_of_others(services: Services, client: Client) -> None:
+def test_names_of_a_client_are_not_looked_for_in_documents_of_others(services: System, client: Client) -> None:
     other = Client(services, "other")
     other.take_in(OUTAGE)
     services.store.put(OUTAGE.removeprefix("projects/p/"), TEXTS[OUTAGE].encode())
     client.take_in(OUTAGE, QUIET, INVENTORY)
-    services.relink()
+    services.ingestion.relink()
     everybody_s = DocumentKey(Scope(), OUTAGE.removeprefix("projects/p/"))
     assert client.found() == FOUND
     assert other.found() == set()
-    assert services.graph_store.statements_of(everybody_s.id).edges == ()
+    assert services.graph.store.statements_of(everybody_s.id).edges == ()
 
 
-def test_what_is_declared_for_everybody_is_looked_for_in_the_documents_of_all(
-    services: Services, client: Client
-) -> None:
+def test_what_is_declared_for_everybody_is_looked_for_in_the_documents_of_all(services: System, client: Client) -> None:
     client.take_in(OUTAGE, text="# Outage\n\nLost gw-77 there.\n")
     source = "documents/architecture/gateways.md"
     services.store.put(source, b"---\nentity: service:gateway\nhosts: [gw-77]\n---\n# Gateways\n\ntext\n")
@@ -314,7 +311,7 @@ def in_two_passages(name: str) -> str:
     raise AssertionError("no place lies in two passages: the test shows nothing")
 
 
-def test_passages_that_overlap_prove_the_same_before_and_after(services: Services) -> None:
+def test_passages_that_overlap_prove_the_same_before_and_after(services: System) -> None:
     text = in_two_passages("erp-db-01")
     before, after = Client(services, "before"), Client(services, "after")
     before.take_in(OUTAGE, text=text)
@@ -353,12 +350,12 @@ def test_what_a_batch_left_out_the_next_full_run_does(
 ) -> None:
     client.take_in(OUTAGE)
     with monkeypatch.context() as patch:
-        patch.setattr(client.services.relinker, "_seconds", 45.0)
+        patch.setattr(client.services.ingestion.relinker, "_seconds", 45.0)
         patch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
         client.take_in(INVENTORY)
     assert client.found() < FOUND
     assert "2 of 3 new names" in caplog.text
-    assert client.services.relink().mentions >= 1
+    assert client.services.ingestion.relink().mentions >= 1
     assert client.found() == FOUND
 
 
@@ -377,10 +374,10 @@ def test_a_run_may_end_after_some_time(client: Client, monkeypatch: pytest.Monke
         time.sleep(10)
         return ()
 
-    monkeypatch.setattr(client.services.relinker, "_clock", time.clock)
-    monkeypatch.setattr(client.services.relinker, "_naming", slow)
+    monkeypatch.setattr(client.services.ingestion.relinker, "_clock", time.clock)
+    monkeypatch.setattr(client.services.ingestion.relinker, "_naming", slow)
     monkeypatch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
-    done = client.services.relinker.relink_all(seconds=15)
+    done = client.services.ingestion.relinker.relink_all(seconds=15)
     assert done.names == 2
     assert "names" in done.left_out[0]
 
@@ -411,7 +408,7 @@ def test_an_index_that_is_away_fails_no_batch(
 
 def test_a_document_that_another_worker_has_is_left_to_it(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.take_in(OUTAGE)
-    catalog = client.services.catalog
+    catalog = client.services.corpus.catalog
     with monkeypatch.context() as patch:
         patch.setattr(catalog._claims, "_lease_seconds", 900)
         event = ObjectEvent(client.key(OUTAGE), deleted=False, sequencer="")
@@ -425,7 +422,7 @@ def test_a_document_that_another_worker_has_is_left_to_it(client: Client, monkey
 
 def test_a_document_that_an_interrupted_attempt_left_is_left_to_the_next(client: Client) -> None:
     client.take_in(OUTAGE)
-    client.services.catalog.note_unfinished(client.document_key(OUTAGE), "half-written")
+    client.services.corpus.catalog.note_unfinished(client.document_key(OUTAGE), "half-written")
     assert client.linked("service:orders").documents == 0
     assert client.found() == set()
 
@@ -433,7 +430,7 @@ def test_a_document_that_an_interrupted_attempt_left_is_left_to_the_next(client:
 def test_claims_are_given_back(client: Client) -> None:
     client.take_in(OUTAGE)
     client.take_in(INVENTORY)
-    head = client.services.catalog.head(client.document_key(OUTAGE))
+    head = client.services.corpus.catalog.head(client.document_key(OUTAGE))
     assert client.found() == FOUND
     assert head is not None
     assert (head["leaseToken"], head["tries"]) == ("", 0)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentKey
 from opx.domain.graph import EdgeStatement, NodeStatement
 from opx.domain.scopes import Scope
@@ -29,6 +28,7 @@ from opx.graph.extraction.model import (
 from opx.models.schema import read_answer
 from opx.ports.models import ChatReply, ChatRequest
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.builders import a_document, a_piece
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
 from tests.doubles.fake_time import FakeTime
@@ -254,7 +254,7 @@ def test_a_document_s_relations_come_from_the_service_that_is_chosen(
     with bootstrap(Settings(home=str(tmp_path), **chosen), embedder=WordsEmbedder()) as services:
         services.store.put("documents/runbooks/a.md", f"# A\n\n{TEXT}\n".encode())
         list(services.manager.work())
-        said = services.graph_store.statements_of(DocumentKey(Scope(), "documents/runbooks/a.md").id)
+        said = services.graph.store.statements_of(DocumentKey(Scope(), "documents/runbooks/a.md").id)
     assert not completions.model.mistakes
     assert ("service:checkout", "depends_on", "service:payments") in {
         (one.source, one.edge_type, one.target) for one in said.edges
@@ -263,5 +263,5 @@ def test_a_document_s_relations_come_from_the_service_that_is_chosen(
 
 def test_no_model_reads_anything_unless_one_is_chosen(tmp_path: Path) -> None:
     with bootstrap(Settings(home=str(tmp_path)), embedder=WordsEmbedder()) as services:
-        assert services.model_extraction is None
-        assert services.extractor.whole == ()
+        assert services.graph.model_extraction is None
+        assert services.graph.extractor.whole == ()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.graph import Edge
 from opx.domain.scopes import Identity, Scope
 from opx.errors import NodeNotFoundError
@@ -19,8 +18,8 @@ from opx.graph.questions.recognising import recognised
 from opx.graph.questions.surroundings import blast_radius, what_handles
 from opx.graph.questions.times import since_when
 from opx.graph.questions.vulnerabilities import affected, runbooks_for_cve
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.graph_world import ACME, NOW, an_edge, say, shop
 
@@ -28,7 +27,7 @@ DAY_AGO = "2031-05-11T09:00:00Z"
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     home: Path = tmp_path_factory.mktemp("shop")
     with bootstrap(Settings(home=str(home)), clock=lambda: NOW, embedder=WordsEmbedder()) as services:
         shop(services)
@@ -43,8 +42,8 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 
 
 @pytest.fixture(scope="module")
-def graph(services: Services) -> KnowledgeGraph:
-    return services.graph(Identity())
+def graph(services: System) -> KnowledgeGraph:
+    return services.graph.seen_by(Identity())
 
 
 def keys(answer: GraphAnswer) -> list[str]:
@@ -86,9 +85,9 @@ class TestChanges:
     def test_downstream_are_those_of_what_depends_on_it(self, graph: KnowledgeGraph) -> None:
         assert "change:chg-4" in keys(changes(graph, "service:orders", upstream=False))
 
-    def test_of_another_client_are_not_there(self, services: Services, graph: KnowledgeGraph) -> None:
+    def test_of_another_client_are_not_there(self, services: System, graph: KnowledgeGraph) -> None:
         assert "change:chg-acme" not in keys(changes(graph, "service:checkout"))
-        theirs = services.graph(Identity("acme"))
+        theirs = services.graph.seen_by(Identity("acme"))
         assert keys(changes(theirs, "service:checkout"))[0] == "change:chg-acme"
 
     def test_of_something_unknown_are_refused(self, graph: KnowledgeGraph) -> None:
@@ -105,7 +104,7 @@ class TestVulnerabilities:
         assert [row.values["certain"] for row in found.rows] == [True, False]
         assert found.rows[0].values["version"] == "14.2"
 
-    def test_affect_what_runs_one_such_version_beside_others(self, services: Services) -> None:
+    def test_affect_what_runs_one_such_version_beside_others(self, services: System) -> None:
         say(
             services,
             "two versions",
@@ -114,15 +113,15 @@ class TestVulnerabilities:
             an_edge("service:new", "runs", "product:fernweb", version="1.26.0, 1.27.0"),
             scope=Scope("fern"),
         )
-        assert keys(affected(services.graph(Identity("fern")), "cve:cve-2031-9")) == ["service:both"]
+        assert keys(affected(services.graph.seen_by(Identity("fern")), "cve:cve-2031-9")) == ["service:both"]
 
-    def test_affect_what_runs_one_such_version_in_another_document(self, services: Services) -> None:
+    def test_affect_what_runs_one_such_version_in_another_document(self, services: System) -> None:
         affects = an_edge("cve:cve-2031-8", "affects", "product:tallyd", versions="<1.25")
         say(services, "advisory of tallyd", affects, scope=Scope("tally"))
         for place, version in (("production", "1.26.0"), ("staging", "1.20.0")):
             runs = an_edge("service:both", "runs", "product:tallyd", version=version)
             say(services, f"{place} of tallyd", runs, scope=Scope("tally"))
-        (row,) = affected(services.graph(Identity("tally")), "cve:cve-2031-8").rows
+        (row,) = affected(services.graph.seen_by(Identity("tally")), "cve:cve-2031-8").rows
         assert (row.key, set(str(row.values["version"]).split(", "))) == ("service:both", {"1.26.0", "1.20.0"})
 
     def test_runbooks_are_those_about_these_services(self, graph: KnowledgeGraph) -> None:

@@ -23,7 +23,7 @@ from opx.lifecycle.holds import Hold
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import DeleteDocument, DeleteObjects, delete_document, delete_objects
 from opx.operations.lifecycle import AddHold, LiftHold, ListHolds, add_hold, lift_hold, list_holds
-from opx.services import Services
+from opx.system import System
 from opx.tenants.offboarding import Offboarding
 from tests.agent_calls import a_system, id_of
 
@@ -35,20 +35,20 @@ ACME, SHOP, OTHER = Scope("acme"), Scope("acme", project_id="shop"), Scope("acme
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     texts = {OF_ACME: "# Web\n\nIt failed.\n", OF_SHOP: "# Web\n\nRestart.\n", SHARED: "# Disk\n\nIt is full.\n"}
     with a_system(tmp_path_factory.mktemp("home"), texts) as system:
         yield system
 
 
 @pytest.fixture(autouse=True)
-def lifted(services: Services) -> Iterator[None]:
+def lifted(services: System) -> Iterator[None]:
     yield
-    for hold in services.holds.in_force():
-        services.holds.lift(hold.id, "test")
+    for hold in services.lifecycle.holds.in_force():
+        services.lifecycle.holds.lift(hold.id, "test")
 
 
-def client_of(services: Services, client: str = "", project: str = "") -> LocalClient:
+def client_of(services: System, client: str = "", project: str = "") -> LocalClient:
     return LocalClient(Context(services, Caller(Identity(client, project, "ada"))))
 
 
@@ -79,22 +79,22 @@ def test_a_hold_covers_what_is_all_of_what_it_says(
     assert Hold("case", "ada", **parts).covers(DocumentKey(scope, "documents/x.md"), category) is covered
 
 
-def test_the_same_hold_again_changes_nothing(services: Services) -> None:
-    first = services.holds.add(Hold("case", "ada", category=INCIDENTS))
-    assert services.holds.add(Hold("case", "bob", category=INCIDENTS)) == first
-    assert services.holds.in_force() == [first]
+def test_the_same_hold_again_changes_nothing(services: System) -> None:
+    first = services.lifecycle.holds.add(Hold("case", "ada", category=INCIDENTS))
+    assert services.lifecycle.holds.add(Hold("case", "bob", category=INCIDENTS)) == first
+    assert services.lifecycle.holds.in_force() == [first]
     assert Hold.from_json(first.to_json()) == first
 
 
-def test_a_hold_that_was_lifted_is_kept_as_a_record(services: Services) -> None:
-    hold = services.holds.add(Hold("case 7", "ada", within="client:acme"))
-    services.holds.lift(hold.id, "bob")
-    assert services.holds.in_force() == []
-    (record,) = [one for one in services.holds.lifted() if one.reason == "case 7"]
+def test_a_hold_that_was_lifted_is_kept_as_a_record(services: System) -> None:
+    hold = services.lifecycle.holds.add(Hold("case 7", "ada", within="client:acme"))
+    services.lifecycle.holds.lift(hold.id, "bob")
+    assert services.lifecycle.holds.in_force() == []
+    (record,) = [one for one in services.lifecycle.holds.lifted() if one.reason == "case 7"]
     assert (record.id, record.by, record.lifted_by) == (hold.id, "ada", "bob")
     assert record.lifted >= record.since > ""
     with pytest.raises(HoldNotFoundError, match=hold.id):
-        services.holds.lift(hold.id, "bob")
+        services.lifecycle.holds.lift(hold.id, "bob")
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_a_hold_that_was_lifted_is_kept_as_a_record(services: Services) -> None:
     ],
 )
 def test_a_hold_that_says_too_little_is_refused(
-    services: Services, hold: Hold, error: type[Exception], message: str
+    services: System, hold: Hold, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        services.holds.add(hold, services.knowledge)
-    assert services.holds.in_force() == []
+        services.lifecycle.holds.add(hold, services.installation.knowledge)
+    assert services.lifecycle.holds.in_force() == []
 
 
-def test_what_is_held_can_not_be_deleted_by_hand(services: Services) -> None:
+def test_what_is_held_can_not_be_deleted_by_hand(services: System) -> None:
     document = id_of(services, SHARED)
     client = client_of(services)
     hold = held_by(client, document=document[:12])
@@ -128,33 +128,33 @@ def test_what_is_held_can_not_be_deleted_by_hand(services: Services) -> None:
 
 
 @pytest.mark.parametrize("parts", [{}, {"within": "client:acme/project:shop"}, {"category": INCIDENTS}])
-def test_a_client_of_which_something_is_held_is_not_removed(services: Services, parts: dict[str, str]) -> None:
-    hold = services.holds.add(Hold("case", "ada", **parts))
+def test_a_client_of_which_something_is_held_is_not_removed(services: System, parts: dict[str, str]) -> None:
+    hold = services.lifecycle.holds.add(Hold("case", "ada", **parts))
     with pytest.raises(HeldError, match=f"client acme can't be removed: hold {hold.id}"):
         Offboarding(services).remove("acme")
-    assert services.clients.get("acme").state == "active"  # type: ignore[union-attr]
+    assert services.corpus.clients.get("acme").state == "active"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("parts", [{"within": "client:acmeshop"}, {"category": "security/cve"}, {"within": "global"}])
-def test_holds_on_others_do_not_keep_a_client(services: Services, parts: dict[str, str]) -> None:
-    services.holds.add(Hold("case", "ada", **parts))
+def test_holds_on_others_do_not_keep_a_client(services: System, parts: dict[str, str]) -> None:
+    services.lifecycle.holds.add(Hold("case", "ada", **parts))
     Offboarding(services)._check_holds("acme")
 
 
 class TestWhoMay:
-    def test_a_client_holds_what_is_its_own(self, services: Services) -> None:
+    def test_a_client_holds_what_is_its_own(self, services: System) -> None:
         assert held_by(client_of(services, "acme"), everything=True).within == "client:acme"
         assert held_by(client_of(services, "acme", "shop"), category="runbooks").within == OF_SHOP_KEY
 
     @pytest.mark.parametrize("within", ["global", "client:other", "client:acme"])
-    def test_nobody_holds_what_is_not(self, services: Services, within: str) -> None:
+    def test_nobody_holds_what_is_not(self, services: System, within: str) -> None:
         with pytest.raises(ForbiddenError, match="your own"):
             held_by(client_of(services, "acme", "shop"), within=within)
 
-    def test_a_client_sees_and_ends_its_own_alone(self, services: Services) -> None:
+    def test_a_client_sees_and_ends_its_own_alone(self, services: System) -> None:
         acme = client_of(services, "acme")
         mine = held_by(acme, everything=True)
-        others = services.holds.add(Hold("case", "ada"))
+        others = services.lifecycle.holds.add(Hold("case", "ada"))
         assert acme.call(list_holds, ListHolds()).holds == (mine,)
         with pytest.raises(HoldNotFoundError):
             acme.call(lift_hold, LiftHold(hold_id=others.id))
@@ -163,7 +163,7 @@ class TestWhoMay:
     @pytest.mark.parametrize(
         "parts", [{}, {"everything": True, "category": INCIDENTS}, {"document": "ab12", "category": INCIDENTS}]
     )
-    def test_what_is_to_be_held_has_to_be_said_once(self, services: Services, parts: dict[str, Any]) -> None:
+    def test_what_is_to_be_held_has_to_be_said_once(self, services: System, parts: dict[str, Any]) -> None:
         with pytest.raises(InvalidInputError, match=r"to be held|hold on a document"):
             held_by(client_of(services), **parts)
 

@@ -14,7 +14,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.hygiene.instructions import FLAG
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import SearchFilter, SearchRequest
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import a_system
 from tests.unit.test_hygiene_secrets import ISSUED, KEY_BODY, pem
 
@@ -39,19 +39,19 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def system(home: Path) -> Services:
+def system(home: Path) -> System:
     return a_system(home, {KEY: TEXT})
 
 
-def document(system: Services) -> KnowledgeDocument:
-    head = system.catalog.head(DocumentKey(Scope(), KEY))
+def document(system: System) -> KnowledgeDocument:
+    head = system.corpus.catalog.head(DocumentKey(Scope(), KEY))
     assert head
-    (found,) = system.catalog.find(str(head["documentId"]))
+    (found,) = system.corpus.catalog.find(str(head["documentId"]))
     return found
 
 
 class TestSecrets:
-    def test_are_kept_nowhere_but_in_the_object(self, system: Services, home: Path) -> None:
+    def test_are_kept_nowhere_but_in_the_object(self, system: System, home: Path) -> None:
         stored = system.store
         with stored.open(KEY) as stream:
             assert TOKEN.encode() in stream.read()
@@ -61,15 +61,15 @@ class TestSecrets:
             assert secret.encode() not in left
         assert b"[masked gitlab-token " in left
 
-    def test_title_author_and_text_have_the_mask(self, system: Services) -> None:
+    def test_title_author_and_text_have_the_mask(self, system: System) -> None:
         with system:
             found = document(system)
-            results = system.query_service(Identity()).query("unseal", ANY)
+            results = system.questions.search(Identity()).query("unseal", ANY)
         assert found.title.startswith("Rotate [masked aws-access-key ")
         assert found.author.startswith("bot [masked gitlab-token ")
         assert any("Use [masked gitlab-token " in result.content for result in results)
 
-    def test_are_told_in_remarks_that_never_quote_them(self, system: Services) -> None:
+    def test_are_told_in_remarks_that_never_quote_them(self, system: System) -> None:
         with system:
             remarks = document(system).remarks
         masked = [remark.text.partition(" (")[0] for remark in remarks if remark.kind is RemarkKind.MASKED_SECRET]
@@ -82,16 +82,16 @@ class TestSecrets:
         text = json.dumps([remark.to_json() for remark in remarks])
         assert not any(secret[4:16] in text for secret in (TOKEN, AWS, KEY_BODY))
 
-    def test_same_document_gets_the_same_id_again(self, system: Services, tmp_path: Path) -> None:
+    def test_same_document_gets_the_same_id_again(self, system: System, tmp_path: Path) -> None:
         with system, a_system(tmp_path / "other", {KEY: TEXT}) as other:
             assert document(system).document_id == document(other).document_id
 
 
 class TestInstructions:
-    def test_only_chunks_that_hold_them_carry_the_flag(self, system: Services) -> None:
+    def test_only_chunks_that_hold_them_carry_the_flag(self, system: System) -> None:
         with system:
             every = QueryConfig(min_confidence=0.0, max_results=20, max_chunks_per_document=20)
-            results = system.query_service(Identity()).query("gateway certificate unseal", every)
+            results = system.questions.search(Identity()).query("gateway certificate unseal", every)
         flagged = [result for result in results if result.flags]
         assert flagged
         assert all("Ignore all previous instructions" in result.content for result in flagged)
@@ -100,14 +100,14 @@ class TestInstructions:
         assert unflagged
         assert all("flags" not in result.metadata for result in unflagged)
 
-    def test_are_told_in_a_remark(self, system: Services) -> None:
+    def test_are_told_in_a_remark(self, system: System) -> None:
         with system:
             remarks = document(system).remarks
         (remark,) = [remark for remark in remarks if remark.kind is RemarkKind.SUSPECTED_INSTRUCTION]
         assert remark.text.endswith(": asks to disregard earlier instructions")
 
 
-def test_every_entry_has_a_fingerprint(system: Services) -> None:
+def test_every_entry_has_a_fingerprint(system: System) -> None:
     everyone = SearchFilter(scopes=(Scope().key,))
     with system:
         found = system.index.search(SearchRequest(everyone, text="gateway unseal notes")).chunks

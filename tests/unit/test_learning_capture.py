@@ -183,7 +183,7 @@ def test_telling_again_that_it_worked_verifies_what_waits(school: School) -> Non
 def test_an_entry_that_is_there_is_not_written_over(school: School) -> None:
     entry = school.entry(school.failure(success_verified=False))
     school.capture().verify(entry.id, True)
-    assert not school.services.staging.add(entry)
+    assert not school.services.learning.staging.add(entry)
     assert school.entry(entry.id).worked
 
 
@@ -210,7 +210,7 @@ def test_what_a_person_decided_can_not_be_verified(school: School) -> None:
 @pytest.mark.parametrize(("project", "client"), [("one", "other"), ("two", "acme"), ("one", "")])
 def test_an_entry_of_somebody_else_is_not_there(school: School, project: str, client: str) -> None:
     entry = school.failure()
-    stranger = school.services.capture(Identity(client, project if client else ""))
+    stranger = school.services.learning.capture(Identity(client, project if client else ""))
     for call in (stranger.entry, lambda one: stranger.verify(one, True), lambda one: stranger.entries(after=one)):
         with pytest.raises(EntryNotFoundError):
             call(entry)
@@ -223,11 +223,11 @@ def test_a_project_captures_for_itself_alone(school: School) -> None:
 
 def test_a_malformed_project_is_refused(school: School) -> None:
     with pytest.raises(InvalidScopeError):
-        school.services.capture(Identity("acme")).capture_gate_approval("a/b", "review", "as it is")
+        school.services.learning.capture(Identity("acme")).capture_gate_approval("a/b", "review", "as it is")
 
 
 def test_who_belongs_to_no_project_may_name_one(school: School) -> None:
-    everybody = school.services.capture(Identity())
+    everybody = school.services.learning.capture(Identity())
     named = everybody.entry(everybody.capture_gate_approval("shop", "review", "as it is"))
     unnamed = everybody.entry(everybody.capture_gate_approval("", "review", "as it is"))
     assert (named.project_id, unnamed.project_id, named.scope_key) == ("shop", "default", "global")
@@ -236,14 +236,14 @@ def test_who_belongs_to_no_project_may_name_one(school: School) -> None:
 def test_nothing_is_captured_for_a_client_that_was_removed(school: School) -> None:
     from opx.tenants.clients import Client, ClientState
 
-    school.services.clients.put(Client("acme", ClientState.REMOVED))
+    school.services.corpus.clients.put(Client("acme", ClientState.REMOVED))
     with pytest.raises(ClientRemovedError):
         school.failure()
 
 
 def test_capturing_makes_the_project_known_for_its_removal(school: School) -> None:
     school.failure()
-    assert [place.project_id for place in school.services.projects.projects("acme")] == ["one"]
+    assert [place.project_id for place in school.services.corpus.projects.projects("acme")] == ["one"]
 
 
 def test_entries_are_listed_the_newest_first_page_by_page(school: School) -> None:
@@ -261,7 +261,7 @@ def test_entries_are_listed_the_newest_first_page_by_page(school: School) -> Non
 def test_entries_are_listed_by_state(school: School) -> None:
     waiting, ready = school.failure(success_verified=False, occurrence="a"), school.failure(occurrence="b")
     taken = school.failure(occurrence="c")
-    assert school.services.staging.take_in(school.entry(taken), "p", "2026-01-01T00:00:00Z")
+    assert school.services.learning.staging.take_in(school.entry(taken), "p", "2026-01-01T00:00:00Z")
     listed = {state: [entry.id for entry in school.capture().entries(state)] for state in EntryState}
     assert listed == {EntryState.WAITING: [waiting], EntryState.READY: [ready], EntryState.TAKEN_IN: [taken]}
     with pytest.raises(InvalidInputError, match="waiting, ready, taken_in"):

@@ -14,7 +14,7 @@ from opx.domain.scopes import Identity
 from opx.errors import ClientRemovedError, IndexUnavailableError, InvalidInputError, UnknownProjectError
 from opx.ingestion.events import ObjectEvent
 from opx.learning.pattern_documents import pattern_id_of
-from opx.learning.rules import LearningRules, Share
+from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.tenants.clients import Client, ClientState
 from tests.at_once import at_once
@@ -84,7 +84,7 @@ def test_the_same_problem_and_solution_in_other_words_confirm_the_pattern(school
     in_other_words(school)
     assert school.checkpoint("two").patterns_confirmed == 1
     (pattern,) = school.patterns()
-    found = school.services.patterns.occurrences("client:acme", pattern.pattern_id)
+    found = school.services.learning.patterns.occurrences("client:acme", pattern.pattern_id)
     assert sorted(one.reason for one in found) == ["key", "similarity"]
 
 
@@ -99,9 +99,9 @@ def test_a_pattern_that_only_the_index_finds_is_confirmed(school: School, time: 
     school.failure()
     school.checkpoint()
     for info in list(school.services.store.list("clients/acme/documents/")):
-        school.services.worker.process([(ObjectEvent(info.key, deleted=False, sequencer="1").to_json(), 1)])
+        school.services.ingestion.worker.process([(ObjectEvent(info.key, deleted=False, sequencer="1").to_json(), 1)])
     time.now += 2 * 86_400
-    assert list(school.services.patterns.fresh("client:acme")) == []
+    assert list(school.services.learning.patterns.fresh("client:acme")) == []
     in_other_words(school)
     assert school.checkpoint("two").patterns_confirmed == 1
 
@@ -152,8 +152,8 @@ def test_another_client_learns_nothing_of_it(school: School) -> None:
     ],
 )
 def test_what_is_learned_is_kept_where_the_rules_say(school: School, share: Share, scopes: list[str]) -> None:
-    school.services.learning_rules = LearningRules(share)
-    school.services.projects.assign("acme", "one", "web")
+    school.services.installation.declare(read_learning_rules, LearningRules(share))
+    school.services.corpus.projects.assign("acme", "one", "web")
     for project in ("one", "alone"):
         school.failure(project)
         school.checkpoint(project)
@@ -164,8 +164,8 @@ def test_what_is_learned_is_kept_where_the_rules_say(school: School, share: Shar
 def test_without_a_client_projects_are_names(school: School) -> None:
     everybody = Identity()
     for project in ("one", "two"):
-        school.services.capture(everybody).capture_gate_approval(project, "review", "One table a tenant")
-        report = school.services.checkpoints(everybody).process_checkpoint(project, "manual")
+        school.services.learning.capture(everybody).capture_gate_approval(project, "review", "One table a tenant")
+        report = school.services.learning.checkpoints(everybody).process_checkpoint(project, "manual")
         assert report.taken_in == 1
     assert school.counts("global") == [(2, 0, 2)]
 
@@ -193,7 +193,7 @@ def test_what_made_it_worse_becomes_a_warning_too(school: School) -> None:
     report = school.checkpoint()
     (key,) = school.documents()
     assert (report.warnings, key.split("/")[0]) == (1, "warnings")
-    (first, *_) = school.services.warnings.tried("client:acme")
+    (first, *_) = school.services.learning.warnings.tried("client:acme")
     assert (first.step, first.incident) == (STEPS[0], "INC-7")
 
 
@@ -225,18 +225,18 @@ def test_what_people_decided_becomes_patterns_of_their_gates(school: School) -> 
 
 
 def test_an_unknown_project_is_refused_and_the_known_ones_are_named(school: School) -> None:
-    school.services.capture(Identity("acme")).capture_gate_approval("shop", "review", "as it is")
+    school.services.learning.capture(Identity("acme")).capture_gate_approval("shop", "review", "as it is")
     school.failure("one")
     with pytest.raises(UnknownProjectError, match="there are: one, shop"):
-        school.services.checkpoints(Identity("acme")).process_checkpoint("shpo", "manual")
+        school.services.learning.checkpoints(Identity("acme")).process_checkpoint("shpo", "manual")
     with pytest.raises(UnknownProjectError, match="you work for one"):
-        school.services.checkpoints(Identity("acme", "one")).process_checkpoint("two", "manual")
+        school.services.learning.checkpoints(Identity("acme", "one")).process_checkpoint("two", "manual")
     with pytest.raises(UnknownProjectError, match="capture something first"):
         school.checkpoint("one", "other")
 
 
 def test_a_project_that_captured_nothing_has_nothing_to_take_in(school: School) -> None:
-    school.services.projects.assign("acme", "quiet", "")
+    school.services.corpus.projects.assign("acme", "quiet", "")
     assert school.checkpoint("quiet").taken_in == 0
 
 
@@ -254,7 +254,7 @@ def test_an_unknown_type_of_checkpoint_is_refused(school: School) -> None:
 
 def test_nothing_is_taken_in_for_a_client_that_was_removed(school: School) -> None:
     school.failure()
-    school.services.clients.put(Client("acme", ClientState.REMOVING))
+    school.services.corpus.clients.put(Client("acme", ClientState.REMOVING))
     with pytest.raises(ClientRemovedError):
         school.checkpoint()
     assert (school.patterns(), school.documents()) == ([], {})
@@ -326,9 +326,12 @@ def test_what_was_verified_just_now_is_taken_in_though_an_index_lags(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = school.failure(success_verified=False)
-    before = {state: list(school.services.staging.ids("client:acme/project:one", "one", state)) for state in EntryState}
+    before = {
+        state: list(school.services.learning.staging.ids("client:acme/project:one", "one", state))
+        for state in EntryState
+    }
     school.capture().verify(entry, True)
-    monkeypatch.setattr(school.services.staging, "ids", lambda *asked: iter(before[asked[-1]]))
+    monkeypatch.setattr(school.services.learning.staging, "ids", lambda *asked: iter(before[asked[-1]]))
     report = school.checkpoint()
     assert (report.taken_in, report.waiting) == (1, ())
 

@@ -15,6 +15,7 @@ from opx.domain.times import iso_time
 from opx.edges.learning_events import LAST_WAIT, handle_batch, learn
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
+from opx.ports.functions import ThisProcess
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from tests.doubles.fake_time import FakeTime
@@ -159,7 +160,11 @@ def a_system(captured: Captured, set_aside: Any = None) -> Any:
         return captured
 
     return SimpleNamespace(
-        settings=Settings(), clock=lambda: NOW, capture=capture, learning_failed=set_aside, times=times
+        settings=Settings(),
+        clock=lambda: NOW,
+        learning=SimpleNamespace(capture=capture),
+        functions=ThisProcess(learning_failed=set_aside),
+        times=times,
     )
 
 

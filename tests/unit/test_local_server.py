@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.errors import InvalidInputError
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.webhooks.server import LocalServer
 from tests.fakes import WordsEmbedder
 
@@ -28,7 +27,7 @@ webhooks:
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     path = tmp_path / "knowledge.yaml"
     text = Path("corpus/knowledge.yaml").read_text(encoding="utf-8").replace("\nwebhooks: {}\n", WEBHOOKS)
     path.write_text(text, encoding="utf-8")
@@ -52,30 +51,30 @@ def send(address: str, body: bytes, secret: str = SECRET, at: int = 0) -> int:
         return exc.code
 
 
-def test_a_signed_delivery_becomes_knowledge(services: Services) -> None:
+def test_a_signed_delivery_becomes_knowledge(services: System) -> None:
     body = json.dumps({"id": "INC-1", "title": "Checkout down", "content": "The pool was empty."}).encode()
     arrived: list[int] = []
     with LocalServer(services, "127.0.0.1:0", lambda: arrived.append(1)) as server:
         at = int(time.time())
         assert [send(server.address, body, at=at) for _ in range(2)] == [202, 200]
     list(services.manager.work())
-    (document,) = services.catalog.in_category("operations/incidents")
+    (document,) = services.corpus.catalog.in_category("operations/incidents")
     assert (document.title, arrived) == ("Checkout down", [1])
 
 
-def test_a_forged_one_does_not(services: Services) -> None:
+def test_a_forged_one_does_not(services: System) -> None:
     with LocalServer(services, "127.0.0.1:0", lambda: None) as server:
         assert send(server.address, b'{"id": "1"}', secret="wrong") == 401
     assert services.queue.waiting() == 0
 
 
 @pytest.mark.parametrize("address", ["8321", "here:port", "127.0.0.1:99999", "http://127.0.0.1:8321", ""])
-def test_an_address_that_is_none_is_refused(services: Services, address: str) -> None:
+def test_an_address_that_is_none_is_refused(services: System, address: str) -> None:
     with pytest.raises(InvalidInputError, match="host:port"):
         LocalServer(services, address, lambda: None)
 
 
-def test_an_address_that_is_taken_is_told(services: Services) -> None:
+def test_an_address_that_is_taken_is_told(services: System) -> None:
     with (
         LocalServer(services, "127.0.0.1:0", lambda: None) as server,
         pytest.raises(InvalidInputError, match="choose another port"),

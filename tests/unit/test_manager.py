@@ -8,63 +8,60 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, UnknownCategoryError, UnparsableDocumentError
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.manager import IngestionManager
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ports import SearchFilter
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 
 EVERYONE = SearchFilter(scopes=("global",))
 INCIDENT = {"title": "Outage", "content": "The database was down."}
 
 
-def opened(home: Path, **settings: Any) -> Services:
+def opened(home: Path, **settings: Any) -> System:
     return bootstrap(Settings(home=str(home), retry_base_seconds=0.0, **settings), embedder=WordsEmbedder())
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     with opened(tmp_path / "home") as made:
         yield made
 
 
 @pytest.fixture
-def manager(services: Services) -> IngestionManager:
+def manager(services: System) -> IngestionManager:
     return services.manager
 
 
 class TestIngestDocument:
-    def test_text_gives_the_id_of_a_searchable_document(self, services: Services, manager: IngestionManager) -> None:
+    def test_text_gives_the_id_of_a_searchable_document(self, services: System, manager: IngestionManager) -> None:
         document_id = manager.ingest_document("internal", "runbooks/procedures", "# Disk\n\ntext\n", {"tags": ["a"]})
-        (document,) = services.catalog.find(document_id)
+        (document,) = services.corpus.catalog.find(document_id)
         assert (document.title, document.tags, document.state) == ("Disk", ("a",), "current")
         assert services.index.count(EVERYONE) == 1
 
-    def test_mapping_is_read_as_a_record_of_its_category(self, services: Services, manager: IngestionManager) -> None:
+    def test_mapping_is_read_as_a_record_of_its_category(self, services: System, manager: IngestionManager) -> None:
         document_id = manager.ingest_document("internal", "operations/incidents", INCIDENT)
-        (document,) = services.catalog.find(document_id)
+        (document,) = services.corpus.catalog.find(document_id)
         assert (document.title, document.category) == ("Outage", "operations/incidents")
 
-    def test_same_document_again_has_the_same_id_and_version(
-        self, services: Services, manager: IngestionManager
-    ) -> None:
+    def test_same_document_again_has_the_same_id_and_version(self, services: System, manager: IngestionManager) -> None:
         ids = {manager.ingest_document("internal", "runbooks/procedures", "# Disk\n\ntext\n") for _ in range(2)}
-        (document,) = services.catalog.find(ids.pop())
+        (document,) = services.corpus.catalog.find(ids.pop())
         assert (ids, document.version) == (set(), 1)
 
-    def test_source_stays_when_the_document_changes(self, services: Services, manager: IngestionManager) -> None:
+    def test_source_stays_when_the_document_changes(self, services: System, manager: IngestionManager) -> None:
         for text in ("one", "two"):
             manager.ingest_document("internal", "runbooks/procedures", f"# Disk\n\n{text}\n", {"source": "disk"})
-        (document,) = services.catalog.in_category("runbooks/procedures")
+        (document,) = services.corpus.catalog.in_category("runbooks/procedures")
         assert (document.version, document.key.source) == (2, "documents/runbooks/procedures/disk.md")
 
     def test_document_that_comes_back_after_its_deletion_has_an_id(
-        self, services: Services, manager: IngestionManager
+        self, services: System, manager: IngestionManager
     ) -> None:
         document_id = manager.ingest_document("internal", "runbooks/procedures", "# Disk\n\ntext\n")
         manager.delete(document_id)
@@ -80,7 +77,7 @@ class TestIngestDocument:
             manager.ingest_document("internal", "nope", "text")
 
     def test_unreadable_document_is_raised_after_the_rest_is_done(
-        self, services: Services, manager: IngestionManager
+        self, services: System, manager: IngestionManager
     ) -> None:
         manager.put_document("runbooks/procedures", "---\ncreated: never\n---\n# Bad\n\ntext\n", {})
         manager.put_document("runbooks/procedures", "# Good\n\ntext\n", {})
@@ -91,7 +88,7 @@ class TestIngestDocument:
 
     @pytest.mark.parametrize("document", [{"at": object()}, {"a": {1, 2}}, "\ud800", {"a": "\ud800"}])
     def test_what_cannot_be_written_is_refused(
-        self, services: Services, manager: IngestionManager, document: Any
+        self, services: System, manager: IngestionManager, document: Any
     ) -> None:
         with pytest.raises(InvalidInputError):
             manager.ingest_document("internal", "operations/incidents", document)
@@ -102,18 +99,19 @@ class TestIngestDocument:
         with pytest.raises(InvalidInputError):
             manager.ingest_document("internal", "runbooks/procedures", "text", {"source": name})
 
-    def test_record_with_another_suffix_is_still_a_record(self, services: Services, manager: IngestionManager) -> None:
+    def test_record_with_another_suffix_is_still_a_record(self, services: System, manager: IngestionManager) -> None:
         document_id = manager.ingest_document("internal", "operations/incidents", INCIDENT, {"source": "outage.md"})
-        (document,) = services.catalog.find(document_id)
+        (document,) = services.corpus.catalog.find(document_id)
         assert document.title == "Outage"
 
-    def test_without_a_worker_the_object_key_is_returned(self, services: Services) -> None:
+    def test_without_a_worker_the_object_key_is_returned(self, services: System) -> None:
         manager = IngestionManager(
             store=services.store,
-            catalog=services.catalog,
-            knowledge=services.knowledge,
+            catalog=services.corpus.catalog,
+            knowledge=services.installation.knowledge,
             drain=None,
-            fingerprint=services.pipeline.fingerprint,
+            fingerprint=services.ingestion.pipeline.fingerprint,
+            evidence_rules=lambda: services.ingestion.evidence_rules,
         )
         key = manager.ingest_document("internal", "runbooks/procedures", "# Disk\n\ntext\n", {"source": "disk"})
         assert key == "documents/runbooks/procedures/disk.md"
@@ -121,19 +119,19 @@ class TestIngestDocument:
 
 
 class TestIngestBatch:
-    def test_equal_documents_are_taken_in_once(self, services: Services, manager: IngestionManager) -> None:
+    def test_equal_documents_are_taken_in_once(self, services: System, manager: IngestionManager) -> None:
         result = manager.ingest_batch("internal", "runbooks/procedures", ["# A\n\na\n", "# B\n\nb\n", "# A\n\na\n"])
         assert (result.count(Result.INGESTED), len(result.document_ids), result.chunks) == (2, 2, 2)
         assert services.index.count(EVERYONE) == 2
 
-    def test_without_dedupe_every_copy_is_a_document(self, services: Services, manager: IngestionManager) -> None:
+    def test_without_dedupe_every_copy_is_a_document(self, services: System, manager: IngestionManager) -> None:
         documents = ["# A\n\na\n"] * 3 + ["# B\n\nb\n"]
         for _ in range(2):
             manager.ingest_batch("internal", "runbooks/procedures", documents, dedupe=False)
             assert services.index.count(EVERYONE) == 4
 
     def test_bad_documents_are_failures_and_the_others_are_taken_in(
-        self, services: Services, manager: IngestionManager
+        self, services: System, manager: IngestionManager
     ) -> None:
         result = manager.ingest_batch("internal", "operations/incidents", [INCIDENT, {"a": object()}, " "])
         assert (result.count(Result.INGESTED), len(result.failures)) == (1, 2)
@@ -146,9 +144,7 @@ class TestIngestBatch:
     def test_empty_batch_has_no_outcomes(self, manager: IngestionManager) -> None:
         assert manager.ingest_batch("internal", "runbooks/procedures", []).outcomes == ()
 
-    def test_wrong_tier_is_refused_before_anything_is_stored(
-        self, services: Services, manager: IngestionManager
-    ) -> None:
+    def test_wrong_tier_is_refused_before_anything_is_stored(self, services: System, manager: IngestionManager) -> None:
         with pytest.raises(InvalidInputError):
             manager.ingest_batch("internet", "runbooks/procedures", ["a"])
         assert list(services.store.list()) == []
@@ -192,11 +188,11 @@ class TestPutFile:
         return FileToIngest(folder / "a.md", "docs/a.md")
 
     def test_new_file_is_stored_with_its_sidecar(
-        self, services: Services, manager: IngestionManager, file: FileToIngest
+        self, services: System, manager: IngestionManager, file: FileToIngest
     ) -> None:
         assert manager.put_file(file, {}) is None
         list(manager.work())
-        (document,) = services.catalog.tagged("x")
+        (document,) = services.corpus.catalog.tagged("x")
         assert (document.key.source, document.source_uri) == ("documents/docs/a.md", "docs/a.md")
 
     def test_same_file_is_unchanged_once_it_is_indexed(self, manager: IngestionManager, file: FileToIngest) -> None:
@@ -222,17 +218,17 @@ class TestPutFile:
         assert manager.put_file(file, {"author": "Ada"} if what == "metadata" else {}) is None
 
     def test_removed_sidecar_takes_its_tags_along(
-        self, services: Services, manager: IngestionManager, file: FileToIngest
+        self, services: System, manager: IngestionManager, file: FileToIngest
     ) -> None:
         manager.put_file(file, {})
         list(manager.work())
         file.path.with_name("a.md.metadata.json").unlink()
         manager.put_file(file, {})
         list(manager.work())
-        assert list(services.catalog.tagged("x")) == []
+        assert list(services.corpus.catalog.tagged("x")) == []
 
     def test_object_that_was_stored_but_not_announced_is_stored_again(
-        self, services: Services, manager: IngestionManager, file: FileToIngest, monkeypatch: pytest.MonkeyPatch
+        self, services: System, manager: IngestionManager, file: FileToIngest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         manager.put_file(file, {})
         list(manager.work())
@@ -242,7 +238,7 @@ class TestPutFile:
             manager.put_file(file, {})
         assert manager.put_file(file, {}) is None
         list(manager.work())
-        assert len(list(services.catalog.in_category("runbooks/procedures", current_only=False))) == 2
+        assert len(list(services.corpus.catalog.in_category("runbooks/procedures", current_only=False))) == 2
 
     def test_unchanged_file_is_stored_again_when_the_rules_changed(self, tmp_path: Path, file: FileToIngest) -> None:
         with opened(tmp_path / "home") as services:
@@ -259,7 +255,7 @@ class TestPutFile:
 
 class TestDelete:
     def test_document_leaves_the_index_with_its_sidecar(
-        self, services: Services, manager: IngestionManager, folder: Path
+        self, services: System, manager: IngestionManager, folder: Path
     ) -> None:
         manager.put_file(FileToIngest(folder / "a.md", "docs/a.md"), {})
         (outcome,) = [outcome for outcome in manager.work() if outcome.result is Result.INGESTED]
@@ -289,7 +285,7 @@ class TestDelete:
         with opened(tmp_path / "home", client_id="acme") as services:
             services.manager.delete(ids[0])
             list(services.manager.work())
-            states = {document.key.scope: document.state for document in services.catalog.find(ids[0])}
+            states = {document.key.scope: document.state for document in services.corpus.catalog.find(ids[0])}
             assert states == {Scope("acme"): "deleted", Scope("other"): "current"}
             assert services.index.count(SearchFilter(scopes=("client:other",))) == 1
 

@@ -15,13 +15,12 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.server import Server
 
-from opx.bootstrap import bootstrap
 from opx.domain.scopes import Identity, Scope
 from opx.edges.mcp import http_app, make_server, tools_for
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.cli_support import environment
 
@@ -32,20 +31,20 @@ RUNBOOK = "# Disk full\n\nA disk is full when writes fail with ENOSPC. Remove ol
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     settings = Settings(home=str(tmp_path), knowledge_file=str(KNOWLEDGE_FILE))
     with bootstrap(settings, embedder=WordsEmbedder()) as services:
         services.manager.put_document("runbooks/procedures", RUNBOOK, {"title": "Disk full", "source": "disk.md"})
-        secret = services.manager_of(Scope("acme"))
+        secret = services.ingestion.manager_of(Scope("acme"))
         secret.put_document(
             "runbooks/procedures", RUNBOOK + "Call Ada.", {"title": "Disk full at Acme", "source": "a.md"}
         )
-        assert services.drain is not None
-        list(services.drain.run())
+        assert services.ingestion.drain is not None
+        list(services.ingestion.drain.run())
         yield services
 
 
-def a_server(services: Services, identity: Identity | None = None, agent: str = "") -> Server[Any]:
+def a_server(services: System, identity: Identity | None = None, agent: str = "") -> Server[Any]:
     context = Context(services, Caller(identity or Identity(), agent=agent))
     return make_server(tools_for(context), context)
 
@@ -71,7 +70,7 @@ def listed(server: Any) -> dict[str, Any]:
 
 
 class TestTools:
-    def test_tools_are_those_of_the_other_runtimes(self, services: Services) -> None:
+    def test_tools_are_those_of_the_other_runtimes(self, services: System) -> None:
         assert set(listed(a_server(services))) == {
             "search_runbooks",
             "search_postmortems",
@@ -81,20 +80,20 @@ class TestTools:
             "explain_relation",
         }
 
-    def test_they_only_read_and_say_what_they_take_and_give(self, services: Services) -> None:
+    def test_they_only_read_and_say_what_they_take_and_give(self, services: System) -> None:
         tool = listed(a_server(services))["search_docs"]
         assert tool.annotations.read_only_hint
         assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit"}
         assert tool.output_schema["type"] == "object"
 
-    def test_an_answer_is_text_and_json_that_fits_the_schema(self, services: Services) -> None:
+    def test_an_answer_is_text_and_json_that_fits_the_schema(self, services: System) -> None:
         result = ask(a_server(services), "search_docs", query="disk full ENOSPC", thoroughness="fast")
         assert not result.is_error
         assert set(result.structured_content) >= {"results", "partial", "notes"}
         assert result.content[0].text
 
-    def test_a_document_can_be_looked_up(self, services: Services) -> None:
-        (document,) = [d for d in services.catalog.in_category("runbooks/procedures") if d.title == "Disk full"]
+    def test_a_document_can_be_looked_up(self, services: System) -> None:
+        (document,) = [d for d in services.corpus.catalog.in_category("runbooks/procedures") if d.title == "Disk full"]
         result = ask(a_server(services), "get_document_details", document_id=document.document_id)
         assert result.structured_content["title"] == "Disk full"
 
@@ -109,27 +108,27 @@ class TestTools:
         ],
     )
     def test_what_is_wrong_with_a_call_is_told(
-        self, services: Services, name: str, arguments: dict[str, Any], told: str
+        self, services: System, name: str, arguments: dict[str, Any], told: str
     ) -> None:
         result = ask(a_server(services), name, **arguments)
         assert result.is_error
         assert told in result.content[0].text
 
-    def test_a_tool_that_fails_tells_no_more_than_that(
-        self, services: Services, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_tool_that_fails_tells_no_more_than_that(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(*_: object) -> None:
             raise RuntimeError("secret detail")
 
-        monkeypatch.setitem(services.__dict__, "query_service", broken)
+        monkeypatch.setattr(services.questions, "search", broken)
         result = ask(a_server(services), "search_docs", query="disk")
         assert result.is_error
         assert result.content[0].text == "the request failed; the error was logged"
 
 
 class TestScope:
-    def test_another_clients_document_is_not_found(self, services: Services) -> None:
-        (theirs,) = [d for d in services.catalog.in_category("runbooks/procedures") if d.title == "Disk full at Acme"]
+    def test_another_clients_document_is_not_found(self, services: System) -> None:
+        (theirs,) = [
+            d for d in services.corpus.catalog.in_category("runbooks/procedures") if d.title == "Disk full at Acme"
+        ]
         assert ask(a_server(services), "get_document_details", document_id=theirs.document_id).is_error
         ours = a_server(services, Identity("acme"))
         assert not ask(ours, "get_document_details", document_id=theirs.document_id).is_error
@@ -157,7 +156,7 @@ class TestTransports:
         )
         assert "search_docs" in listed(server)
 
-    def test_over_http_on_this_machine(self, services: Services) -> None:
+    def test_over_http_on_this_machine(self, services: System) -> None:
         async def run() -> Any:
             config = uvicorn.Config(http_app(a_server(services), "127.0.0.1"), port=0, log_level="error", lifespan="on")
             web = uvicorn.Server(config)
@@ -173,12 +172,12 @@ class TestTransports:
 
         assert not anyio.run(run).is_error
 
-    def test_an_address_that_others_reach_needs_a_token(self, services: Services) -> None:
+    def test_an_address_that_others_reach_needs_a_token(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="give a token"):
             http_app(a_server(services), "0.0.0.0")
 
     @pytest.mark.parametrize("header", [{}, {"authorization": "Bearer wrong"}, {"authorization": "secret"}])
-    def test_a_request_without_the_token_is_refused(self, services: Services, header: dict[str, str]) -> None:
+    def test_a_request_without_the_token_is_refused(self, services: System, header: dict[str, str]) -> None:
         from starlette.testclient import TestClient
 
         client = TestClient(http_app(a_server(services), "0.0.0.0", "secret"))

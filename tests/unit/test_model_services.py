@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.errors import ModelError
 from opx.models.schema import ModelAnswer
 from opx.ports.models import Candidate, ChatRequest
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.contract.models import aws_client
 from tests.doubles.bedrock_models import BedrockModelsDouble
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
+from tests.unit.webhook_support import SecretsInMemory
 
 
 class Judgement(ModelAnswer, frozen=True):
@@ -42,7 +42,7 @@ def bedrock() -> Iterator[BedrockModelsDouble]:
     assert not double.model.mistakes
 
 
-def on_a_laptop(home: Path, completions: ChatCompletionsDouble, **settings: Any) -> Services:
+def on_a_laptop(home: Path, completions: ChatCompletionsDouble, **settings: Any) -> System:
     url = completions.endpoint + "/v1"
     services = bootstrap(Settings(home=str(home), chat_url=url, chat_secret="router", **settings))
     services.secrets.put("router", KEY)  # type: ignore[attr-defined]
@@ -52,9 +52,9 @@ def on_a_laptop(home: Path, completions: ChatCompletionsDouble, **settings: Any)
 @pytest.mark.parametrize("reranker", ["local", "off"])
 def test_nobody_is_asked_unless_somebody_is_chosen(tmp_path: Path, reranker: str) -> None:
     with bootstrap(Settings(home=str(tmp_path), reranker=reranker)) as services:
-        assert services.chat is None
-        assert services.reranker is None
-        assert services.context_writer is None
+        assert services.models.chat is None
+        assert services.models.reranker is None
+        assert services.ingestion.context_writer is None
 
 
 def test_a_laptop_asks_the_service_at_the_address_with_its_secret(
@@ -62,10 +62,10 @@ def test_a_laptop_asks_the_service_at_the_address_with_its_secret(
 ) -> None:
     completions.model.thought = lambda _system, _data: {"yes": True}
     with on_a_laptop(tmp_path, completions, chat_model="llama3.2") as services:
-        assert services.chat is not None
-        assert services.chat.name == "openai:llama3.2"
-        assert services.chat.ask(REQUEST).content == Judgement(yes=True)
-        assert services.reranker is None
+        assert services.models.chat is not None
+        assert services.models.chat.name == "openai:llama3.2"
+        assert services.models.chat.ask(REQUEST).content == Judgement(yes=True)
+        assert services.models.reranker is None
 
 
 def test_a_missing_secret_fails_a_question_to_the_model_and_nothing_else(
@@ -77,17 +77,17 @@ def test_a_missing_secret_fails_a_question_to_the_model_and_nothing_else(
         "context_model": "m",
     }
     with bootstrap(Settings(home=str(tmp_path), chat_model="m", **settings)) as services:
-        assert services.pipeline
-        assert services.chat is not None
+        assert services.ingestion.pipeline
+        assert services.models.chat is not None
         with pytest.raises(ModelError, match="nobody-set-this"):
-            services.chat.ask(REQUEST)
+            services.models.chat.ask(REQUEST)
 
 
 def test_the_language_model_can_rerank(tmp_path: Path, completions: ChatCompletionsDouble) -> None:
     with on_a_laptop(tmp_path, completions, chat_model="llama3.2", reranker="chat") as services:
-        assert services.reranker is not None
-        assert services.reranker.name == "chat:openai:llama3.2"
-        disk, tea = services.reranker.rank("Is the disk full?", CANDIDATES, seconds=9).scores
+        assert services.models.reranker is not None
+        assert services.models.reranker.name == "chat:openai:llama3.2"
+        disk, tea = services.models.reranker.rank("Is the disk full?", CANDIDATES, seconds=9).scores
         assert disk > tea
 
 
@@ -95,11 +95,11 @@ def test_searches_and_reranking_share_one_budget(tmp_path: Path, completions: Ch
     completions.model.thought = lambda _system, _data: {"yes": True}
     settings: dict[str, Any] = {"chat_model": "m", "reranker": "chat", "model_calls_per_minute": 1}
     with on_a_laptop(tmp_path, completions, **settings) as services:
-        assert services.chat is not None
-        assert services.reranker is not None
-        services.chat.ask(REQUEST)
+        assert services.models.chat is not None
+        assert services.models.reranker is not None
+        services.models.chat.ask(REQUEST)
         with pytest.raises(ModelError, match="spent"):
-            services.reranker.rank("disk", CANDIDATES, seconds=9)
+            services.models.reranker.rank("disk", CANDIDATES, seconds=9)
     assert len(completions.requests) == 1
 
 
@@ -117,18 +117,18 @@ def test_on_aws_bedrock_is_asked_without_retries_of_its_client(bedrock: BedrockM
             asked.append((service, options))
             return clients[service]
 
-        services = bootstrap(settings, _client=client)
-        assert services.chat is not None
-        assert services.reranker is not None
+        services = bootstrap(settings, aws=client)
+        assert services.models.chat is not None
+        assert services.models.reranker is not None
         assert asked == []
-        assert services.chat.ask(REQUEST).content == Judgement(yes=True)
-        assert services.reranker.name == f"bedrock:{COHERE}"
-        assert len(services.reranker.rank("disk", CANDIDATES, seconds=9).scores) == 2
+        assert services.models.chat.ask(REQUEST).content == Judgement(yes=True)
+        assert services.models.reranker.name == f"bedrock:{COHERE}"
+        assert len(services.models.reranker.rank("disk", CANDIDATES, seconds=9).scores) == 2
     assert [(service, options["attempts"]) for service, options in asked] == [(name, 1) for name in clients]
 
 
 def test_on_aws_another_service_may_be_chosen() -> None:
     settings = Settings(backend="aws", chat_model="m", chat_url="https://models.example.com/v1")
-    services = bootstrap(settings, secrets=object())
-    assert services.chat is not None
-    assert services.chat.name == "openai:m"
+    services = bootstrap(settings, secrets=SecretsInMemory())
+    assert services.models.chat is not None
+    assert services.models.chat.name == "openai:m"

@@ -16,8 +16,8 @@ from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetObjectStates, get_object_states
 from opx.operations.documents import ListDocuments, list_documents
 from opx.operations.requests import RequestError
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System
 from tests.unit.cli_support import word_services
 
 KEY = "documents/a.md"
@@ -25,13 +25,13 @@ SIDECAR = KEY + ".metadata.json"
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     with word_services(Settings(home=str(tmp_path / "home"))) as services:
         yield services
 
 
 @pytest.fixture
-def client(services: Services) -> LocalClient:
+def client(services: System) -> LocalClient:
     return LocalClient(Context(services, Caller(Identity())))
 
 
@@ -44,13 +44,13 @@ def work(client: LocalClient) -> None:
     list(LocalLoader(client.context).outcomes([]))
 
 
-def taken_in(services: Services, client: LocalClient, data: bytes = b"# A\n\ntext\n") -> ObjectState:
+def taken_in(services: System, client: LocalClient, data: bytes = b"# A\n\ntext\n") -> ObjectState:
     services.store.put(KEY, data)
     work(client)
     return state(client)
 
 
-def test_what_was_put_waits_until_it_is_taken_in(services: Services, client: LocalClient) -> None:
+def test_what_was_put_waits_until_it_is_taken_in(services: System, client: LocalClient) -> None:
     services.store.put(KEY, b"# A\n\ntext\n")
     assert state(client) == ObjectState(KEY, ObjectPhase.WAITING)
     work(client)
@@ -59,13 +59,13 @@ def test_what_was_put_waits_until_it_is_taken_in(services: Services, client: Loc
     assert found.document_id == client.call(list_documents, ListDocuments()).documents[0].document_id
 
 
-def test_a_changed_object_waits_again(services: Services, client: LocalClient) -> None:
+def test_a_changed_object_waits_again(services: System, client: LocalClient) -> None:
     taken_in(services, client)
     services.store.put(KEY, b"# A\n\nother\n")
     assert state(client).state is ObjectPhase.WAITING
 
 
-def test_a_changed_sidecar_makes_its_document_wait(services: Services, client: LocalClient) -> None:
+def test_a_changed_sidecar_makes_its_document_wait(services: System, client: LocalClient) -> None:
     taken_in(services, client)
     services.store.put(SIDECAR, b'{"metadataAttributes": {"title": "Better"}}')
     assert state(client).state is ObjectPhase.WAITING
@@ -73,7 +73,7 @@ def test_a_changed_sidecar_makes_its_document_wait(services: Services, client: L
     assert state(client).title == "Better"
 
 
-def test_a_deleted_object_waits_until_it_is_gone(services: Services, client: LocalClient) -> None:
+def test_a_deleted_object_waits_until_it_is_gone(services: System, client: LocalClient) -> None:
     taken_in(services, client)
     services.store.delete(KEY)
     assert state(client).state is ObjectPhase.WAITING
@@ -85,16 +85,16 @@ def test_what_never_was_counts_as_deleted(client: LocalClient) -> None:
     assert state(client).state is ObjectPhase.DELETED
 
 
-def test_what_failed_has_its_reason_and_a_mark_for_each_time(services: Services, client: LocalClient) -> None:
+def test_what_failed_has_its_reason_and_a_mark_for_each_time(services: System, client: LocalClient) -> None:
     first, second = taken_in(services, client, b""), taken_in(services, client, b"\x00")
     assert (first.state, second.state) == (ObjectPhase.FAILED, ObjectPhase.FAILED)
     assert "the file is empty" in first.reason
     assert first.mark != second.mark
 
 
-def test_an_interrupted_attempt_is_waited_for(services: Services, client: LocalClient) -> None:
+def test_an_interrupted_attempt_is_waited_for(services: System, client: LocalClient) -> None:
     taken_in(services, client)
-    services.catalog.note_unfinished(client.call(list_documents, ListDocuments()).documents[0].key, "")
+    services.corpus.catalog.note_unfinished(client.call(list_documents, ListDocuments()).documents[0].key, "")
     assert state(client).state is ObjectPhase.WAITING
 
 

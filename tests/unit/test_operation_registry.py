@@ -16,17 +16,17 @@ from mcp.client.client import Client
 from msgspec import Meta
 from openapi_spec_validator import validate
 
-from opx.bootstrap import open_client
 from opx.domain.record import Record
 from opx.domain.scopes import Identity
 from opx.edges import http, schemas, tools
 from opx.edges.calling import LocalClient, plain
 from opx.edges.calling import text_of as text_for_agents
+from opx.edges.deployed import open_client
 from opx.edges.mcp import make_server, tools_for
 from opx.errors import InvalidInputError
 from opx.operations import load
 from opx.operations.context import Caller, Context
-from opx.operations.grants import ToolGrants
+from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import (
     MAX_FUNCTION_PARAMETERS,
     MAX_TOOLS,
@@ -40,8 +40,8 @@ from opx.operations.registry import (
 )
 from opx.operations.requests import Request, fields_of
 from opx.operations.tool_groups import KNOWLEDGE
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System
 from tests import api_requests
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.api_requests import a_request, a_token, answered, check_described, refusal
@@ -111,41 +111,41 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with word_services(Settings(home=str(tmp_path_factory.mktemp("home")))) as found:
-        found.__dict__["tool_grants"] = ToolGrants(frozenset({"count_moons"}))
+        found.installation.declare(read_grants, ToolGrants(frozenset({"count_moons"})))
         yield found
 
 
 class TestHttp:
-    def asked(self, services: Services, name: str = "count_moons", **request: Any) -> tuple[int, Any]:
+    def asked(self, services: System, name: str = "count_moons", **request: Any) -> tuple[int, Any]:
         function = api_requests.ROUTE[name].function
         return answered(http.respond(a_request(name, **request), function, lambda: services, Measured()))
 
-    def test_reply_is_the_json_that_is_described(self, services: Services) -> None:
+    def test_reply_is_the_json_that_is_described(self, services: System) -> None:
         status, found = self.asked(services, query={"leastSize": "20"}, planet="mars", caller=a_token("acme"))
         assert (status, found) == (200, {**FOUND, "askedBy": "acme"})
         check_described("count_moons", found)
 
-    def test_bounds_and_names_are_checked(self, services: Services) -> None:
+    def test_bounds_and_names_are_checked(self, services: System) -> None:
         status, found = self.asked(services, query={"leastSize": "0"}, planet="mars")
         assert (status, found["error"]["message"]) == (400, "leastSize must be a whole number from 1 to 5000, not 0")
         assert refusal(self.asked(services, query={"size": "1"}, planet="mars")) == (400, "invalid_argument")
 
-    def test_what_the_operation_raises_is_told(self, services: Services) -> None:
+    def test_what_the_operation_raises_is_told(self, services: System) -> None:
         status, found = self.asked(services, planet="sun")
         assert (status, found) == (400, {"error": {"code": "invalid_argument", "message": "sun is no planet"}})
 
-    def test_fields_are_in_the_path_and_in_the_body(self, services: Services) -> None:
+    def test_fields_are_in_the_path_and_in_the_body(self, services: System) -> None:
         found = self.asked(services, "name_moon", body={"name": "Io"}, planet="mars")
         assert found == (201, {"name": "Io of mars", "meanSize": 1})
 
-    def test_who_may_not_is_refused(self, services: Services) -> None:
+    def test_who_may_not_is_refused(self, services: System) -> None:
         caller = a_token("acme", scopes="opx/read")
         found = self.asked(services, "name_moon", body={"name": "Io"}, planet="mars", caller=caller)
         assert refusal(found) == (403, "forbidden")
 
-    def test_another_function_does_not_serve_it(self, services: Services) -> None:
+    def test_another_function_does_not_serve_it(self, services: System) -> None:
         event = a_request("count_moons", planet="mars")
         found = answered(http.respond(event, Function.MANAGE, lambda: services, Measured()))
         assert refusal(found) == (404, "no_such_route")
@@ -195,27 +195,27 @@ def is_it(described: dict[str, Any]) -> bool:
 
 
 class TestTools:
-    def asked(self, services: Services, event: Any, context: FakeContext | None = None) -> dict[str, Any]:
+    def asked(self, services: System, event: Any, context: FakeContext | None = None) -> dict[str, Any]:
         return tools.respond(event, context or FakeContext(), KNOWLEDGE, lambda: services, Measured())
 
-    def test_gateway_gets_json(self, services: Services) -> None:
+    def test_gateway_gets_json(self, services: System) -> None:
         context = FakeContext.of_gateway("count_moons", {"x-opx-client-id": "acme"})
         assert self.asked(services, ASKED, context) == {**FOUND, "askedBy": "acme"}
 
-    def test_function_of_an_action_group_gets_text(self, services: Services) -> None:
+    def test_function_of_an_action_group_gets_text(self, services: System) -> None:
         response = self.asked(services, a_function_event("count_moons", planet="mars", leastSize="20"))
         assert (state_of(response), json.loads(text_of(response))) == (None, FOUND)
 
-    def test_operation_of_an_api_schema_gets_json(self, services: Services) -> None:
+    def test_operation_of_an_api_schema_gets_json(self, services: System) -> None:
         event = an_api_event("/count_moons", {"opxClientId": "acme"}, planet="mars", least_size="20")
         assert body_of(self.asked(services, event)) == {**FOUND, "askedBy": "acme"}
 
-    def test_wrong_argument_is_told(self, services: Services) -> None:
+    def test_wrong_argument_is_told(self, services: System) -> None:
         response = self.asked(services, a_function_event("count_moons", planet="mars", least_size="0"))
         assert state_of(response) == "REPROMPT"
         assert text_of(response) == "least_size must be a whole number from 1 to 5000, not 0"
 
-    def test_over_mcp(self, services: Services) -> None:
+    def test_over_mcp(self, services: System) -> None:
         context = Context(services, Caller(Identity("acme")))
         server = make_server(tools_for(context), context)
 
@@ -229,13 +229,13 @@ class TestTools:
         assert result.structured_content == {**FOUND, "askedBy": "acme"}
         jsonschema.validate(result.structured_content, listed.output_schema)
 
-    def test_operation_that_is_no_tool_is_none(self, services: Services) -> None:
+    def test_operation_that_is_no_tool_is_none(self, services: System) -> None:
         response = self.asked(services, a_function_event("name_moon", planet="mars", name="Io"))
         assert text_of(response) == "unknown tool 'name_moon'; there are: count_moons"
 
 
 class TestClients:
-    def test_both_give_the_same_reply(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_both_give_the_same_reply(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         aws_credentials(monkeypatch)
         request = CountMoons(planet="mars", least_size=20)
         local = LocalClient(Context(services, Caller(Identity())))
@@ -304,7 +304,7 @@ def speak(context: Context, request: NameMoon) -> Spoken:
     return Spoken(request.name, request.planet)
 
 
-def test_fields_of_a_reply_may_have_any_name(services: Services) -> None:
+def test_fields_of_a_reply_may_have_any_name(services: System) -> None:
     registry = Registry()
     operation(tool=Tool(KNOWLEDGE, "Use it."), registry=registry)(speak)
     found = tools.call_tool(registry.of(speak), Context(services, Caller(Identity())), [("planet", "a"), ("name", "b")])

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations import baselines
@@ -23,25 +22,25 @@ from opx.operations.baselines import (
 )
 from opx.operations.context import Caller, Context
 from opx.operations.requests import RequestError, read_request
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 
 NOW = 1_750_000_000.0
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> Iterator[Services]:
+def system(tmp_path: Path) -> Iterator[System]:
     with bootstrap(Settings(home=str(tmp_path)), clock=lambda: NOW) as system:
         yield system
 
 
 @pytest.fixture
-def acme(system: Services) -> Context:
+def acme(system: System) -> Context:
     return Context(system, Caller(Identity("acme")))
 
 
 @pytest.fixture
-def other(system: Services) -> Context:
+def other(system: System) -> Context:
     return Context(system, Caller(Identity("other")))
 
 

@@ -49,9 +49,9 @@ def report(tmp_path: Path) -> Callable[..., Reported]:
     def run(corpus: dict[str, str], now: float, last_sync: LastSync = unrecorded) -> Reported:
         with a_system(tmp_path, corpus) as system:
             coverage = CoverageReport(
-                knowledge=system.knowledge,
-                catalog=system.catalog,
-                failures=system.failures,
+                knowledge=system.installation.knowledge,
+                catalog=system.corpus.catalog,
+                failures=system.corpus.failures,
                 clock=lambda: now,
                 last_sync=last_sync,
             )
@@ -85,7 +85,10 @@ def test_replaced_and_deleted_documents_do_not_count(tmp_path: Path) -> None:
         system.store.delete("documents/runbooks/b.md")
         list(system.manager.work())
         coverage = CoverageReport(
-            knowledge=system.knowledge, catalog=system.catalog, failures=system.failures, clock=system.clock
+            knowledge=system.installation.knowledge,
+            catalog=system.corpus.catalog,
+            failures=system.corpus.failures,
+            clock=system.clock,
         )
         assert coverage.holdings(Measured())["documents"] == 1
 

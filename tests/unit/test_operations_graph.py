@@ -17,7 +17,7 @@ from opx.operations.context import Caller, Context
 from opx.operations.graph_answers import RelatedThings, RelationChain
 from opx.operations.registry import REGISTRY, Access
 from opx.operations.requests import RequestError, read_request
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import a_system
 from tests.unit.graph_support import CHECKOUT, PAYMENTS, SAID, TEXTS, tell, write
 
@@ -36,21 +36,21 @@ class Clock:
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {}, clock=lambda: NOW) as system:
         tell(system)
         yield system
 
 
 @pytest.fixture
-def changed(tmp_path: Path) -> Iterator[Services]:
+def changed(tmp_path: Path) -> Iterator[System]:
     """A system for a test that changes something."""
     with a_system(tmp_path, {}, clock=Clock()) as system:
         tell(system)
         yield system
 
 
-def by(services: Services, client_id: str = "", principal: str = "") -> Context:
+def by(services: System, client_id: str = "", principal: str = "") -> Context:
     return Context(services, Caller(Identity(client_id, principal=principal)))
 
 
@@ -76,13 +76,13 @@ READING: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("name", READING)
-def test_replies_come_back_as_they_went_out(services: Services, name: str) -> None:
+def test_replies_come_back_as_they_went_out(services: System, name: str) -> None:
     reply = do(by(services), name, **READING[name])
     assert type(reply).from_json(reply.to_json()) == reply
 
 
 @pytest.mark.parametrize("name", READING)
-def test_the_keys_of_documents_stay_inside(services: Services, name: str) -> None:
+def test_the_keys_of_documents_stay_inside(services: System, name: str) -> None:
     reply = json.dumps(do(by(services, "acme"), name, **READING[name]).to_json())
     assert name == "get_graph_coverage" or "service:" in reply
     assert "keyId" not in reply
@@ -90,7 +90,7 @@ def test_the_keys_of_documents_stay_inside(services: Services, name: str) -> Non
 
 
 class TestThings:
-    def test_relations_of_a_thing_come_newest_first_with_their_proof(self, services: Services) -> None:
+    def test_relations_of_a_thing_come_newest_first_with_their_proof(self, services: System) -> None:
         found = do(by(services), "get_node", ref="service:payments")
         assert [edge.other("service:payments") for edge in found.edges] == [
             "change:42",
@@ -102,18 +102,18 @@ class TestThings:
         assert not found.more
         assert do(by(services), "get_node", ref="service:payments", limit=1).more
 
-    def test_neighbours_name_the_relations_that_lead_to_them(self, services: Services) -> None:
+    def test_neighbours_name_the_relations_that_lead_to_them(self, services: System) -> None:
         found = do(by(services), "list_neighbours", ref="service:checkout", hops=2, direction="out")
         ways = {one.key: [edge.edge_type for edge in path] for one, path in found.related}
         assert ways == {"service:payments": ["depends_on"], "host:db-01": ["depends_on", "hosted_on"]}
 
     @pytest.mark.parametrize("written", ["AFFECTS", "affects"])
-    def test_types_and_times_bound_a_walk_as_they_are_written(self, services: Services, written: str) -> None:
+    def test_types_and_times_bound_a_walk_as_they_are_written(self, services: System, written: str) -> None:
         found = do(by(services), "list_neighbours", ref="service:payments", type=[written], since="1d")
         assert [one.key for one, _ in found.related] == ["change:42"]
         assert do(by(services), "list_neighbours", ref="service:payments", type=[written], until="1d").related == ()
 
-    def test_contradictions_are_pairs_of_relations(self, changed: Services) -> None:
+    def test_contradictions_are_pairs_of_relations(self, changed: System) -> None:
         write(changed, PAYMENTS, [EdgeStatement("service:payments", "depends_on", "service:checkout")])
         ((one, other),) = do(by(changed), "list_neighbours", ref="service:checkout").contradicting
         assert {one.name, other.name} == {
@@ -121,13 +121,13 @@ class TestThings:
             ("service:payments", "depends_on", "service:checkout"),
         }
 
-    def test_changes_are_those_of_the_side_that_is_wanted(self, services: Services) -> None:
+    def test_changes_are_those_of_the_side_that_is_wanted(self, services: System) -> None:
         upstream = do(by(services), "list_changes", ref="service:checkout")
         assert [row.key for row in upstream.rows] == ["change:42"]
         assert upstream.passages
         assert do(by(services), "list_changes", ref="service:checkout", side="downstream").rows == ()
 
-    def test_things_of_other_clients_are_unknown(self, services: Services) -> None:
+    def test_things_of_other_clients_are_unknown(self, services: System) -> None:
         for client, theirs in (("acme", "service:ledger"), ("other", "service:vault")):
             with pytest.raises(NodeNotFoundError):
                 do(by(services, client), "get_node", ref=theirs)
@@ -153,13 +153,13 @@ class TestThings:
         ],
     )
     def test_requests_beyond_their_bounds_are_refused(
-        self, services: Services, name: str, given: dict[str, object], problem: str
+        self, services: System, name: str, given: dict[str, object], problem: str
     ) -> None:
         with pytest.raises(RequestError) as refused:
             do(by(services), name, **given)
         assert str(refused.value).startswith(problem)
 
-    def test_times_and_types_that_are_none_are_refused(self, services: Services) -> None:
+    def test_times_and_types_that_are_none_are_refused(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="'soon' is no time"):
             do(by(services), "list_neighbours", ref="service:checkout", since="soon")
         with pytest.raises(InvalidReferenceError, match="no type of a relation"):
@@ -180,7 +180,7 @@ def test_passages_of_expired_documents_are_not_shown(tmp_path: Path) -> None:
 
 
 class TestNames:
-    def test_an_alias_holds_in_the_callers_scope_and_names_who_set_it_there_alone(self, changed: Services) -> None:
+    def test_an_alias_holds_in_the_callers_scope_and_names_who_set_it_there_alone(self, changed: System) -> None:
         everyone = by(changed, principal="ops")
         added = do(everyone, "add_alias", alias="service:kasse", canonical="service:checkout")
         assert (added.area, added.set_by) == ("global", "ops")
@@ -190,7 +190,7 @@ class TestNames:
         assert not do(by(changed, "acme"), "remove_alias", alias="service:kasse").removed
         assert do(everyone, "remove_alias", alias="service:kasse").removed
 
-    def test_a_merge_is_on_record_and_can_be_undone_in_its_own_scope(self, changed: Services) -> None:
+    def test_a_merge_is_on_record_and_can_be_undone_in_its_own_scope(self, changed: System) -> None:
         context = by(changed, principal="ops")
         merge = do(context, "merge_nodes", **{"from": "host:db-01", "into": "service:payments"})
         assert (merge.state, merge.by) == ("merged", "ops")
@@ -202,7 +202,7 @@ class TestNames:
         assert (undone.state, undone.undone_by) == ("undone", "ops")
         assert do(context, "list_merges").merges == (undone,)
 
-    def test_nothing_is_merged_into_what_nobody_knows(self, changed: Services) -> None:
+    def test_nothing_is_merged_into_what_nobody_knows(self, changed: System) -> None:
         with pytest.raises(NodeNotFoundError, match="did you mean service:payments"):
             do(by(changed), "merge_nodes", **{"from": "host:db-01", "into": "service:paymnets"})
         assert do(by(changed), "list_merges").merges == ()
@@ -212,7 +212,7 @@ class TestNames:
         access = [operation.access for name in names if (operation := REGISTRY.get(name))]
         assert access == [*[Access.WRITER] * 4, Access.OPERATOR, Access.READER]
 
-    def test_documents_mention_what_was_declared_after_them(self, changed: Services) -> None:
+    def test_documents_mention_what_was_declared_after_them(self, changed: System) -> None:
         declared = NodeStatement("service:payments", "service", declared=True)
         write(changed, PAYMENTS, SAID[PAYMENTS], [declared])
         done = graph.relink(by(changed), graph.Relink())
@@ -220,32 +220,32 @@ class TestNames:
 
 
 class TestAgents:
-    def test_related_things_are_text_with_numbered_proof(self, services: Services) -> None:
+    def test_related_things_are_text_with_numbered_proof(self, services: System) -> None:
         request = graph.FindRelated(reference="service:checkout", direction=Direction.OUT)
         text = graph.find_related(by(services), request).text()
         assert text.startswith("Things related to service:checkout, the nearest first:\n\n1 step away:\n")
         assert "- service:payments: service:checkout depends on service:payments (2026-03-01) [1]" in text
         assert "[1] Source: Checkout is slow > Dependencies\n\n" in text
 
-    def test_edge_types_are_separated_by_commas(self, services: Services) -> None:
+    def test_edge_types_are_separated_by_commas(self, services: System) -> None:
         found = do(by(services), "find_related", reference="service:payments", edgeTypes="affects, HOSTED-ON,")
         assert isinstance(found, RelatedThings)
         assert {one.key for one in found.related} == {"change:42", "host:db-01"}
 
-    def test_a_name_alone_is_enough_where_one_thing_has_it(self, services: Services) -> None:
+    def test_a_name_alone_is_enough_where_one_thing_has_it(self, services: System) -> None:
         assert do(by(services), "find_related", reference="Payments").reference == "service:payments"
         with pytest.raises(InvalidReferenceError, match="'checkout' may be service:checkout, runbook:checkout: write"):
             do(by(services), "find_related", reference="checkout")
         with pytest.raises(NodeNotFoundError, match="nothing is called 'ledger'"):
             do(by(services), "find_related", reference="ledger")
 
-    def test_a_connection_is_explained_step_by_step(self, services: Services) -> None:
+    def test_a_connection_is_explained_step_by_step(self, services: System) -> None:
         found = do(by(services), "explain_relation", fromReference="runbook:checkout", toReference="host:db-01")
         assert isinstance(found, RelationChain)
         assert [step.edge_type for step in found.steps] == ["documents", "depends_on", "hosted_on"]
         assert (found.connected, found.partial, found.untrusted) == (True, False, False)
 
-    def test_passages_go_before_things_do(self, services: Services) -> None:
+    def test_passages_go_before_things_do(self, services: System) -> None:
         request = graph.ExplainRelation(from_reference="runbook:checkout", to_reference="host:db-01")
         shorter = graph.explain_relation(by(services), request).shortened()
         assert shorter is not None

@@ -17,7 +17,7 @@ from tests.fakes import Measured
 @pytest.fixture
 def embedder(tmp_path: Path) -> Iterator[CachedEmbedder]:
     with a_system(tmp_path, {}) as system:
-        yield system.document_embedder
+        yield system.indexing.document_embedder
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from opx.operations.context import Caller, Context
 from opx.operations.learning_answers import NO_PATTERN, PatternsAnswer
 from opx.operations.registry import REGISTRY, Access, Function
 from opx.operations.requests import fields_of, read_request
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System
 from tests.unit.cli_support import word_services
 
 SHOP = Identity("acme", "shop", "deployer")
@@ -49,12 +49,12 @@ CAPTURED: dict[str, Any] = {
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     with word_services(Settings(home=str(tmp_path / "home"))) as found:
         yield found
 
 
-def a_context(services: Services, identity: Identity = SHOP, **caller: Any) -> Context:
+def a_context(services: System, identity: Identity = SHOP, **caller: Any) -> Context:
     return Context(services, Caller(identity, agent=identity.principal, **caller))
 
 
@@ -71,14 +71,14 @@ def captured(context: Context, **changes: Any) -> str:
     return entry_id
 
 
-def learned(services: Services, identity: Identity = SHOP) -> None:
+def learned(services: System, identity: Identity = SHOP) -> None:
     """One pattern, which worked once."""
     captured(a_context(services, identity), success_verified=True)
     learning.process_checkpoint(a_context(services, identity), learning.ProcessCheckpoint())
 
 
 class TestEntries:
-    def test_what_is_captured_waits_with_all_that_it_says(self, services: Services) -> None:
+    def test_what_is_captured_waits_with_all_that_it_says(self, services: System) -> None:
         entry_id = captured(a_context(services), incident="INC-7")
         page = learning.list_entries(a_context(services), learning.ListEntries())
         shown = to_json(page)["entries"][0]
@@ -94,7 +94,7 @@ class TestEntries:
             {"entry_type": "warning", "tried": "restart the broker", "effect": "made_worse"},
         ],
     )
-    def test_every_type_is_captured_by_its_fields(self, services: Services, given: dict[str, Any]) -> None:
+    def test_every_type_is_captured_by_its_fields(self, services: System, given: dict[str, Any]) -> None:
         call(a_context(services), "capture_entry", **given)
         (entry,) = call(a_context(services), "list_entries", state="ready").entries
         assert entry.entry_type is EntryType(given["entry_type"])
@@ -120,20 +120,20 @@ class TestEntries:
         ],
     )
     def test_what_is_wrong_is_named_and_nothing_is_kept(
-        self, services: Services, given: dict[str, Any], problem: str
+        self, services: System, given: dict[str, Any], problem: str
     ) -> None:
         with pytest.raises(InvalidInputError, match=problem):
             call(a_context(services), "capture_entry", **given)
         assert call(a_context(services), "list_entries").entries == ()
 
-    def test_pages_end_where_there_is_no_more(self, services: Services) -> None:
+    def test_pages_end_where_there_is_no_more(self, services: System) -> None:
         ids = {captured(a_context(services), occurrence=str(number)) for number in range(4)}
         first = call(a_context(services), "list_entries", limit=2)
         second = call(a_context(services), "list_entries", limit=2, after=first.next)
         assert {entry.id for entry in (*first.entries, *second.entries)} == ids
         assert (first.next, second.next) == (first.entries[-1].id, "")
 
-    def test_a_page_has_what_fits_into_a_reply(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_page_has_what_fits_into_a_reply(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         ids = [captured(a_context(services), occurrence=str(number)) for number in range(3)]
         monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
         found: list[str] = []
@@ -144,14 +144,14 @@ class TestEntries:
             found += [entry.id for entry in page.entries]
         assert (sorted(found), after) == (sorted(ids), "")
 
-    def test_others_neither_list_nor_verify_it(self, services: Services) -> None:
+    def test_others_neither_list_nor_verify_it(self, services: System) -> None:
         entry_id = captured(a_context(services))
         stranger = a_context(services, NEIGHBOUR)
         assert call(stranger, "list_entries").entries == ()
         with pytest.raises(EntryNotFoundError):
             learning.verify_entry(stranger, learning.VerifyEntry(entry_id=entry_id, worked=True))
 
-    def test_what_is_verified_is_known_at_once(self, services: Services) -> None:
+    def test_what_is_verified_is_known_at_once(self, services: System) -> None:
         entry_id = captured(a_context(services))
         given = {"entryId": entry_id, "worked": False, "effect": "no_effect", "incident": "INC-1"}
         entry = call(a_context(services), "verify_entry", **given)
@@ -159,7 +159,7 @@ class TestEntries:
 
 
 class TestCheckpoints:
-    def test_it_reports_what_waits_and_what_was_taken_in(self, services: Services) -> None:
+    def test_it_reports_what_waits_and_what_was_taken_in(self, services: System) -> None:
         waiting, worked = (captured(a_context(services), occurrence=name) for name in ("a", "b"))
         call(a_context(services), "verify_entry", entryId=worked, worked=True)
         reply = call(a_context(services), "process_checkpoint", checkpointType="phase_completion")
@@ -167,12 +167,12 @@ class TestCheckpoints:
         assert (reply.asked, reply.report.taken_in, reply.report.waiting) == (False, 1, (waiting,))
         assert to_json(reply)["report"]["checkpointType"] == "phase_completion"
 
-    def test_an_unknown_project_has_none(self, services: Services) -> None:
+    def test_an_unknown_project_has_none(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="elsewhere"):
             call(a_context(services), "process_checkpoint", projectId="elsewhere")
 
-    def test_where_another_function_does_it_it_is_asked_for(self, services: Services) -> None:
-        services.checkpoint_requests = services.queue
+    def test_where_another_function_does_it_it_is_asked_for(self, services: System) -> None:
+        services.functions.checkpoints = services.queue  # type: ignore[misc]
         reply = call(a_context(services), "process_checkpoint", checkpointType="cancellation")
         assert to_json(reply) == {"asked": True}
         (message,) = services.queue.receive()
@@ -181,7 +181,7 @@ class TestCheckpoints:
 
 
 class TestPatterns:
-    def test_what_one_project_learned_is_found_by_another(self, services: Services) -> None:
+    def test_what_one_project_learned_is_found_by_another(self, services: System) -> None:
         learned(services)
         planner = a_context(services, PLANNER)
         by_task = call(planner, "find_patterns_for_task", taskDescription=FAILURE, technology="postgresql").patterns
@@ -193,7 +193,7 @@ class TestPatterns:
         view = call(planner, "get_pattern", patternId=pattern.pattern_id)
         assert ([(one.project_id, one.worked) for one in view.occurrences], view.more) == ([("shop", True)], False)
 
-    def test_only_so_many_occurrences_are_shown(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_only_so_many_occurrences_are_shown(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("a", "b", "c"):
             captured(a_context(services), success_verified=True, occurrence=name)
         call(a_context(services), "process_checkpoint")
@@ -202,7 +202,7 @@ class TestPatterns:
         view = call(a_context(services, PLANNER), "get_pattern", patternId=pattern.pattern_id)
         assert (len(view.occurrences), view.more) == (2, True)
 
-    def test_without_patterns_nothing_is_found(self, services: Services) -> None:
+    def test_without_patterns_nothing_is_found(self, services: System) -> None:
         planner = a_context(services, PLANNER)
         assert (
             call(planner, "list_patterns").patterns
@@ -212,13 +212,13 @@ class TestPatterns:
         with pytest.raises(PatternNotFoundError):
             call(planner, "get_pattern", patternId="0" * 32)
 
-    def test_another_client_finds_nothing(self, services: Services) -> None:
+    def test_another_client_finds_nothing(self, services: System) -> None:
         learned(services)
         stranger = a_context(services, Identity("umbrella", "shop", "orchestrator"))
         assert call(stranger, "list_patterns").patterns == ()
         assert call(stranger, "find_patterns_for_task", taskDescription=FAILURE).patterns == ()
 
-    def test_whoever_owns_the_machine_needs_no_name(self, services: Services) -> None:
+    def test_whoever_owns_the_machine_needs_no_name(self, services: System) -> None:
         for name in ("find_patterns_for_task", "query_for_task"):
             operation = REGISTRY.get(name)
             assert operation
@@ -227,7 +227,7 @@ class TestPatterns:
                 perform(operation, a_context(services), request)
             assert perform(operation, a_context(services, owns_system=True), request).patterns == ()
 
-    def test_an_agent_is_an_orchestrator_by_its_name_whatever_its_session(self, services: Services) -> None:
+    def test_an_agent_is_an_orchestrator_by_its_name_whatever_its_session(self, services: System) -> None:
         operation = REGISTRY.get("query_for_task")
         assert operation
         request = read_request(operation.request, {"taskDescription": FAILURE})
@@ -244,21 +244,21 @@ class TestPatterns:
 
 class TestOutcomes:
     @pytest.fixture
-    def receipt(self, services: Services) -> tuple[str, str]:
+    def receipt(self, services: System) -> tuple[str, str]:
         services.store.put("documents/runbooks/disk.md", b"# Disk full\n\n1. Delete old logs.\n")
         list(services.manager.work())
-        query = services.query_service(SHOP)
+        query = services.questions.search(SHOP)
         answer = query.answer("disk full", QueryConfig(min_confidence=0))
         return answer.receipt_id, answer.results[0].document_id
 
-    def test_an_outcome_counts_once(self, services: Services, receipt: tuple[str, str]) -> None:
+    def test_an_outcome_counts_once(self, services: System, receipt: tuple[str, str]) -> None:
         given = {"receiptId": receipt[0], "documentId": receipt[1][:8], "result": "resolved", "incident": "INC-7"}
         counted = [call(a_context(services), "record_outcome", **given).counted for _ in range(2)]
         known = call(a_context(services), "get_document_outcomes", documentId=receipt[1])
         assert (counted, known.now.resolved) == (["new", "known"], 1)
         assert [one["incident"] for one in to_json(known)["told"]] == ["INC-7"]
 
-    def test_what_is_wrong_is_named(self, services: Services, receipt: tuple[str, str]) -> None:
+    def test_what_is_wrong_is_named(self, services: System, receipt: tuple[str, str]) -> None:
         given = {"receiptId": receipt[0], "documentId": receipt[1]}
         with pytest.raises(
             InvalidInputError, match="result must be one of resolved, no_effect, made_worse, not 'great'"
@@ -267,48 +267,48 @@ class TestOutcomes:
         with pytest.raises(ReceiptNotFoundError):
             call(a_context(services, NEIGHBOUR), "record_outcome", **given, result="resolved")
 
-    def test_a_document_that_is_not_there_has_none(self, services: Services) -> None:
+    def test_a_document_that_is_not_there_has_none(self, services: System) -> None:
         with pytest.raises(DocumentNotFoundError):
             call(a_context(services), "get_document_outcomes", documentId="0" * 32)
 
-    def test_a_document_past_its_day_shows_none(self, services: Services) -> None:
+    def test_a_document_past_its_day_shows_none(self, services: System) -> None:
         text = b"---\nexpires: 2020-01-01\n---\n# Old\n\nHow it was once.\n"
         services.store.put("documents/runbooks/old.md", text)
         list(services.manager.work())
-        (old,) = services.catalog.visible(["global"], categories=["runbooks/procedures"])
+        (old,) = services.corpus.catalog.visible(["global"], categories=["runbooks/procedures"])
         with pytest.raises(DocumentNotFoundError, match="expired on"):
             outcomes.get_document_outcomes(
                 a_context(services), outcomes.GetDocumentOutcomes(document_id=old.document_id)
             )
 
-    def test_an_agent_reads_how_it_was_counted(self, services: Services, receipt: tuple[str, str]) -> None:
+    def test_an_agent_reads_how_it_was_counted(self, services: System, receipt: tuple[str, str]) -> None:
         given = {"receipt_id": receipt[0], "document_id": receipt[1], "result": "made_worse"}
         session = Caller(replace(SHOP, principal="deployer session 7"), agent="deployer")
         answer = call(Context(services, session), "report_outcome", **given)
         assert (answer.record().counted, answer.shortened()) == ("new", None)
         assert "0 of 1 resolved, 1 made it worse" in answer.text()
         assert "A warning will be shown" in answer.text()
-        assert services.capture(SHOP).entry(answer.record().warning_id).agent_type == "deployer"
-        [told] = services.outcomes(SHOP).standing(receipt[1]).latest
+        assert services.learning.capture(SHOP).entry(answer.record().warning_id).agent_type == "deployer"
+        [told] = services.learning.outcomes(SHOP).standing(receipt[1]).latest
         assert told.principal == "deployer"
 
 
 class TestTools:
-    def test_what_is_captured_belongs_to_the_project_and_the_agent_of_the_call(self, services: Services) -> None:
+    def test_what_is_captured_belongs_to_the_project_and_the_agent_of_the_call(self, services: System) -> None:
         given = {"failure_description": "Builds fail", "solution_steps": " 1. Pin it\n\nAgain "}
         answer = call(a_context(services), "capture_failure_solution", **given)
-        entry = services.capture(SHOP).entry(answer.record().entry_id)
+        entry = services.learning.capture(SHOP).entry(answer.record().entry_id)
         assert (entry.scope_key, entry.project_id) == ("client:acme/project:shop", "shop")
         assert (entry.agent_type, entry.solution_steps) == ("deployer", ("1. Pin it", "Again"))
         assert "verify_solution" in answer.text()
 
-    def test_without_a_client_it_is_kept_for_everybody(self, services: Services) -> None:
+    def test_without_a_client_it_is_kept_for_everybody(self, services: System) -> None:
         given = {"gate_type": "security", "approved_approach": "a queue a client"}
         answer = call(a_context(services, Identity()), "capture_gate_approval", **given)
-        assert services.capture(Identity()).entry(answer.record().entry_id).scope_key == "global"
+        assert services.learning.capture(Identity()).entry(answer.record().entry_id).scope_key == "global"
 
     @pytest.mark.parametrize("name", ["project_id", "client_id", "agent_type", "scope", "success_verified"])
-    def test_no_argument_says_whose_it_is_or_that_it_worked(self, services: Services, name: str) -> None:
+    def test_no_argument_says_whose_it_is_or_that_it_worked(self, services: System, name: str) -> None:
         given = {"failure_description": "x", "solution_steps": "y", name: "other"}
         with pytest.raises(InvalidInputError, match=name):
             call(a_context(services), "capture_failure_solution", **given)
@@ -322,32 +322,32 @@ class TestTools:
             ("made_worse", False, "made_worse"),
         ],
     )
-    def test_the_result_of_a_solution_is_kept(self, services: Services, result: str, worked: bool, effect: str) -> None:
+    def test_the_result_of_a_solution_is_kept(self, services: System, result: str, worked: bool, effect: str) -> None:
         context = a_context(services)
         kept = call(
             context, "capture_failure_solution", failure_description="It hangs", solution_steps="Do it"
         ).record()
         assert to_json(kept) == {"entryId": kept.entry_id, "state": "waiting", "notes": []}
         call(context, "verify_solution", entry_id=kept.entry_id, result=result)
-        entry = services.capture(SHOP).entry(kept.entry_id)
+        entry = services.learning.capture(SHOP).entry(kept.entry_id)
         assert (entry.success_verified, entry.effect) == (worked, effect)
 
-    def test_secrets_are_masked_and_the_agent_is_told(self, services: Services) -> None:
+    def test_secrets_are_masked_and_the_agent_is_told(self, services: System) -> None:
         secret = "AKIA" + "Q3EGRIBDXPJWTN5L"
         given = {"gate_type": "security", "human_feedback": f"why is {secret} in the code?"}
         answer = call(a_context(services), "capture_gate_rejection", **given)
-        (entry,) = services.capture(SHOP).entries()
+        (entry,) = services.learning.capture(SHOP).entries()
         assert secret not in entry.human_feedback
         assert answer.record().notes
         assert "masked" in answer.text()
 
-    def test_a_step_that_made_things_worse_is_kept_as_a_warning(self, services: Services) -> None:
+    def test_a_step_that_made_things_worse_is_kept_as_a_warning(self, services: System) -> None:
         given = {"tried": "Restart the broker", "effect": "made_worse", "incident": "INC-7"}
         answer = call(a_context(services), "capture_warning", **given)
-        entry = services.capture(SHOP).entry(answer.record().entry_id)
+        entry = services.learning.capture(SHOP).entry(answer.record().entry_id)
         assert (entry.entry_type, entry.effect, entry.incident) == (EntryType.WARNING, "made_worse", "INC-7")
 
-    def test_an_orchestrator_is_told_what_another_project_learned(self, services: Services) -> None:
+    def test_an_orchestrator_is_told_what_another_project_learned(self, services: System) -> None:
         learned(services)
         planner = a_context(services, PLANNER)
         found = call(planner, "query_for_task", task_description=FAILURE)
@@ -359,7 +359,7 @@ class TestTools:
         assert context.text() == context.record().context
         assert context.text().startswith("[ORCHESTRATOR CONTEXT: Historical Knowledge]")
 
-    def test_without_a_pattern_that_is_said(self, services: Services) -> None:
+    def test_without_a_pattern_that_is_said(self, services: System) -> None:
         planner = a_context(services, PLANNER)
         assert call(planner, "query_for_task", task_description="Paint the bikeshed green").text() == NO_PATTERN
         assert call(planner, "build_context_for_task", task="Paint the bikeshed green").text() == NO_PATTERN
@@ -420,9 +420,9 @@ def test_limits_that_are_described_are_those_that_are_checked() -> None:
 
 
 @pytest.mark.parametrize("entry_type", EntryType)
-def test_each_type_takes_exactly_what_its_method_takes(services: Services, entry_type: EntryType) -> None:
+def test_each_type_takes_exactly_what_its_method_takes(services: System, entry_type: EntryType) -> None:
     known = {one.name for one in fields_of(learning.CaptureEntry)}
-    takes = set(signature(getattr(services.capture(SHOP), f"capture_{entry_type}")).parameters)
+    takes = set(signature(getattr(services.learning.capture(SHOP), f"capture_{entry_type}")).parameters)
     assert takes <= known
     for name in known - takes - {"entry_type"}:
         value = {"success_verified": True, "solution_steps": [], "effect": "no_effect"}.get(name, "x")

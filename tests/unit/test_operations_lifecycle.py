@@ -76,7 +76,7 @@ from opx.operations.projects import (
 )
 from opx.operations.registry import Access, Operation
 from opx.operations.requests import RequestError, read_request
-from opx.services import Services
+from opx.system import System
 from opx.tables import LIFECYCLE, PROJECTS
 from opx.tenants.clients import Client, ClientState
 from tests.unit.archive_support import put
@@ -87,7 +87,7 @@ SHOP = {"client_id": "acme", "project_id": "shop"}
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> Iterator[Services]:
+def system(tmp_path: Path) -> Iterator[System]:
     with services_at(tmp_path / "home") as services:
         put(services, "disk", "It is full.", owner="storage", review_by="2020-01-01")
         put(services, "old", "The heron.", Scope("acme"), expires="2020-01-01")
@@ -95,14 +95,14 @@ def system(tmp_path: Path) -> Iterator[Services]:
         yield services
 
 
-def context_of(system: Services, client: str = "", project: str = "", steps: list[str] | None = None) -> Context:
+def context_of(system: System, client: str = "", project: str = "", steps: list[str] | None = None) -> Context:
     seen: list[str] = [] if steps is None else steps
     caller = Caller(Identity(client, project, "ada"), owns_system=not client)
     return Context(system, caller, progress=lambda step, _: seen.append(step))
 
 
 class TestHolds:
-    def test_are_put_in_force_listed_and_lifted(self, system: Services) -> None:
+    def test_are_put_in_force_listed_and_lifted(self, system: System) -> None:
         owner = context_of(system)
         hold = add_hold(owner, AddHold(reason=" case  7", within="client:acme", category="runbooks"))
         assert (hold.reason, hold.by, hold.what) == ("case 7", "ada", "category runbooks of client:acme")
@@ -112,7 +112,7 @@ class TestHolds:
         assert list_holds(owner, ListHolds()).holds == ()
         assert list_holds(owner, ListHolds(lifted=True)).holds == (lifted,)
 
-    def test_a_caller_with_a_client_has_its_own_alone(self, system: Services) -> None:
+    def test_a_caller_with_a_client_has_its_own_alone(self, system: System) -> None:
         everybodys = add_hold(context_of(system), AddHold(reason="case", everything=True))
         own = add_hold(context_of(system, "acme", "shop"), AddHold(reason="case", everything=True))
         assert (own.within, everybodys.within) == (OF_SHOP, "")
@@ -123,13 +123,13 @@ class TestHolds:
         with pytest.raises(ForbiddenError, match="client:acme is not within client:acme/project:shop"):
             add_hold(context_of(system, "acme", "shop"), AddHold(reason="case", within="client:acme"))
 
-    def test_everybodys_document_is_not_a_clients_to_hold(self, system: Services) -> None:
-        document = next(one for one in system.catalog.in_category("runbooks/procedures") if one.scope == Scope())
+    def test_everybodys_document_is_not_a_clients_to_hold(self, system: System) -> None:
+        document = next(one for one in system.corpus.catalog.in_category("runbooks/procedures") if one.scope == Scope())
         with pytest.raises(ForbiddenError, match="global is not within client:acme"):
             add_hold(context_of(system, "acme"), AddHold(reason="case", document=document.document_id))
 
-    def test_an_expired_document_can_be_held_and_one_of_others_not_be_found(self, system: Services) -> None:
-        old = next(one for one in system.catalog.in_category("runbooks/procedures") if one.expires)
+    def test_an_expired_document_can_be_held_and_one_of_others_not_be_found(self, system: System) -> None:
+        old = next(one for one in system.corpus.catalog.in_category("runbooks/procedures") if one.expires)
         with pytest.raises(DocumentNotFoundError):
             add_hold(context_of(system, "other"), AddHold(reason="case", document=old.document_id))
         held = add_hold(context_of(system, "acme"), AddHold(reason="case", document=old.document_id.upper()))
@@ -146,7 +146,7 @@ class TestHolds:
         ],
     )
     def test_on_nothing_or_on_what_is_unknown_are_refused(
-        self, system: Services, parts: dict[str, Any], error: type[Exception]
+        self, system: System, parts: dict[str, Any], error: type[Exception]
     ) -> None:
         with pytest.raises(error):
             add_hold(context_of(system), AddHold(reason="case", **parts))
@@ -167,13 +167,13 @@ class TestHolds:
 
 
 class TestRetention:
-    def test_reviews_are_those_of_the_callers_scopes(self, system: Services) -> None:
+    def test_reviews_are_those_of_the_callers_scopes(self, system: System) -> None:
         report = list_reviews(context_of(system, "acme"), ListReviews(days=0))
         assert [(item.title, item.owner) for item in report.items] == [("disk", "storage")]
         assert [(one.owner, one.overdue, one.items) for one in report.owners] == [("storage", 1, 1)]
         assert list_reviews(context_of(system), ListReviews(owner="nobody")).items == ()
 
-    def test_what_expired_goes_and_is_reported_to_callers_without_a_client(self, system: Services) -> None:
+    def test_what_expired_goes_and_is_reported_to_callers_without_a_client(self, system: System) -> None:
         owner = context_of(system)
         assert prune_expired(owner, PruneExpired(dry_run=True)).removed == {"runbooks/procedures": 1}
         assert list_prunings(owner, ListPrunings()).prunings == ()
@@ -183,13 +183,13 @@ class TestRetention:
         with pytest.raises(ForbiddenError, match="over all clients"):
             list_prunings(context_of(system, "acme"), ListPrunings())
 
-    def test_a_share_of_nothing_is_refused(self, system: Services) -> None:
+    def test_a_share_of_nothing_is_refused(self, system: System) -> None:
         with pytest.raises(InvalidInputError, match="must be a number above 0 and at most 1"):
             prune_expired(context_of(system), PruneExpired(allow_share=0))
 
 
 class TestProjects:
-    def test_are_put_into_groups_and_taken_out(self, system: Services) -> None:
+    def test_are_put_into_groups_and_taken_out(self, system: System) -> None:
         owner = context_of(system)
         assign_project(owner, AssignProject(client_id="acme", project_id="mail", group_id="office"))
         move = AssignProject(**SHOP, group_id="office")
@@ -203,7 +203,7 @@ class TestProjects:
         assert [one.project_id for one in remove_project(owner, RemoveProject(**SHOP)).changes] == ["mail", "shop"]
         assert [one.project_id for one in list_projects(owner, ListProjects(client_id="acme")).projects] == ["mail"]
 
-    def test_of_another_client_are_not_the_callers(self, system: Services) -> None:
+    def test_of_another_client_are_not_the_callers(self, system: System) -> None:
         caller, move = context_of(system, "other"), AssignProject(**SHOP, group_id="office")
         calls: tuple[Callable[[], object], ...] = (
             lambda: get_project(caller, GetProject(**SHOP)),
@@ -217,13 +217,13 @@ class TestProjects:
                 call()
         assert get_project(context_of(system, "acme"), GetProject(**SHOP)).group_id == ""
 
-    def test_without_an_id_are_refused(self, system: Services) -> None:
+    def test_without_an_id_are_refused(self, system: System) -> None:
         with pytest.raises(InvalidScopeError, match="needs its client id"):
             list_projects(context_of(system), ListProjects(client_id=""))
 
 
 class TestClients:
-    def test_are_listed_counted_removed_and_served_again(self, system: Services) -> None:
+    def test_are_listed_counted_removed_and_served_again(self, system: System) -> None:
         steps: list[str] = []
         owner = context_of(system, steps=steps)
         (listed,) = list_clients(owner, ListClients()).clients
@@ -236,13 +236,13 @@ class TestClients:
         assert get_client(owner, GetClient(client_id="acme")).state is ClientState.REMOVED
         assert add_client(owner, AddClient(client_id="acme")).state is ClientState.ACTIVE
 
-    def test_an_unknown_one_is_noted_nowhere(self, system: Services) -> None:
+    def test_an_unknown_one_is_noted_nowhere(self, system: System) -> None:
         found = get_client(context_of(system), GetClient(client_id="new"))
         assert (found.state, found.since, any(found.stores.values())) == ("active", "", False)
 
 
 class TestStores:
-    def test_an_archive_is_written_and_put_back(self, system: Services, tmp_path: Path) -> None:
+    def test_an_archive_is_written_and_put_back(self, system: System, tmp_path: Path) -> None:
         steps: list[str] = []
         path = str(tmp_path / "all.opx")
         written = export_archive(context_of(system, steps=steps), ExportArchive(path=path))
@@ -256,7 +256,7 @@ class TestStores:
             assert json.loads(msgspec.json.encode(again))["documents"] == {"same as what is here": 3}
             assert reconcile(context_of(other), Reconcile(thorough=True)).differences == []
 
-    def test_what_differs_is_found_and_put_right(self, system: Services) -> None:
+    def test_what_differs_is_found_and_put_right(self, system: System) -> None:
         lost = next(info.key for info in system.store.list("chunks/"))
         system.store.delete(lost)
         found = reconcile(context_of(system), Reconcile())
@@ -265,7 +265,7 @@ class TestStores:
         assert reconcile(context_of(system), Reconcile(repair=True)).repaired == 1
         assert reconcile(context_of(system), Reconcile()).total == 0
 
-    def test_a_rebuild_of_the_graph_has_every_document_ingested(self, system: Services) -> None:
+    def test_a_rebuild_of_the_graph_has_every_document_ingested(self, system: System) -> None:
         system.close()
         with services_at(system.settings.home_path) as started:
             keys = rebuild(context_of(started), Rebuild(graph=True)).object_keys
@@ -274,7 +274,7 @@ class TestStores:
 
 
 class TestReindex:
-    def test_a_new_index_answers_and_the_old_one_can_be_gone_back_to(self, system: Services) -> None:
+    def test_a_new_index_answers_and_the_old_one_can_be_gone_back_to(self, system: System) -> None:
         steps: list[str] = []
         owner = context_of(system, steps=steps)
         job = reindex(owner, Reindex(model="32"))
@@ -287,7 +287,7 @@ class TestReindex:
         assert [one.embedding_model for one in discard_indexes(owner, SwitchIndex()).indexes] == ["words-32/1"]
         assert discard_indexes(owner, SwitchIndex()).indexes == ()
 
-    def test_a_worse_one_is_refused_until_it_is_forced(self, system: Services) -> None:
+    def test_a_worse_one_is_refused_until_it_is_forced(self, system: System) -> None:
         owner = context_of(system)
         for word in ("ash", "bay", "cat", "dew", "elm", "fig", "gum", "hay", "ivy", "jar", "kit", "log"):
             put(system, word, f"Alarm {word}")
@@ -299,11 +299,11 @@ class TestReindex:
 class TestRowsOfBefore:
     """Rows as they were written before records were declared once."""
 
-    def test_a_hold(self, system: Services) -> None:
+    def test_a_hold(self, system: System) -> None:
         names = ("reason", "by", "within", "category", "source", "since", "lifted", "liftedBy")
         row = {"subject": "holds", "entry": "8c1f0a94b2d7", "holdId": "8c1f0a94b2d7", **dict.fromkeys(names, "")}
-        system.table(LIFECYCLE).put({**row, "reason": "case", "by": "ada"})
-        assert system.holds.get("8c1f0a94b2d7").reason == "case"
+        system.tables.table(LIFECYCLE).put({**row, "reason": "case", "by": "ada"})
+        assert system.lifecycle.holds.get("8c1f0a94b2d7").reason == "case"
 
     def test_a_report_of_pruning(self) -> None:
         excess = {"category": "", "due": 3, "total": 4, "share": 0.75, "retentionBefore": "", "retention": ""}
@@ -324,7 +324,7 @@ class TestRowsOfBefore:
         }
         assert PruneReport.from_json(row).to_json() == row
 
-    def test_editions_and_jobs(self, system: Services) -> None:
+    def test_editions_and_jobs(self, system: System) -> None:
         edition = {"name": "n", "model": "", "model_path": "", "model_id": "m", "dimension": 4, "state": "previous"}
         more = {"made_at": "", "switched_at": 0, "lineage": "", "ancestor": "", "incarnation": "", "later": 1}
         assert Edition.from_json({**edition, **more}) == Edition(
@@ -335,10 +335,10 @@ class TestRowsOfBefore:
         assert (found.phase, found.lacking_count, found.not_before) == (Phase.CATCHING_UP, 1, 5.0)
         assert found.to_json()["lacking_count"] == 1
 
-    def test_a_client(self, system: Services) -> None:
+    def test_a_client(self, system: System) -> None:
         row = {"clientId": "#clients", "projectId": "old", "state": "removed", "since": "s", "by": "b", "removal": "r"}
-        system.table(PROJECTS).put(row)
-        assert system.clients.get("old") == Client("old", ClientState.REMOVED, "s", "b", "r")
+        system.tables.table(PROJECTS).put(row)
+        assert system.corpus.clients.get("old") == Client("old", ClientState.REMOVED, "s", "b", "r")
 
 
 def test_whoever_is_no_operator_may_read_reviews_alone() -> None:

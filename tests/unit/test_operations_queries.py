@@ -13,7 +13,7 @@ from opx.errors import IndexUnavailableError, StoreUnavailableError, UnknownCate
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.measured_query import LEGS, STAGES
 from opx.runtime.metrics import Metric
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import DISK_TITLE, a_system
 from tests.fakes import Measured
 
@@ -31,7 +31,7 @@ class BrokenIndex:
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home")) as system:
         yield system
 
@@ -41,8 +41,8 @@ def measured() -> Measured:
     return Measured()
 
 
-def test_answered_question_reports_count_latency_and_confidence(services: Services, measured: Measured) -> None:
-    answer = services.query_service(report=measured).answer(DISK_TITLE)
+def test_answered_question_reports_count_latency_and_confidence(services: System, measured: Measured) -> None:
+    answer = services.questions.search(report=measured).answer(DISK_TITLE)
     assert measured.values[Metric.QUERIES] == [1.0]
     assert measured.values[Metric.QUERY_LATENCY][0] >= sum(answer.timings_ms[stage] for stage in STAGES)
     assert measured.values[Metric.CONFIDENCE] == [answer.results[0].confidence]
@@ -51,25 +51,25 @@ def test_answered_question_reports_count_latency_and_confidence(services: Servic
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_every_leg_and_stage_is_timed_in_its_mode(services: Services, measured: Measured, mode: SearchMode) -> None:
-    services.query_service(report=measured).answer(DISK_TITLE, QueryConfig(mode=mode))
+def test_every_leg_and_stage_is_timed_in_its_mode(services: System, measured: Measured, mode: SearchMode) -> None:
+    services.questions.search(report=measured).answer(DISK_TITLE, QueryConfig(mode=mode))
     legs, stages = measured.labels[Metric.LEG_LATENCY], measured.labels[Metric.STAGE_LATENCY]
     assert {tuple(labels.values()) for labels in legs} == {(mode.value, leg) for leg in LEGS}
     assert {tuple(labels.values()) for labels in stages} >= {(mode.value, stage) for stage in STAGES}
     assert measured.labels[Metric.QUERIES] == [{"mode": mode.value}]
 
 
-def test_legs_are_within_the_search(services: Services) -> None:
-    timings = services.query_service().answer(DISK_TITLE).timings_ms
+def test_legs_are_within_the_search(services: System) -> None:
+    timings = services.questions.search().answer(DISK_TITLE).timings_ms
     assert 0 < timings["lexical"] + timings["vector"] < timings["search"]
 
 
-def test_leg_that_was_not_searched_has_no_time(services: Services) -> None:
-    assert "lexical" not in services.query_service().answer("!!!").timings_ms
+def test_leg_that_was_not_searched_has_no_time(services: System) -> None:
+    assert "lexical" not in services.questions.search().answer("!!!").timings_ms
 
 
-def test_question_without_results_reports_the_confidence_of_the_nearest(services: Services, measured: Measured) -> None:
-    answer = services.query_service(report=measured).answer("worker restart", QueryConfig(min_confidence=0.95))
+def test_question_without_results_reports_the_confidence_of_the_nearest(services: System, measured: Measured) -> None:
+    answer = services.questions.search(report=measured).answer("worker restart", QueryConfig(min_confidence=0.95))
     assert answer.best_rejected is not None
     assert measured.values[Metric.CONFIDENCE] == [answer.best_rejected.confidence]
     assert measured.values[Metric.ZERO_RESULTS] == [1.0]
@@ -77,43 +77,43 @@ def test_question_without_results_reports_the_confidence_of_the_nearest(services
 
 def test_question_to_an_empty_corpus_has_no_confidence(tmp_path: Path, measured: Measured) -> None:
     with a_system(tmp_path, {}) as system:
-        system.query_service(report=measured).answer("disk")
+        system.questions.search(report=measured).answer("disk")
     assert measured.values[Metric.CONFIDENCE] == [0.0]
     assert measured.values[Metric.ZERO_RESULTS] == [1.0]
 
 
 def test_unreachable_index_is_told_and_says_nothing_of_confidence(tmp_path: Path, measured: Measured) -> None:
     with a_system(tmp_path, {}, index=BrokenIndex()) as system:
-        system.query_service(report=measured).answer("disk")
+        system.questions.search(report=measured).answer("disk")
     assert measured.values[Metric.SEARCH_UNAVAILABLE] == [1.0]
     assert measured.values[Metric.PARTIAL_ANSWERS] == [1.0]
     assert not {Metric.CONFIDENCE, Metric.ZERO_RESULTS} & measured.values.keys()
 
 
-def test_question_for_no_tier_says_nothing_of_confidence(services: Services, measured: Measured) -> None:
-    services.query_service(report=measured).answer("disk", QueryConfig(tiers=("internet",)))
+def test_question_for_no_tier_says_nothing_of_confidence(services: System, measured: Measured) -> None:
+    services.questions.search(report=measured).answer("disk", QueryConfig(tiers=("internet",)))
     assert measured.values[Metric.QUERIES] == [1.0]
     assert not {Metric.CONFIDENCE, Metric.ZERO_RESULTS} & measured.values.keys()
 
 
-def test_plain_results_are_measured_too(services: Services, measured: Measured) -> None:
-    services.query_service(report=measured).query(DISK_TITLE)
+def test_plain_results_are_measured_too(services: System, measured: Measured) -> None:
+    services.questions.search(report=measured).query(DISK_TITLE)
     assert measured.values[Metric.QUERIES] == [1.0]
 
 
-def test_refused_question_is_none(services: Services, measured: Measured) -> None:
+def test_refused_question_is_none(services: System, measured: Measured) -> None:
     with pytest.raises(UnknownCategoryError):
-        services.query_service(report=measured).answer("disk", QueryConfig(categories=("nonsense",)))
+        services.questions.search(report=measured).answer("disk", QueryConfig(categories=("nonsense",)))
     assert measured.values == {}
 
 
 def test_registry_that_is_away_counts_as_unavailable(
-    services: Services, measured: Measured, monkeypatch: pytest.MonkeyPatch
+    services: System, measured: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(identity: Identity) -> None:
         raise StoreUnavailableError("can't read table opx-knowledge-projects")
 
-    monkeypatch.setattr(services.projects, "reader", away)
+    monkeypatch.setattr(services.corpus.projects, "reader", away)
     with pytest.raises(StoreUnavailableError):
-        services.query_service(report=measured)
+        services.questions.search(report=measured)
     assert measured.values == {Metric.SEARCH_UNAVAILABLE: [1.0]}

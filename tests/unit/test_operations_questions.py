@@ -33,7 +33,7 @@ from opx.operations.search import Query, query
 from opx.records.audit import AuditLog
 from opx.records.gaps.likeness import Wording
 from opx.records.gaps.model import Gap, GapStatus, Nearest, from_item
-from opx.services import Services
+from opx.system import System
 from opx.tables import AUDIT
 from tests.agent_calls import DISK as DISK_FILE
 from tests.agent_calls import DISK_TITLE, a_system, id_of
@@ -46,31 +46,31 @@ ESPRESSO, TEA = "brew espresso on mondays", "pour darjeeling for auditors"
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home")) as system:
         yield system
 
 
 @pytest.fixture
-def system(shared: Services) -> Services:
+def system(shared: System) -> System:
     return without_records(shared)
 
 
-def caller(system: Services, identity: Identity) -> Context:
+def caller(system: System, identity: Identity) -> Context:
     """Over HTTP."""
     return Context(system, Caller(identity, token_scopes=frozenset({"opx/admin"})))
 
 
-def owner(system: Services, identity: Identity = NOBODY) -> Context:
+def owner(system: System, identity: Identity = NOBODY) -> Context:
     return Context(system, Caller(identity, owns_system=True))
 
 
-def ask(system: Services, identity: Identity, question: str = DISK_TITLE, **config: Any) -> str:
-    return system.query_service(identity).answer(question, QueryConfig(**config)).receipt_id
+def ask(system: System, identity: Identity, question: str = DISK_TITLE, **config: Any) -> str:
+    return system.questions.search(identity).answer(question, QueryConfig(**config)).receipt_id
 
 
 @pytest.fixture(params=KINDS)
-def client(request: pytest.FixtureRequest, system: Services) -> Iterator[Client]:
+def client(request: pytest.FixtureRequest, system: System) -> Iterator[Client]:
     """Of this process, or of a deployed system, for the same caller."""
     if request.param == "folder":
         yield LocalClient(caller(system, SHOP))
@@ -99,7 +99,7 @@ class TestEveryClient:
         assert client.call(list_audit_records, ListAuditRecords(since="2999")).records == ()
         assert client.call(list_audit_records, ListAuditRecords(who="nobody else")).records == ()
 
-    def test_answer_of_the_operation_is_that_of_every_client(self, client: Client, system: Services) -> None:
+    def test_answer_of_the_operation_is_that_of_every_client(self, client: Client, system: System) -> None:
         ask(system, SHOP, ESPRESSO)
         assert client.call(list_gaps, ListGaps()) == list_gaps(caller(system, SHOP), ListGaps())
         expected = list_audit_records(caller(system, SHOP), ListAuditRecords())
@@ -107,14 +107,14 @@ class TestEveryClient:
 
 
 class TestAudit:
-    def test_caller_of_a_client_sees_its_own_scope(self, system: Services) -> None:
+    def test_caller_of_a_client_sees_its_own_scope(self, system: System) -> None:
         for identity in (ACME, SHOP, OTHER, NOBODY):
             ask(system, identity)
         for context in (caller(system, ACME), owner(system, ACME)):
             found = list_audit_records(context, ListAuditRecords()).records
             assert [record.who for record in found] == ["client:acme"]
 
-    def test_caller_of_no_client_sees_all(self, system: Services) -> None:
+    def test_caller_of_no_client_sees_all(self, system: System) -> None:
         for identity in (ACME, SHOP, OTHER, NOBODY):
             ask(system, identity)
         for context in (caller(system, NOBODY), owner(system)):
@@ -126,7 +126,7 @@ class TestAudit:
                 "global",
             }
 
-    def test_records_are_found_by_who_since_and_document(self, system: Services) -> None:
+    def test_records_are_found_by_who_since_and_document(self, system: System) -> None:
         ask(system, ACME)
         ask(system, OTHER, ESPRESSO)
         everybody = owner(system)
@@ -139,15 +139,15 @@ class TestAudit:
         assert list_audit_records(everybody, ListAuditRecords(since="2999")).records == ()
         assert len(list_audit_records(everybody, ListAuditRecords(limit=1)).records) == 1
 
-    def test_record_of_a_receipt_is_had_by_its_own_scope_alone(self, system: Services) -> None:
+    def test_record_of_a_receipt_is_had_by_its_own_scope_alone(self, system: System) -> None:
         receipt = ask(system, ACME)
         assert get_audit_record(owner(system, ACME), GetAuditRecord(receipt_id=receipt)).receipt_id == receipt
         for context in (owner(system), owner(system, OTHER), caller(system, SHOP)):
             with pytest.raises(ReceiptNotFoundError, match=receipt):
                 get_audit_record(context, GetAuditRecord(receipt_id=receipt))
 
-    def test_row_of_a_version_before_is_read(self, system: Services) -> None:
-        system.table(AUDIT).put(
+    def test_row_of_a_version_before_is_read(self, system: System) -> None:
+        system.tables.table(AUDIT).put(
             {
                 "receiptId": "r1",
                 "who": "client:acme",
@@ -174,9 +174,9 @@ class TestAudit:
             {"documentId": "d2", "chunkId": "c2", "confidence": 1.0},
         ]
 
-    def test_row_has_the_attributes_that_it_always_had(self, system: Services) -> None:
+    def test_row_has_the_attributes_that_it_always_had(self, system: System) -> None:
         receipt = ask(system, ACME)
-        item = system.table(AUDIT).get({"receiptId": receipt})
+        item = system.tables.table(AUDIT).get({"receiptId": receipt})
         assert item is not None
         assert item["documents"] == [id_of(system, DISK_FILE)]
         assert {"who", "askedAt", "chunks", "confidences", "documentsInAll", "tookMs", "expiresAt"} <= item.keys()
@@ -184,7 +184,7 @@ class TestAudit:
 
 
 class TestGaps:
-    def test_caller_sees_its_own_scope_and_the_owner_every_one(self, system: Services) -> None:
+    def test_caller_sees_its_own_scope_and_the_owner_every_one(self, system: System) -> None:
         ask(system, ACME, ESPRESSO)
         ask(system, OTHER, TEA)
         questions = {
@@ -200,7 +200,7 @@ class TestGaps:
             "owner, as a client": [TEA],
         }
 
-    def test_answer_to_a_caller_has_as_many_as_fit(self, system: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_answer_to_a_caller_has_as_many_as_fit(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
         for question in (ESPRESSO, TEA):
             ask(system, ACME, question, services=(question.split()[1],))
         monkeypatch.setattr(paging, "PAGE_BYTES", 1)
@@ -209,7 +209,7 @@ class TestGaps:
         found = list_gaps(owner(system), ListGaps())
         assert (len(found.gaps), found.more) == (2, False)
 
-    def test_they_are_filtered_and_settled_ones_are_shown_on_request(self, system: Services) -> None:
+    def test_they_are_filtered_and_settled_ones_are_shown_on_request(self, system: System) -> None:
         ask(system, ACME, ESPRESSO, services=("coffee",))
         context = owner(system, ACME)
         (gap,) = list_gaps(context, ListGaps(service="Coffee", owner="nobody")).gaps
@@ -223,7 +223,7 @@ class TestGaps:
             "closed",
         )
 
-    def test_closing_needs_a_reason_and_ignoring_none(self, system: Services) -> None:
+    def test_closing_needs_a_reason_and_ignoring_none(self, system: System) -> None:
         ask(system, ACME, ESPRESSO)
         context = owner(system)
         (gap,) = list_gaps(context, ListGaps()).gaps
@@ -231,14 +231,14 @@ class TestGaps:
             settle_gap(context, SettleGap(gap_id=gap.gap_id, because=" "))
         assert settle_gap(context, SettleGap(gap_id=gap.gap_id, ignore=True)).status is GapStatus.IGNORED
 
-    def test_gap_of_another_scope_is_not_settled(self, system: Services) -> None:
+    def test_gap_of_another_scope_is_not_settled(self, system: System) -> None:
         ask(system, ACME, ESPRESSO)
         (gap,) = list_gaps(owner(system), ListGaps()).gaps
         for context in (owner(system, OTHER), caller(system, NOBODY)):
             with pytest.raises(InvalidInputError, match="no gap has an id that begins with"):
                 settle_gap(context, SettleGap(gap_id=gap.gap_id, ignore=True))
 
-    def test_only_gaps_that_the_caller_sees_are_asked_again(self, system: Services) -> None:
+    def test_only_gaps_that_the_caller_sees_are_asked_again(self, system: System) -> None:
         ask(system, ACME, ESPRESSO)
         ask(system, OTHER, TEA)
         every = CheckGaps(every_scope=True)

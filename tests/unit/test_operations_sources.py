@@ -35,8 +35,8 @@ from opx.operations.sources import (
     subscribe_stream,
 )
 from opx.ports import Message
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System
 from tests.unit.cli_support import word_services
 from tests.unit.stream_support import REDIS, SQS
 
@@ -71,13 +71,13 @@ class Pulls:
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> Iterator[Services]:
+def system(tmp_path: Path) -> Iterator[System]:
     with word_services(Settings(home=str(tmp_path / "home"))) as made:
         yield made
 
 
 @pytest.fixture
-def context(system: Services) -> Context:
+def context(system: System) -> Context:
     return Context(system, Caller(Identity(), owns_system=True))
 
 
@@ -118,15 +118,15 @@ class TestSources:
         assert report is not None
         assert (len(report.put), report.withdrawn, report.error, report.more) == (1, (), "", False)
 
-    def test_where_functions_pull_it_is_left_to_them(self, context: Context, system: Services, notes: str) -> None:
-        system.__dict__["pulls"] = pulls = Pulls()
+    def test_where_functions_pull_it_is_left_to_them(self, context: Context, system: System, notes: str) -> None:
+        system.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
         reply = pull_source(context, PullSource(source_id=notes, accept_missing=True))
         assert to_json(reply) == {"sourceId": "notes"}
         assert pulls.sent == ['{"source": "notes", "accept_missing": true}']
 
-    def test_a_document_that_can_not_be_read_is_named(self, context: Context, system: Services, notes: str) -> None:
-        state = system.sources.claim(notes, seconds=1)
-        system.sources.save(replace(state, refusals=(("b.md", "no text"),), owner=""), state.owner)
+    def test_a_document_that_can_not_be_read_is_named(self, context: Context, system: System, notes: str) -> None:
+        state = system.connectors.sources.claim(notes, seconds=1)
+        system.connectors.sources.save(replace(state, refusals=(("b.md", "no text"),), owner=""), state.owner)
         (view,) = [one for one in list_sources(context, ListSources()).sources if one.source_id == notes]
         assert to_json(view)["state"]["refusals"] == [{"key": "b.md", "reason": "no text"}]
 
@@ -154,7 +154,7 @@ class TestSources:
         with pytest.raises(InvalidInputError, match=problem):
             register_source(context, RegisterSource(source_id="x", definition=definition))
 
-    def test_whoever_is_of_another_scope_has_nothing_to_do_with_them(self, system: Services) -> None:
+    def test_whoever_is_of_another_scope_has_nothing_to_do_with_them(self, system: System) -> None:
         for caller in (Caller(Identity("acme")), Caller(Identity("acme"), owns_system=True)):
             with pytest.raises(ForbiddenError, match="you are in client:acme"):
                 list_sources(Context(system, caller), ListSources())
@@ -163,11 +163,11 @@ class TestSources:
 
 
 class TestCrawl:
-    def test_a_site_becomes_a_source_that_is_pulled_at_once(self, context: Context, system: Services) -> None:
-        system.__dict__["pulls"] = pulls = Pulls()
+    def test_a_site_becomes_a_source_that_is_pulled_at_once(self, context: Context, system: System) -> None:
+        system.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
         request = CrawlSite(category="vendor/cloud", urls=("https://docs.example.org/",), depth=2, max_pages=50)
         source_id = crawl_site(context, request).source_id
-        definition = system.sources.get(source_id)
+        definition = system.connectors.sources.get(source_id)
         assert (definition.kind, definition.schedule, len(pulls.sent)) == ("crawl", "", 1)
         assert definition.options == {"start": ["https://docs.example.org/"], "depth": 2, "max_pages": 50}
         assert crawl_site(context, request).source_id == source_id

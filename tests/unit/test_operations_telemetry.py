@@ -58,10 +58,8 @@ class FakeBaselines:
 def system() -> Any:
     return SimpleNamespace(
         clock=lambda: NOW,
-        telemetry=fake_stores(),
-        telemetry_rules=RULES,
-        baselines=FakeBaselines(),
-        projects=SimpleNamespace(reader=reader_of),
+        telemetry=SimpleNamespace(stores=fake_stores(), rules=RULES, baselines=FakeBaselines()),
+        corpus=SimpleNamespace(projects=SimpleNamespace(reader=reader_of)),
     )
 
 
@@ -87,7 +85,7 @@ class TestQuestions:
 
     def test_baselines_are_those_that_the_caller_sees(self, context: Context, system: Any) -> None:
         get_baseline(context, GetBaseline(node="web-1", metric="cpu"))
-        assert system.baselines.readers == [reader_of(Identity("acme", principal="responder"))]
+        assert system.telemetry.baselines.readers == [reader_of(Identity("acme", principal="responder"))]
 
     def test_value_is_judged_by_this_hour(self, context: Context) -> None:
         verdict = get_baseline(context, GetBaseline(node="web-1", metric="cpu", value=10.0)).verdict
@@ -95,7 +93,7 @@ class TestQuestions:
         assert "as 15:00 UTC has only 0 values" in verdict.reason  # NOW is 15:06
 
     def test_without_aws_there_is_nothing_to_ask_but_baselines(self, context: Context, system: Any) -> None:
-        system.telemetry = None
+        system.telemetry.stores = None
         for ask in (
             lambda: query_logs(context, QueryLogs(query="error", log_group=GROUP)),
             lambda: correlate_metrics(context, CorrelateMetrics(metric="cpu", node="i-1")),
@@ -116,8 +114,8 @@ class TestQuestions:
         def away(*_: object) -> None:
             raise StoreUnavailableError("can't read for now: LimitExceededException")
 
-        monkeypatch.setattr(system.telemetry.logs, "start", away)
-        monkeypatch.setattr(system.baselines, "get", away)
+        monkeypatch.setattr(system.telemetry.stores.logs, "start", away)
+        monkeypatch.setattr(system.telemetry.baselines, "get", away)
         with pytest.raises(TelemetryUnavailableError, match=r"can't read for now: LimitExceededException\Z"):
             query_logs(context, QueryLogs(query="error", log_group=GROUP))
         with pytest.raises(TelemetryUnavailableError):

@@ -30,14 +30,14 @@ from opx.operations.webhooks import (
     set_secret,
     sign_delivery,
 )
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System
 from tests.unit.cli_support import word_services
 from tests.unit.webhook_support import KNOWLEDGE
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> Iterator[Services]:
+def system(tmp_path: Path) -> Iterator[System]:
     file = tmp_path / "knowledge.yaml"
     file.write_text(KNOWLEDGE)
     with word_services(Settings(home=str(tmp_path / "home"), knowledge_file=str(file))) as made:
@@ -45,7 +45,7 @@ def system(tmp_path: Path) -> Iterator[Services]:
 
 
 @pytest.fixture
-def context(system: Services) -> Context:
+def context(system: System) -> Context:
     return Context(system, Caller(Identity(), owns_system=True))
 
 
@@ -57,14 +57,14 @@ class TestWebhooks:
         assert views["github"]["address"].endswith("/ingest/internet/web/github_issues?source=github")
         assert (views["alarms"]["secrets"], views["alarms"]["format"]) == ([], "cloudwatch")
 
-    def test_on_aws_secrets_have_the_names_of_secrets_manager(self, context: Context, system: Services) -> None:
-        system.settings = replace(system.settings, backend="aws")
+    def test_on_aws_secrets_have_the_names_of_secrets_manager(self, context: Context, system: System) -> None:
+        system.installation.settings = replace(system.settings, backend="aws")
         made = make_webhook_secret(context, MakeWebhookSecret(name="github"))
         assert (made.name, made.kept) == ("dev-opx-knowledge/hub", False)
         views = {one.name: one for one in list_webhooks(context, ListWebhooks()).webhooks}
         assert to_json(views["github"].secrets) == [{"name": "dev-opx-knowledge/hub", "isSet": None}]
 
-    def test_a_made_secret_is_kept_and_signs(self, context: Context, system: Services) -> None:
+    def test_a_made_secret_is_kept_and_signs(self, context: Context, system: System) -> None:
         made = make_webhook_secret(context, MakeWebhookSecret(name="github"))
         assert (made.name, made.kept, system.secrets.get("hub")) == ("hub", True, made.value)
         proof = sign_delivery(context, SignDelivery(name="github", body=b"{}"))
@@ -77,8 +77,8 @@ class TestWebhooks:
         with pytest.raises(InvalidInputError, match="no secret of webhook github is set"):
             send_test_delivery(context, SendTestDelivery(name="github"))
 
-    def test_where_nothing_answers_the_error_says_what_to_start(self, context: Context, system: Services) -> None:
-        system.settings = replace(system.settings, webhook_url="http://127.0.0.1:9")
+    def test_where_nothing_answers_the_error_says_what_to_start(self, context: Context, system: System) -> None:
+        system.installation.settings = replace(system.settings, webhook_url="http://127.0.0.1:9")
         make_webhook_secret(context, MakeWebhookSecret(name="github"))
         with pytest.raises(InvalidInputError, match="opx run --listen"):
             send_test_delivery(context, SendTestDelivery(name="github"))
@@ -102,12 +102,12 @@ class TestSecrets:
         with pytest.raises(InvalidInputError, match="there is no secret 'a'"):
             remove_secret(context, RemoveSecret(name="a"))
 
-    def test_those_of_a_deployed_system_are_not_set_here(self, context: Context, system: Services) -> None:
+    def test_those_of_a_deployed_system_are_not_set_here(self, context: Context, system: System) -> None:
         class Manager:
             def get(self, name: str) -> str:
                 return name
 
-        system.__dict__["secrets"] = Manager()
+        system.secrets = Manager()
         with pytest.raises(InvalidInputError, match="set them there"):
             list_secrets(context, ListSecrets())
 
@@ -116,12 +116,12 @@ class TestEvidence:
     RUN = {"agent_type": "a", "outcome": "investigated", "task": "Why?", "conclusion": ["Because."]}  # noqa: RUF012
 
     @pytest.fixture
-    def system(self, tmp_path: Path) -> Iterator[Services]:
+    def system(self, tmp_path: Path) -> Iterator[System]:
         with word_services(Settings(home=str(tmp_path / "home"))) as made:
             yield made
 
     @pytest.mark.parametrize(("client", "prefix"), [("", ""), ("acme", "clients/acme/")])
-    def test_it_goes_to_the_callers_own_scope(self, system: Services, client: str, prefix: str) -> None:
+    def test_it_goes_to_the_callers_own_scope(self, system: System, client: str, prefix: str) -> None:
         request = read_request(PutEvidence, {**self.RUN, "evidence_id": "run-1"})
         stored = put_evidence(Context(system, Caller(Identity(client))), request)
         assert to_json(stored) == {"objectKey": f"{prefix}documents/evidence/agent_runs/evidence/run-1.json"}

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from opx.bootstrap import bootstrap
 from opx.domain.knowledge import Category, KnowledgeModel, Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, Fusion, QueryConfig
 from opx.domain.record import replace
@@ -21,6 +20,7 @@ from opx.errors import EmbeddingError, IndexUnavailableError, InvalidInputError,
 from opx.ports import HeldDocument, IndexEntry, Leg, SearchIndex, SearchRequest, SearchResponse, Vector
 from opx.retrieval.query import INDEX_DOWN, NO_TIER, KnowledgeQuery
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.builders import a_change, an_entry
 from tests.fakes import WordsEmbedder
 
@@ -350,12 +350,13 @@ class TestReaders:
     def test_moved_project_sees_its_new_group_with_the_next_question(self, tmp_path: Path) -> None:
         shops, office = Scope("acme", group_id="shops"), Scope("acme", group_id="office")
         web = Identity("acme", "web")
-        with bootstrap(Settings(home=str(tmp_path)), embedder=WordsEmbedder(), knowledge=KNOWLEDGE) as services:
+        with bootstrap(Settings(home=str(tmp_path)), embedder=WordsEmbedder()) as services:
+            services.installation.knowledge = KNOWLEDGE
             services.index.apply(a_change(a_text(f"disk {scope.group_id}", scope=scope)) for scope in (shops, office))
-            services.projects.assign("acme", "web", "shops")
-            before = services.query_service(web).query("disk", ANYTHING)
-            services.projects.assign("acme", "web", "office")
-            after = services.query_service(web).query("disk", ANYTHING)
+            services.corpus.projects.assign("acme", "web", "shops")
+            before = services.questions.search(web).query("disk", ANYTHING)
+            services.corpus.projects.assign("acme", "web", "office")
+            after = services.questions.search(web).query("disk", ANYTHING)
         assert (contents(before), contents(after)) == (["disk shops"], ["disk office"])
 
 

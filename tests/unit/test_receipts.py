@@ -26,7 +26,7 @@ from opx.retrieval.receipts import (
     receipt_of,
 )
 from opx.retrieval.replaying import Replay, Verdict, replay
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 
 ANYTHING = QueryConfig(min_confidence=0)
@@ -34,22 +34,22 @@ ACME = Identity("acme")
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home")) as system:
         yield system
 
 
-def given(services: Services, query: str = DISK_TITLE, identity: Identity = ACME) -> dict[str, Any]:
+def given(services: System, query: str = DISK_TITLE, identity: Identity = ACME) -> dict[str, Any]:
     """A receipt of these services, as a file has it."""
-    receipt = services.query_service(identity).answer(query, ANYTHING).receipt
+    receipt = services.questions.search(identity).answer(query, ANYTHING).receipt
     assert receipt
     found: dict[str, Any] = json.loads(json.dumps(dict(receipt)))
     return found
 
 
-def again(services: Services, receipt: Receipt, identity: Identity = ACME) -> Replay:
+def again(services: System, receipt: Receipt, identity: Identity = ACME) -> Replay:
     def ask(question: str, config: QueryConfig) -> Receipt:
-        found = services.query_service(identity).answer(question, config).receipt
+        found = services.questions.search(identity).answer(question, config).receipt
         assert found
         return found
 
@@ -71,12 +71,12 @@ def a_receipt(
 
 
 class TestReceipt:
-    def test_it_can_be_read_back(self, services: Services) -> None:
+    def test_it_can_be_read_back(self, services: System) -> None:
         receipt = given(services)
         assert read_receipt(json.dumps(receipt, indent=2)) == receipt
         assert config_of(receipt) == ANYTHING
 
-    def test_it_names_what_was_returned_without_its_text(self, services: Services) -> None:
+    def test_it_names_what_was_returned_without_its_text(self, services: System) -> None:
         receipt = given(services)
         first = receipt["results"][0]
         assert (first["rank"], first["documentId"]) == (1, id_of(services, DISK))
@@ -84,7 +84,7 @@ class TestReceipt:
         assert receipt["models"]["embedding"] == "words/64"
         assert "biggest directories" not in json.dumps(receipt)
 
-    def test_it_names_no_scope(self, services: Services) -> None:
+    def test_it_names_no_scope(self, services: System) -> None:
         assert "acme" not in json.dumps(given(services, identity=Identity("acme", "shop")) | {"results": []})
 
     @pytest.mark.parametrize("text", ["", "nonsense", "[]", "{}", '{"version": 1}', "[" * 100_000, '{"sha256": ""}'])
@@ -139,7 +139,7 @@ def resealed(receipt: dict[str, Any]) -> str:
 
 
 class TestAnswerHash:
-    def test_same_question_on_the_same_corpus_has_the_same(self, services: Services) -> None:
+    def test_same_question_on_the_same_corpus_has_the_same(self, services: System) -> None:
         first, second = given(services), given(services)
         assert first["receiptId"] != second["receiptId"]
         assert first["answerHash"] == second["answerHash"]
@@ -166,11 +166,11 @@ class TestAnswerHash:
 
 
 class TestReplay:
-    def test_unchanged_corpus_gives_the_same_answer(self, services: Services) -> None:
+    def test_unchanged_corpus_gives_the_same_answer(self, services: System) -> None:
         found = again(services, given(services))
         assert (found.verdict, found.causes, found.differences) == (Verdict.SAME, (), ())
 
-    def test_receipt_is_left_as_it_was(self, services: Services) -> None:
+    def test_receipt_is_left_as_it_was(self, services: System) -> None:
         receipt = given(services)
         before = copy.deepcopy(receipt)
         again(services, receipt)
@@ -186,7 +186,7 @@ class TestReplay:
         assert (found.verdict, cause.startswith("corpus changed since: ")) == (Verdict.CHANGED, True)
         assert [each.title for each in found.differences if each.kind == "new"] == [DISK_TITLE]
 
-    def test_of_another_client_shows_nothing_that_its_replayer_may_not_see(self, services: Services) -> None:
+    def test_of_another_client_shows_nothing_that_its_replayer_may_not_see(self, services: System) -> None:
         receipt = given(services, "Unseal the acme vault")
         assert any("vault" in result["title"] for result in receipt["results"])
         found = again(services, receipt, Identity("other"))

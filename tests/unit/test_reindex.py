@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from opx.bootstrap import bootstrap
 from opx.domain.record import replace
 from opx.errors import EditionChangedError, EmbeddingError, IncompatibleIndexError, InvalidInputError
 from opx.ingestion.outcomes import Result
@@ -20,6 +19,7 @@ from opx.lifecycle.reindex.making import Pace
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import SearchFilter, SearchRequest
 from opx.settings import Settings
+from opx.system import bootstrap
 from opx.tables import LIFECYCLE
 from opx.tenants.administration import Administration
 from tests.builders import EVERYONE
@@ -93,9 +93,9 @@ def test_what_changes_twice_is_there_once(world: World) -> None:
 
 def test_a_document_that_is_written_during_the_switch_is_taken_in_again(world: World) -> None:
     """Without the lock that a machine has: as on AWS."""
-    world.services.__dict__["exclusive_work"] = nullcontext
+    world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
     reindexer = world.reach(Phase.SWITCHING)
-    old = world.services.editions.current().index
+    old = world.services.indexing.editions.current().index
     apply = old.apply
 
     def switch_meanwhile(changes: object) -> object:
@@ -111,7 +111,7 @@ def test_a_document_that_is_written_during_the_switch_is_taken_in_again(world: W
 
 def test_a_document_that_is_being_written_is_made_up_for_when_it_is_done(world: World) -> None:
     reindexer = world.reach(Phase.CATCHING_UP)
-    index = world.services.editions.current().index
+    index = world.services.indexing.editions.current().index
     apply = index.apply
 
     def catch_up_meanwhile(changes: object) -> object:
@@ -128,7 +128,7 @@ def test_a_document_that_is_being_written_is_made_up_for_when_it_is_done(world: 
 def test_a_change_while_another_one_is_made_up_for_is_not_forgotten(world: World) -> None:
     reindexer = world.reach(Phase.CATCHING_UP)
     world.take_in(pod="Pod evicted")
-    editions = world.services.editions
+    editions = world.services.indexing.editions
     index = editions.open(editions.book.read().others[0]).index
     apply = index.apply
 
@@ -147,7 +147,7 @@ def test_what_changes_at_the_moment_of_the_switch_is_made_up_for(world: World) -
 
     @contextmanager
     def while_others_change() -> Iterator[None]:
-        if world.services.editions.book.read().target:
+        if world.services.indexing.editions.book.read().target:
             world.take_in(pod="Pod evicted")
         yield
 
@@ -160,8 +160,8 @@ def test_what_changes_at_the_moment_of_the_switch_is_made_up_for(world: World) -
 
 
 def test_a_document_that_is_written_as_the_work_begins_is_not_missed(world: World) -> None:
-    world.services.__dict__["exclusive_work"] = nullcontext
-    index = world.services.editions.current().index
+    world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
+    index = world.services.indexing.editions.current().index
     apply = index.apply
 
     def begin_meanwhile(changes: object) -> object:
@@ -177,9 +177,9 @@ def test_a_document_that_is_written_as_the_work_begins_is_not_missed(world: Worl
 
 
 def test_writers_of_an_index_that_was_replaced_are_told_so(world: World) -> None:
-    editions = world.services.editions
+    editions = world.services.indexing.editions
     with editions.writing():
-        world.services.__dict__["exclusive_work"] = nullcontext
+        world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
         editions.note(["any"])
         world.reindex()
         with pytest.raises(EditionChangedError):
@@ -190,18 +190,18 @@ def test_a_process_that_runs_follows_the_switch(world: World, tmp_path: Path) ->
     with services_at(tmp_path) as other:
         runs = World(other)
         assert runs.best(POD) == POD
-        before = other.corpus_version.current().version  # type: ignore[union-attr]
+        before = other.indexing.corpus_version.current().version  # type: ignore[union-attr]
         world.reindex()
         world.take_in(tape=TAPE)
         assert runs.best(TAPE) == TAPE
         assert runs.model == "words-32/1"
-        assert other.corpus_version.current().version != before  # type: ignore[union-attr]
+        assert other.indexing.corpus_version.current().version != before  # type: ignore[union-attr]
         assert runs.take_in(lock="Lock held") == [Result.INGESTED]
     assert world.best("Lock held") == "Lock held"
 
 
 def test_a_question_is_answered_by_the_index_that_its_vector_is_for(world: World) -> None:
-    embedder = world.services.query_embedder
+    embedder = world.services.indexing.query_embedder
     assert embedder is not None
     asked = SearchRequest(EVERYONE, POD, embedder.embed_query(POD))
     world.reindex()
@@ -236,7 +236,7 @@ def test_there_is_nothing_to_go_back_to_at_first(world: World) -> None:
 def test_a_model_that_is_not_there_changes_nothing(world: World) -> None:
     with pytest.raises(InvalidInputError, match="there is no model 'gpt'"):
         world.reindexer.start(model="gpt")
-    assert not list(world.services.table(LIFECYCLE).query("index"))
+    assert not list(world.services.tables.table(LIFECYCLE).query("index"))
 
 
 def test_a_model_without_so_many_dimensions_is_refused(world: World) -> None:
@@ -298,7 +298,9 @@ def test_what_was_refused_is_compared_anew_when_it_is_called_again(world: World)
 
 
 def chunk_file_of(world: World, title: str) -> Path:
-    (document,) = (one for one in world.services.catalog.in_category("runbooks/procedures") if one.title == title)
+    (document,) = (
+        one for one in world.services.corpus.catalog.in_category("runbooks/procedures") if one.title == title
+    )
     return world.services.settings.home_path / "corpus" / "chunks" / f"{document.document_id}.jsonl"
 
 
@@ -307,10 +309,10 @@ def test_discarding_removes_what_does_not_answer(world: World) -> None:
     (gone,) = world.reindexer.discard()
     home = world.services.settings.home_path
     assert gone.model_id == "words/1"
-    assert [path.name for path in home.glob("index*")] == [f"index-{world.services.editions.current().name}"]
+    assert [path.name for path in home.glob("index*")] == [f"index-{world.services.indexing.editions.current().name}"]
     assert world.titles() == [DISK, POD, VAULT]
     world.take_in(tape=TAPE)  # is noted for nobody any more
-    assert not list(world.services.table(LIFECYCLE).query("index#changed#"))
+    assert not list(world.services.tables.table(LIFECYCLE).query("index#changed#"))
     assert world.reindexer.discard() == []
 
 
@@ -328,7 +330,7 @@ def test_what_was_begun_can_be_given_up(world: World) -> None:
 def test_an_index_of_another_model_is_replaced_by_one_of_this(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
         World(services).take_in(disk=DISK, pod=POD)
-    another = bootstrap(Settings(home=str(tmp_path)), embedder=a_model("16", "", 0), model_embedder=a_model)
+    another = bootstrap(Settings(home=str(tmp_path)), embedder=a_model("16", "", 0), new_embedder=a_model)
     with another as services:
         changed = World(services)
         with pytest.raises(IncompatibleIndexError, match="opx reindex"):
@@ -339,16 +341,16 @@ def test_an_index_of_another_model_is_replaced_by_one_of_this(tmp_path: Path) ->
         with pytest.raises(InvalidInputError, match="no earlier index"):
             changed.reindexer.roll_back()
         with pytest.raises(IncompatibleIndexError, match="--discard"):
-            services.every_index()
+            services.indexing.every_index()
         changed.reindexer.discard()
-        assert len(services.every_index()) == 1
+        assert len(services.indexing.every_index()) == 1
 
 
 @contextmanager
 def later(world: World, model: Callable[[str, str, int], WordEmbedder]) -> Iterator[World]:
     """Another process, to which that is what a name of a model means."""
     settings = world.services.settings
-    with bootstrap(settings, embedder=WordEmbedder(), model_embedder=model) as services:
+    with bootstrap(settings, embedder=WordEmbedder(), new_embedder=model) as services:
         yield World(services)
 
 
@@ -381,7 +383,7 @@ def test_an_index_whose_model_is_gone_is_not_gone_back_to(world: World) -> None:
 
 
 def test_the_folder_of_a_model_is_found_from_everywhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(world.services.__dict__, "model_embedder", lambda *_: Words(16))
+    monkeypatch.setattr(world.services.indexing, "_new_embedder", lambda *_: Words(16))
     edition = world.reindexer.start(model_path="models/mine")
     assert edition.model_path == str(Path.cwd() / "models" / "mine")
 
@@ -410,7 +412,7 @@ def test_what_is_left_after_the_switch_is_not_thrown_away(world: World) -> None:
 
 def test_a_new_index_that_was_deleted_is_noticed(world: World, tmp_path: Path) -> None:
     world.reindex()
-    shutil.rmtree(tmp_path / f"index-{world.services.editions.current().name}")
+    shutil.rmtree(tmp_path / f"index-{world.services.indexing.editions.current().name}")
     with services_at(tmp_path) as services:
         again = World(services)
         assert again.taken_in_again() == {Result.INGESTED}
@@ -433,14 +435,14 @@ def test_what_is_a_removed_clients_leaves_every_index(tmp_path: Path) -> None:
         world.drain()
         world.reindex()
         held = SearchFilter(("client:acme",))
-        assert [index.count(held) for index in services.every_index()] == [1, 1]
+        assert [index.count(held) for index in services.indexing.every_index()] == [1, 1]
         Administration(services, sleep=lambda _: None).remove("acme")
-        assert [index.count(held) for index in services.every_index()] == [0, 0]
+        assert [index.count(held) for index in services.indexing.every_index()] == [0, 0]
 
 
 def test_vectors_of_every_model_are_known_and_forgotten(world: World) -> None:
     world.reindex()
-    cache = world.services.document_embedder
+    cache = world.services.indexing.document_embedder
     texts = [chunk.chunk.text for chunk in world.services.index.search(SearchRequest(EVERYONE, "pod")).chunks.values()]
     assert cache.known(texts) == 2 * len(texts)
     cache.forget(texts)
@@ -461,4 +463,4 @@ def test_a_given_index_is_for_good(tmp_path: Path) -> None:
         bootstrap(Settings(home=str(tmp_path)), embedder=WordEmbedder(), index=given) as services,
         pytest.raises(InvalidInputError, match="given to this process"),
     ):
-        _ = services.reindexer
+        _ = services.lifecycle.reindexer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import Table
-from opx.services import Services
+from opx.system import System
 from opx.tables import LIFECYCLE, TableSpec
 from tests.builders import EVERYONE
 from tests.doubles.hooked_table import HookedTable
@@ -25,15 +25,15 @@ def die() -> None:
     raise Died
 
 
-def hooked(services: Services) -> HookedTable:
+def hooked(services: System) -> HookedTable:
     """The table of what is noted of indexes, for tests to end the process at one of its writes."""
-    made = services.table
+    made = services.tables.table
     table = HookedTable(made(LIFECYCLE))
 
     def choose(spec: TableSpec) -> Table:
         return table if spec is LIFECYCLE else made(spec)
 
-    services.__dict__["table"] = choose
+    services.tables.table = choose  # type: ignore[method-assign]
     return table
 
 
@@ -73,7 +73,7 @@ def test_a_new_index_is_whole_wherever_its_making_was_interrupted(tmp_path: Path
     while work(tmp_path, number, lambda it: it.start(model="16")):
         number += EVERY
         with services_at(tmp_path) as services:
-            services.reindexer.discard()
+            services.lifecycle.reindexer.discard()
     assert number > 10
 
 

@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.queue import SqliteQueue
 from opx.adapters.embedded.table import SqliteTable
-from opx.bootstrap import bootstrap
 from opx.cli.main import Launch, cli
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.lifecycle.reindex.asked import GO_ON, take_turn
 from opx.lifecycle.reindex.job import Job, JobStore, Phase
 from opx.settings import Settings
+from opx.system import bootstrap
 from opx.tables import LIFECYCLE
 from tests.doubles.fake_time import FakeTime
 from tests.unit.reindex_support import World, services_at
@@ -120,7 +120,7 @@ def test_the_command_does_one_thing_at_a_time(opx: Opx, both: str) -> None:
 
 
 def test_two_commands_at_once_are_one(opx: Opx) -> None:
-    with services_at(opx.home) as services, services.exclusive_reindex():
+    with services_at(opx.home) as services, services.work.exclusive_reindex():
         result = opx("reindex", "--model", "32")
     assert result.exit_code == 2
     assert "another process makes a new index here" in result.stderr
@@ -140,7 +140,7 @@ WORDS = ("ash", "bay", "cat", "dew", "elm", "fig", "gum", "hay", "ivy", "jar", "
 @pytest.mark.parametrize("body", ["no json", "[]", '{"do": "explode"}', '{"do": "reindex", "dimension": "many"}'])
 def test_a_message_that_is_not_understood_is_refused(tmp_path: Path, body: str) -> None:
     with services_at(tmp_path) as services, pytest.raises(InvalidInputError):
-        take_turn(body, services, stop=lambda: True)
+        take_turn(body, services.lifecycle.reindexer, None, stop=lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -152,21 +152,21 @@ def test_a_message_that_is_not_understood_is_refused(tmp_path: Path, body: str) 
 )
 def test_where_there_can_be_no_second_index_none_is_made(settings: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
-        _ = bootstrap(Settings(backend="aws", **settings)).reindexer  # type: ignore[arg-type]
+        _ = bootstrap(Settings(backend="aws", **settings)).lifecycle.reindexer  # type: ignore[arg-type]
 
 
 def test_each_turn_asks_for_the_next_until_it_is_done(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
-        queue = SqliteQueue(services._database, "turns")  # type: ignore[attr-defined]
-        services.__dict__["rebuilds"] = queue
-        progress = take_turn('{"do": "reindex", "model": "32"}', services, stop=lambda: True)
+        queue = SqliteQueue(services._home.main, "turns")
+        reindexer = services.lifecycle.reindexer
+        progress = take_turn('{"do": "reindex", "model": "32"}', reindexer, queue, stop=lambda: True)
         turns = 1
         while progress is None or not progress.finished:
             (message,) = queue.receive()
             queue.done(message.receipt)
             assert message.body == GO_ON
-            progress = take_turn(message.body, services, stop=lambda: True)
+            progress = take_turn(message.body, reindexer, queue, stop=lambda: True)
             turns += 1
         assert turns > 3
         assert queue.receive() == []
-        assert take_turn(GO_ON, services, stop=lambda: True) is None
+        assert take_turn(GO_ON, reindexer, queue, stop=lambda: True) is None

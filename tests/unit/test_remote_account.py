@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, SSOTokenLoadError, UnauthorizedSSOT
 from moto import mock_aws
 
 from opx.adapters.aws.deployed_api import AwsAccount
-from opx.bootstrap import open_client
+from opx.edges.deployed import open_client
 from opx.errors import AccessDeniedError, InvalidInputError, OpxError
 from opx.settings import Settings
 from tests.doubles.api_gateway import KEY_ID, REGION, SECRET, is_signed

@@ -142,9 +142,9 @@ def test_status_says_which_api_and_whose_documents(opx: DeployedOpx) -> None:
 
 def test_status_tells_of_an_index_that_is_broken(opx: DeployedOpx) -> None:
     opx("ingest", opx.write("a.md", RUNBOOK))
-    answering = opx.system.services.editions.current().index
+    answering = opx.system.services.indexing.editions.current().index
     answering._database.set_meta("identity", "another/1")  # type: ignore[attr-defined]
-    opened = opx.system.services.__dict__
+    opened = opx.system.services.indexing.__dict__
     del opened["index"]
     opened.pop("editions").close()
     assert "was built for another/1" in json.loads(opx("status", "--json").stdout)["index"]

@@ -10,7 +10,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.bootstrap import bootstrap
 from opx.edges.api_requests import bearer
 from opx.edges.client import RemoteClient
 from opx.edges.uploads import Uploads
@@ -18,6 +17,7 @@ from opx.ingestion.files import FileToIngest
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import UploadSigner
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.doubles.http_double import HttpDouble, Request, Response
 from tests.unit.remote_support import aws_credentials
 
@@ -49,7 +49,7 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
     with Gateway("none") as gateway:
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", gateway.endpoint)
-        signer = bootstrap(Settings(backend="aws", corpus_bucket="corpus")).upload_signer
+        signer = bootstrap(Settings(backend="aws", corpus_bucket="corpus")).corpus.upload_signer
         assert signer is not None
         gateway.signer = signer
         yield gateway

@@ -19,8 +19,8 @@ from opx.operations.registry import Function
 from opx.retrieval.query import INDEX_DOWN
 from opx.retrieval.research.model_planner import ChatPlanner
 from opx.retrieval.research.rules import RulePlanner
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.agent_calls import CORPUS, a_system
 from tests.api_requests import ROUTE, Handler, a_token, call, check_described, refusal
 from tests.fakes import Measured, function_logs
@@ -48,14 +48,14 @@ REPORT = ResearchReport(
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     secret = "# Vault\n\nThe frobnicator of acme needs grease every week.\n"
     with a_system(tmp_path_factory.mktemp("home"), {**CORPUS, VAULT: secret}) as system:
         yield system
 
 
 @pytest.fixture
-def handler(services: Services) -> Iterator[Handler]:
+def handler(services: System) -> Iterator[Handler]:
     with function_logs():
         yield make_handler(lambda: services)
 
@@ -76,32 +76,31 @@ class TestWire:
 
 
 class TestServices:
-    def test_research_sees_what_its_identity_sees(self, services: Services) -> None:
+    def test_research_sees_what_its_identity_sees(self, services: System) -> None:
         bounds = QueryConfig(min_confidence=0)
 
         def documents(identity: Identity) -> str:
-            return repr(services.research_service(identity).research_topic(TOPIC, 2, bounds))
+            return repr(services.questions.research(identity).research_topic(TOPIC, 2, bounds))
 
         assert "of acme" in documents(Identity("acme"))
         assert "of acme" not in documents(Identity("other"))
         assert "of acme" not in documents(Identity())
 
-    def test_searches_are_measured_as_questions_are(self, services: Services) -> None:
+    def test_searches_are_measured_as_questions_are(self, services: System) -> None:
         measured = Measured()
-        report = services.research_service(report=measured).research_topic(TOPIC)
+        report = services.questions.research(report=measured).research_topic(TOPIC)
         assert measured.counts["Queries"] == report.searches_performed  # type: ignore[index]
 
     def test_rules_plan_where_there_is_no_model(self, tmp_path: Path) -> None:
-        assert isinstance(Services(Settings(home=str(tmp_path))).research_planner, RulePlanner)
+        assert isinstance(bootstrap(Settings(home=str(tmp_path))).questions._planner, RulePlanner)
 
     @pytest.mark.parametrize(
         ("planner", "kind"), [("auto", ChatPlanner), ("chat", ChatPlanner), ("rules", RulePlanner)]
     )
     def test_the_settings_say_who_plans_where_there_is_one(self, planner: str, kind: type, tmp_path: Path) -> None:
         settings = Settings(home=str(tmp_path), chat_model="m", chat_url="http://127.0.0.1:9", research_planner=planner)
-        made = Services(settings)
-        made.__dict__["chat"] = object()
-        assert isinstance(made.research_planner, kind)
+        made = bootstrap(settings)
+        assert isinstance(made.questions._planner, kind)
 
     def test_on_aws_it_ends_before_the_api_gives_up(self) -> None:
         with pytest.raises(InvalidInputError, match="OPX_RESEARCH_SECONDS must be at most 25"):
@@ -191,9 +190,9 @@ class TestCommand:
         assert INDEX_DOWN in result.stderr
 
 
-def test_searches_are_in_the_audit_log_with_receipts_and_not_among_the_gaps(services: Services) -> None:
+def test_searches_are_in_the_audit_log_with_receipts_and_not_among_the_gaps(services: System) -> None:
     before = len(list(services.records.audit.records()))
-    report = services.research_service().research_topic("quantum llamas in orbit", 2)
+    report = services.questions.research().research_topic("quantum llamas in orbit", 2)
     receipts = {step.receipt_id for step in report.trace if step.kind is StepKind.SEARCH}
     assert len(list(services.records.audit.records())) == before + report.searches_performed
     assert len(receipts - {""}) == report.searches_performed

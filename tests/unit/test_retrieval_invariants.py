@@ -13,12 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig
 from opx.domain.results import RetrievalResult
 from opx.ports import DocumentChange
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.builders import an_entry
 from tests.fakes import WordsEmbedder
 
@@ -32,14 +31,14 @@ few = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scope
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     embedder = WordsEmbedder()
     with bootstrap(Settings(home=str(tmp_path_factory.mktemp("invariants"))), embedder=embedder) as services:
         yield services
 
 
 @contextmanager
-def filled(services: Services, corpus: Sequence[str]) -> Iterator[None]:
+def filled(services: System, corpus: Sequence[str]) -> Iterator[None]:
     """While the block runs, the services answer from these texts, each a document of its own."""
     folder = services.settings.home_path / "index"
     shutil.rmtree(folder, ignore_errors=True)
@@ -49,21 +48,21 @@ def filled(services: Services, corpus: Sequence[str]) -> Iterator[None]:
         an_entry(text, source=f"documents/{text}.md", title=text, vector=embedder.embed_query(text)) for text in corpus
     ]
     index.apply(DocumentChange(e.indexed.key_id, e.indexed.chunk.document_id, [e]) for e in entries)
-    services.__dict__["index"] = index
+    services.indexing.index = index
     try:
         yield
     finally:
         index.close()
 
 
-def answered(services: Services, question: str) -> tuple[RetrievalResult, ...]:
-    return services.query_service().answer(question, EVERYTHING).results
+def answered(services: System, question: str) -> tuple[RetrievalResult, ...]:
+    return services.questions.search().answer(question, EVERYTHING).results
 
 
 @few
 @given(corpus=corpora, question=texts)
 def test_results_are_sorted_and_their_scores_are_between_zero_and_one(
-    services: Services, corpus: list[str], question: str
+    services: System, corpus: list[str], question: str
 ) -> None:
     with filled(services, corpus):
         results = answered(services, question)
@@ -74,7 +73,7 @@ def test_results_are_sorted_and_their_scores_are_between_zero_and_one(
 @few
 @given(corpus=corpora, question=texts, seed=st.integers(0, 99))
 def test_order_does_not_depend_on_the_order_of_ingestion(
-    services: Services, corpus: list[str], question: str, seed: int
+    services: System, corpus: list[str], question: str, seed: int
 ) -> None:
     with filled(services, corpus):
         before = [(result.source, round(result.score, 9)) for result in answered(services, question)]
@@ -85,7 +84,7 @@ def test_order_does_not_depend_on_the_order_of_ingestion(
 @few
 @given(corpus=corpora, question=texts)
 def test_document_about_something_else_does_not_remove_the_best_hit(
-    services: Services, corpus: list[str], question: str
+    services: System, corpus: list[str], question: str
 ) -> None:
     with filled(services, corpus):
         best = answered(services, question)[0].source

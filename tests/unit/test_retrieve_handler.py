@@ -19,7 +19,7 @@ from opx.edges.tools import MAX_RESPONSE_BYTES, respond
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.tool_groups import KNOWLEDGE
 from opx.runtime.metrics import NAMESPACE, Metric
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import (
     DISK,
     DISK_TITLE,
@@ -41,7 +41,7 @@ ACME_HEADER = {"x-opx-client-id": "acme"}
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home")) as system:
         yield system
 
@@ -53,7 +53,7 @@ def json_logs() -> Iterator[None]:
 
 
 @pytest.fixture
-def handler(services: Services, json_logs: None) -> Handler:
+def handler(services: System, json_logs: None) -> Handler:
     return make_handler(lambda: services)
 
 
@@ -93,7 +93,7 @@ class TestFunctionGroup:
         assert text_of(response).startswith("Source: ")
         assert response["sessionAttributes"] == {}
 
-    def test_details_are_json(self, handler: Handler, services: Services) -> None:
+    def test_details_are_json(self, handler: Handler, services: System) -> None:
         document_id = id_of(services, DISK)
         assert json.loads(ask(handler, "get_document_details", document_id=document_id))["title"] == DISK_TITLE
 
@@ -149,7 +149,7 @@ class TestApiGroup:
             "promptSessionAttributes": {"ticket": "OPS-1"},
         }
 
-    def test_details_are_the_document(self, handler: Handler, services: Services) -> None:
+    def test_details_are_the_document(self, handler: Handler, services: System) -> None:
         event = an_api_event("/get_document_details", document_id=id_of(services, DISK))
         assert body_of(handler(event, FakeContext()))["documentId"] == id_of(services, DISK)
 
@@ -183,7 +183,7 @@ class TestGateway:
         assert set(answer) == {"answer", "documentIds", "receiptId", "partial", "untrusted", "notes"}
         assert answer["answer"].startswith(f"Source: {DISK_TITLE}")
 
-    def test_details_are_the_document(self, handler: Handler, services: Services) -> None:
+    def test_details_are_the_document(self, handler: Handler, services: System) -> None:
         context = FakeContext.of_gateway("get_document_details")
         assert handler({"document_id": id_of(services, DISK)}, context)["title"] == DISK_TITLE
 
@@ -262,7 +262,7 @@ class TestScope:
 
     def test_configured_identity_counts_where_the_session_has_none(self, tmp_path: Path, json_logs: None) -> None:
         with a_system(tmp_path) as system:
-            system.settings = replace(system.settings, client_id="acme")
+            system.installation.settings = replace(system.settings, client_id="acme")
             handler = make_handler(lambda: system)
             assert f"Source: {VAULT}" in ask(handler, "search_runbooks", query=VAULT)
             assert "vault" not in ask(handler, "search_runbooks", {"opxClientId": ""}, query=VAULT).lower()
@@ -271,7 +271,7 @@ class TestScope:
 class TestFailing:
     def test_unexpected_error_is_logged_and_counted_but_not_shown(
         self,
-        services: Services,
+        services: System,
         json_logs: None,
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
@@ -279,7 +279,7 @@ class TestFailing:
         def broken(*_: Any) -> Any:
             raise ZeroDivisionError("secret detail")
 
-        monkeypatch.setitem(services.__dict__, "query_service", broken)
+        monkeypatch.setattr(services.questions, "search", broken)
         response = make_handler(lambda: services)(a_function_event("search_runbooks", query="disk"), FakeContext())
         assert state_of(response) == "FAILURE"
         assert text_of(response) == "the request failed; the error was logged"
@@ -290,7 +290,7 @@ class TestFailing:
         assert logged["function_request_id"] == FakeContext().aws_request_id
 
     def test_wrong_configuration_is_not_the_agents_fault(self, json_logs: None) -> None:
-        def start() -> Services:
+        def start() -> System:
             raise InvalidInputError("OPX_BACKEND must be 'embedded' or 'aws'")
 
         response = make_handler(start)(a_function_event("search_runbooks", query="disk"), FakeContext())
@@ -298,20 +298,20 @@ class TestFailing:
         assert "OPX_BACKEND" not in text_of(response)
 
     def test_unavailable_store_lets_the_agent_go_on(
-        self, services: Services, handler: Handler, monkeypatch: pytest.MonkeyPatch
+        self, services: System, handler: Handler, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def unavailable(document_id: str) -> Any:
             raise StoreUnavailableError("can't read table opx-knowledge-documents")
 
-        monkeypatch.setattr(services.catalog, "find", unavailable)
+        monkeypatch.setattr(services.corpus.catalog, "find", unavailable)
         response = handler(a_function_event("get_document_details", document_id="0" * 32), FakeContext())
         assert state_of(response) == "REPROMPT"
         assert text_of(response) == "the knowledge base is unavailable for now"
 
-    def test_system_is_started_at_the_first_event_and_only_once(self, services: Services, json_logs: None) -> None:
+    def test_system_is_started_at_the_first_event_and_only_once(self, services: System, json_logs: None) -> None:
         starts = []
 
-        def start() -> Services:
+        def start() -> System:
             starts.append(1)
             return services
 
@@ -321,10 +321,10 @@ class TestFailing:
             ask(handler, "search_runbooks", query="disk")
         assert starts == [1]
 
-    def test_failed_start_is_tried_again_at_the_next_event(self, services: Services, json_logs: None) -> None:
+    def test_failed_start_is_tried_again_at_the_next_event(self, services: System, json_logs: None) -> None:
         attempts = iter([StoreUnavailableError("not yet")])
 
-        def start() -> Services:
+        def start() -> System:
             for problem in attempts:
                 raise problem
             return services
@@ -335,7 +335,7 @@ class TestFailing:
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """Twenty good answers to one question, too much for an action group."""
     filler = "grüße word " * 180
     corpus = {f"documents/runbooks/{n}.md": f"# Broken gadget\n\nnumber{n} {filler}" for n in range(20)}
@@ -343,7 +343,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         yield system
 
 
-def answered(services: Services, event: Any, context: FakeContext) -> dict[str, Any]:
+def answered(services: System, event: Any, context: FakeContext) -> dict[str, Any]:
     """Like the handler, with every result counting as good."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("opx.operations.search.AGENT_CONFIDENCE", 0.0)
@@ -351,7 +351,7 @@ def answered(services: Services, event: Any, context: FakeContext) -> dict[str, 
 
 
 class TestSize:
-    def test_action_group_gets_as_many_results_as_it_takes(self, large: Services) -> None:
+    def test_action_group_gets_as_many_results_as_it_takes(self, large: System) -> None:
         session = {"note": "x" * 5000}
         event = a_function_event("search_runbooks", session, query="Broken gadget", max_results="20")
         response = answered(large, event, FakeContext())
@@ -360,13 +360,13 @@ class TestSize:
         shown = text_of(response).count("Source: ")
         assert f"Note: {20 - shown} more results were left out" in text_of(response)
 
-    def test_api_response_is_limited_too(self, large: Services) -> None:
+    def test_api_response_is_limited_too(self, large: System) -> None:
         event = an_api_event("/search_runbooks", query="Broken gadget", max_results="20")
         response = answered(large, event, FakeContext())
         assert len(json.dumps(response, ensure_ascii=False).encode()) <= MAX_RESPONSE_BYTES
         assert "more results were left out" in body_of(response)["notes"][0]
 
-    def test_gateway_gets_everything(self, large: Services) -> None:
+    def test_gateway_gets_everything(self, large: System) -> None:
         context = FakeContext.of_gateway("search_runbooks")
         answer = answered(large, {"query": "Broken gadget", "max_results": 20}, context)
         assert answer["answer"].count("Source: ") == 20

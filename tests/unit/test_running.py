@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SourceUnavailableError
 from opx.running import SLICE_SECONDS, Runner
-from opx.services import Services
 from opx.settings import Settings
 from opx.sources.schedules import next_time
 from opx.sources.states import PullState
 from opx.sources.timing import JITTER_SECONDS, due_at
 from opx.sources.watching import DirectoryFeed
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 
 START = datetime(2025, 6, 1, 12, tzinfo=UTC).timestamp()
@@ -29,7 +28,7 @@ START = datetime(2025, 6, 1, 12, tzinfo=UTC).timestamp()
 class Source:
     """Gives so many documents, each after some seconds of the system's clock."""
 
-    system: System
+    system: SystemUnderTest
     name: str
     count: int = 1
     seconds: float = 0.0
@@ -50,11 +49,11 @@ class Source:
 
 
 @dataclass
-class System:
+class SystemUnderTest:
     home: Path
     now: float = START
     lines: list[str] = field(default_factory=list)
-    services: Services = field(init=False)
+    services: System = field(init=False)
 
     def __post_init__(self) -> None:
         settings = Settings(home=str(self.home), retry_base_seconds=0.0)
@@ -63,7 +62,7 @@ class System:
 
     def source(self, name: str, schedule: str = "0 * * * *", **more: object) -> Source:
         made = Source(self, name, **more)  # type: ignore[arg-type]
-        self.services.provide_source(made, schedule, "vendor/linux")
+        self.services.connectors.provide(made, schedule, "vendor/linux")
         return made
 
     def rounds(self) -> int:
@@ -75,24 +74,24 @@ class System:
 
     @property
     def titles(self) -> list[str]:
-        return sorted(document.title for document in self.services.catalog.in_category("vendor/linux"))
+        return sorted(document.title for document in self.services.corpus.catalog.in_category("vendor/linux"))
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
-    made = System(tmp_path / "home")
+def system(tmp_path: Path) -> Iterator[SystemUnderTest]:
+    made = SystemUnderTest(tmp_path / "home")
     with made.services:
         yield made
 
 
-def test_a_new_source_is_pulled_at_once_and_taken_in(system: System) -> None:
+def test_a_new_source_is_pulled_at_once_and_taken_in(system: SystemUnderTest) -> None:
     system.source("a")
     system.rounds()
     assert system.titles == ["a 0"]
     assert "source a: done: 1 put" in system.lines[0]
 
 
-def test_it_is_pulled_again_at_its_next_time_and_not_before(system: System) -> None:
+def test_it_is_pulled_again_at_its_next_time_and_not_before(system: SystemUnderTest) -> None:
     source = system.source("a")
     system.rounds()
     system.now = START + 3500
@@ -103,7 +102,7 @@ def test_it_is_pulled_again_at_its_next_time_and_not_before(system: System) -> N
     assert len(source.fetched) == 2
 
 
-def test_a_time_that_passed_while_nothing_ran_is_made_up_for_once(system: System) -> None:
+def test_a_time_that_passed_while_nothing_ran_is_made_up_for_once(system: SystemUnderTest) -> None:
     source = system.source("a")
     system.rounds()
     system.now = START + 5 * 3600
@@ -112,13 +111,13 @@ def test_a_time_that_passed_while_nothing_ran_is_made_up_for_once(system: System
 
 
 @pytest.mark.parametrize("schedule", [""])
-def test_a_source_without_a_schedule_is_pulled_by_hand_alone(system: System, schedule: str) -> None:
+def test_a_source_without_a_schedule_is_pulled_by_hand_alone(system: SystemUnderTest, schedule: str) -> None:
     source = system.source("a", schedule)
     system.rounds()
     assert source.fetched == []
 
 
-def test_a_long_pull_lets_others_have_their_turn(system: System) -> None:
+def test_a_long_pull_lets_others_have_their_turn(system: SystemUnderTest) -> None:
     system.source("long", count=250, seconds=SLICE_SECONDS / 60)
     other = system.source("short")
     system.runner.round()
@@ -126,7 +125,7 @@ def test_a_long_pull_lets_others_have_their_turn(system: System) -> None:
     assert any("long: goes on" in line for line in system.lines)
 
 
-def test_a_source_that_fails_is_tried_again_after_a_minute_then_two(system: System) -> None:
+def test_a_source_that_fails_is_tried_again_after_a_minute_then_two(system: SystemUnderTest) -> None:
     source = system.source("a", error=SourceUnavailableError("no answer"))
     for pause in (0, 59, 1, 119, 1):
         system.now += pause
@@ -135,7 +134,7 @@ def test_a_source_that_fails_is_tried_again_after_a_minute_then_two(system: Syst
     assert any("no answer" in line for line in system.lines)
 
 
-def test_a_source_that_asks_for_a_pause_gets_it(system: System) -> None:
+def test_a_source_that_asks_for_a_pause_gets_it(system: SystemUnderTest) -> None:
     source = system.source("a", error=SourceUnavailableError("slow down", retry_after=600))
     system.rounds()
     system.now += 599
@@ -146,9 +145,9 @@ def test_a_source_that_asks_for_a_pause_gets_it(system: System) -> None:
     assert len(source.fetched) == 2
 
 
-def test_a_wrong_definition_does_not_stop_the_others(system: System) -> None:
+def test_a_wrong_definition_does_not_stop_the_others(system: SystemUnderTest) -> None:
     wrong = SourceDefinition("wrong", "carrier-pigeon", "vendor/linux", Tier.SPECIALIZED, "0 * * * *")
-    system.services.sources.provide(wrong)
+    system.services.connectors.sources.provide(wrong)
     system.source("zebra")
     system.rounds()
     assert system.titles == ["zebra 0"]
@@ -168,10 +167,10 @@ class TestWatchedDirectories:
             (folder / "a.md").rename(folder / "c.md")
             assert self._within_rounds(runner, services, {("B", "b.md"), ("A", "c.md")})
 
-    def _within_rounds(self, runner: Runner, services: Services, wanted: set[tuple[str, str]]) -> bool:
+    def _within_rounds(self, runner: Runner, services: System, wanted: set[tuple[str, str]]) -> bool:
         for _ in range(100):
             runner.round()
-            documents = services.catalog.in_category("runbooks/procedures")
+            documents = services.corpus.catalog.in_category("runbooks/procedures")
             if {(document.title, document.key.source.rpartition("/")[2]) for document in documents} == wanted:
                 return True
         return False

@@ -9,9 +9,9 @@ from types import ModuleType
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.adapters.aws.services import AwsServices
 from opx.runtime.snapshots import around_snapshot
 from opx.settings import Settings
+from opx.system import System, bootstrap
 
 SETTINGS = Settings(backend="aws", search_endpoint="https://search.example", corpus_bucket="corpus")
 
@@ -49,19 +49,18 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_retrieval_function_has_a_hook_for_each_side_of_the_snapshot(runtime: Runtime) -> None:
-    services = AwsServices(SETTINGS)
+    services = bootstrap(SETTINGS)
     make_handler(lambda: services)
     assert (len(runtime.before), len(runtime.after)) == (1, 1)
 
 
 @pytest.mark.usefixtures("nobody")
 def test_before_the_snapshot_no_client_is_made_and_no_credentials_are_asked_for(runtime: Runtime) -> None:
-    services = AwsServices(SETTINGS)
+    services = bootstrap(SETTINGS)
     make_handler(lambda: services)
     runtime.before[0]()
-    made = set(vars(services))
-    assert "knowledge" in made
-    assert not made & {"index", "embedder", "store", "queue", "_dynamodb", "projects", "catalog"}
+    assert "knowledge" in vars(services.installation)
+    assert not set(vars(services)) & {"tables", "storage", "work", "indexing", "corpus"}
     assert "opensearchpy" in sys.modules
 
 
@@ -71,17 +70,19 @@ def test_after_the_restore_the_clients_of_questions_are_there(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "restored")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "restored")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    services = AwsServices(SETTINGS)
+    services = bootstrap(SETTINGS)
     make_handler(lambda: services)
     runtime.before[0]()
     runtime.after[0]()
-    assert {"index", "embedder", "_dynamodb", "projects", "catalog"} <= set(vars(services))
+    assert {"index", "embedder"} <= set(vars(services.indexing))
+    assert {"projects", "catalog"} <= set(vars(services.corpus))
+    assert "_client" in vars(services.tables)
 
 
 def test_where_there_are_no_snapshots_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "snapshot_restore_py", None)
 
-    def never() -> AwsServices:
+    def never() -> System:
         raise AssertionError("nothing asked for it")
 
     assert not around_snapshot(never)

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from opx.bootstrap import bootstrap
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.knowledge_file import load_knowledge
-from opx.services import Services
+from opx.ports.functions import ThisProcess
 from opx.settings import Settings
 from opx.sources.connector import Options, Texts, read_options
-from opx.sources.control import SourceControl
 from opx.sources.declared import declared_sources, definition_of
 from opx.sources.presets import PRESETS
 from opx.sources.registry import CONNECTORS, checked_options, connector_type, described_kinds
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 
 KNOWLEDGE = load_knowledge()
@@ -163,22 +162,22 @@ def schedules() -> Schedules:
 
 
 @pytest.fixture
-def services(tmp_path: Path, schedules: Schedules) -> Iterator[Services]:
+def services(tmp_path: Path, schedules: Schedules) -> Iterator[System]:
     settings = Settings(home=str(tmp_path / "home"))
-    with bootstrap(settings, embedder=WordsEmbedder(), source_schedules=schedules) as made:
+    with bootstrap(settings, embedder=WordsEmbedder(), functions=ThisProcess(source_schedules=schedules)) as made:
         yield made
 
 
 class TestRegistering:
-    def test_a_registered_source_is_listed_and_scheduled(self, services: Services, schedules: Schedules) -> None:
-        SourceControl(services).register("blog", BLOG)
-        assert services.sources.get("blog").options == BLOG["options"]
+    def test_a_registered_source_is_listed_and_scheduled(self, services: System, schedules: Schedules) -> None:
+        services.connectors.control.register("blog", BLOG)
+        assert services.connectors.sources.get("blog").options == BLOG["options"]
         assert schedules.known == {"blog": "0 6 * * *"}
 
-    def test_it_is_known_to_the_next_process(self, services: Services, tmp_path: Path) -> None:
-        SourceControl(services).register("blog", BLOG)
+    def test_it_is_known_to_the_next_process(self, services: System, tmp_path: Path) -> None:
+        services.connectors.control.register("blog", BLOG)
         with bootstrap(Settings(home=str(tmp_path / "home")), embedder=WordsEmbedder()) as later:
-            assert "blog" in [definition.source_id for definition in later.sources.all()]
+            assert "blog" in [definition.source_id for definition in later.connectors.sources.all()]
 
     @pytest.mark.parametrize(
         ("given", "problem"),
@@ -189,22 +188,22 @@ class TestRegistering:
         ],
     )
     def test_a_wrong_one_is_refused_and_nothing_kept(
-        self, services: Services, schedules: Schedules, given: dict[str, Any], problem: str
+        self, services: System, schedules: Schedules, given: dict[str, Any], problem: str
     ) -> None:
         with pytest.raises(InvalidInputError, match=problem):
-            SourceControl(services).register("blog", given)
-        assert (schedules.known, services.sources.is_declared("blog")) == ({}, False)
-        assert "blog" not in [definition.source_id for definition in services.sources.all()]
+            services.connectors.control.register("blog", given)
+        assert (schedules.known, services.connectors.sources.is_declared("blog")) == ({}, False)
+        assert "blog" not in [definition.source_id for definition in services.connectors.sources.all()]
 
-    def test_a_declared_one_is_changed_in_the_file_alone(self, services: Services) -> None:
-        control = SourceControl(services)
+    def test_a_declared_one_is_changed_in_the_file_alone(self, services: System) -> None:
+        control = services.connectors.control
         with pytest.raises(InvalidInputError, match=r"declared in knowledge.yaml; change it there"):
             control.register("nvd", {"kind": "nvd", "category": "security/cve"})
         with pytest.raises(InvalidInputError, match=r"declared in knowledge.yaml; remove it there"):
             control.remove("nvd")
 
-    def test_a_removed_one_is_forgotten(self, services: Services, schedules: Schedules) -> None:
-        control = SourceControl(services)
+    def test_a_removed_one_is_forgotten(self, services: System, schedules: Schedules) -> None:
+        control = services.connectors.control
         control.register("blog", BLOG)
         control.remove("blog")
         assert schedules.known == {}

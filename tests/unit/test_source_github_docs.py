@@ -322,15 +322,15 @@ def test_puller_keeps_the_tree_until_the_next_pull(tmp_path: Path, github: GitHu
     options = {"repository": REPOSITORY, "paths": ["docs"], "base_url": site.url(), "raw_url": site.url("/raw")}
     with word_services(settings) as services:
         given = {"kind": "github_docs", "category": "vendor/linux", "options": options}
-        services.sources.register(definition_of("docs", given, services.knowledge))
+        services.connectors.sources.register(definition_of("docs", given, services.installation.knowledge))
         github.commit(FILES)
-        assert len(services.puller().pull("docs").put) == 3
+        assert len(services.connectors.puller().pull("docs").put) == 3
         fetched(site)
         changed = {**FILES, "docs/a.md": "# A\n\nSecond.\n"}
         del changed["docs/z.md"]
         github.commit(changed)
-        report = services.puller().pull("docs", accept_missing=True)
+        report = services.connectors.puller().pull("docs", accept_missing=True)
         assert fetched(site) == ["docs/a.md"]
         assert (len(report.put), len(report.withdrawn), report.unchanged) == (1, 1, 1)
-        services.puller().pull("docs", everything=True)
+        services.connectors.puller().pull("docs", everything=True)
         assert len(fetched(site)) == 2

@@ -10,7 +10,7 @@ import pytest
 from opx.domain.record import replace
 from opx.errors import KnowledgeConfigError, SecretNotFoundError
 from opx.ports.sources import Secrets
-from opx.services import Services
+from opx.system import System
 from tests.unit.webhook_support import KNOWLEDGE, webhooks_in
 
 INTERNET = "internet: {search_provider: brave, api_key_env: BRAVE_API_KEY}\n"
@@ -22,24 +22,24 @@ VALUES = {"jira-token": "t", "BRAVE_API_KEY": "b", "vision": "v"}
 
 
 @pytest.fixture
-def services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
+def services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
     """With webhooks, live search, a model for pictures, and a source in knowledge.yaml and one that is registered."""
     made = webhooks_in(tmp_path, KNOWLEDGE + INTERNET + DECLARED)
-    made.services.settings = replace(made.services.settings, vision_secret="vision")
+    made.services.installation.settings = replace(made.services.settings, vision_secret="vision")
     made.secrets.values.update(VALUES)
     with made.services as found:
         register(found, "registered")
         yield found
 
 
-def register(services: Services, name: str, **options: str) -> None:
+def register(services: System, name: str, **options: str) -> None:
     options |= {"base_url": "https://evil.example", "projects": "A"}
     given = {"name": name, "kind": "jira", "options": options}
     services.manager.register_source(given, "", "internal", "operations/incidents")
 
 
-def secrets_of(services: Services, source_id: str) -> Secrets:
-    connected = services.connected_source(services.sources.get(source_id))
+def secrets_of(services: System, source_id: str) -> Secrets:
+    connected = services.connectors.connected(services.connectors.sources.get(source_id))
     connected.close()
     return connected.connector.secrets
 
@@ -53,32 +53,30 @@ def secrets_of(services: Services, source_id: str) -> Secrets:
         ("vision", "the model that describes pictures"),
     ],
 )
-def test_a_registered_source_gets_no_secret_that_is_for_something_else(
-    services: Services, name: str, owner: str
-) -> None:
+def test_a_registered_source_gets_no_secret_that_is_for_something_else(services: System, name: str, owner: str) -> None:
     with pytest.raises(SecretNotFoundError, match=f"the secret {name} is that of {owner}"):
         secrets_of(services, "registered").get(name)
 
 
-def test_a_registered_source_gets_those_of_sources(services: Services) -> None:
+def test_a_registered_source_gets_those_of_sources(services: System) -> None:
     assert secrets_of(services, "registered").get("jira-token") == "t"
 
 
-def test_a_source_of_the_knowledge_file_gets_all(services: Services) -> None:
+def test_a_source_of_the_knowledge_file_gets_all(services: System) -> None:
     secrets = secrets_of(services, "issues")
     assert [secrets.get(name) for name in ("jira-token", "BRAVE_API_KEY")] == ["t", "b"]
 
 
-def test_that_it_is_refused_is_what_its_health_says(services: Services) -> None:
+def test_that_it_is_refused_is_what_its_health_says(services: System) -> None:
     register(services, "curious", token_secret="hub")
-    connected = services.connected_source(services.sources.get("curious"))
+    connected = services.connectors.connected(services.connectors.sources.get("curious"))
     try:
         assert "a source that is registered needs one of its own" in connected.connector.check().reason
     finally:
         connected.close()
 
 
-def test_while_webhooks_are_declared_wrongly_a_registered_source_gets_none(services: Services) -> None:
+def test_while_webhooks_are_declared_wrongly_a_registered_source_gets_none(services: System) -> None:
     secrets = secrets_of(services, "registered")
     file = Path(services.settings.knowledge_file)
     file.write_text(file.read_text().replace("format: github", "format: gitlab"))

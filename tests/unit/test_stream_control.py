@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from opx.bootstrap import bootstrap
 from opx.domain.streams import StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.services import Services
 from opx.settings import Settings
-from opx.streams.control import StreamControl
+from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.cli_support import Opx
 from tests.unit.stream_support import KINESIS, MSK, REDIS, SQS
@@ -76,53 +74,53 @@ class Subscriptions:
 
 class TestDeployed:
     @pytest.fixture
-    def services(self, tmp_path: Path) -> Services:
+    def services(self, tmp_path: Path) -> System:
         services = bootstrap(Settings(home=str(tmp_path)), embedder=WordsEmbedder())
-        services.stream_subscriptions = Subscriptions()
+        services.functions.stream_subscriptions = Subscriptions()  # type: ignore[misc]
         return services
 
-    def asked(self, services: Services) -> list[tuple[str, str]]:
-        assert isinstance(services.stream_subscriptions, Subscriptions)
-        return services.stream_subscriptions.asked
+    def asked(self, services: System) -> list[tuple[str, str]]:
+        assert isinstance(services.functions.stream_subscriptions, Subscriptions)
+        return services.functions.stream_subscriptions.asked
 
-    def subscribe(self, services: Services, stream: str = SQS, **more: Any) -> str:
+    def subscribe(self, services: System, stream: str = SQS, **more: Any) -> str:
         return services.manager.subscribe_stream(stream, "internal", "operations/incidents", **more)
 
-    def test_the_same_stream_has_one_subscription(self, services: Services) -> None:
+    def test_the_same_stream_has_one_subscription(self, services: System) -> None:
         ids = {self.subscribe(services, filter=pattern) for pattern in (None, {"a": [1]})}
-        assert [stream.name for stream in services.streams.all()] == list(ids)
-        assert services.streams.all()[0].pattern == {"a": [1]}
+        assert [stream.name for stream in services.connectors.streams.all()] == list(ids)
+        assert services.connectors.streams.all()[0].pattern == {"a": [1]}
         assert self.asked(services) == [("put", SQS), ("put", SQS)]
 
-    def test_a_topic_stands_behind_the_address(self, services: Services) -> None:
+    def test_a_topic_stands_behind_the_address(self, services: System) -> None:
         self.subscribe(services, f"{MSK}#orders")
-        assert [(one.source, one.topic) for one in services.streams.all()] == [(MSK, "orders")]
+        assert [(one.source, one.topic) for one in services.connectors.streams.all()] == [(MSK, "orders")]
 
-    def test_a_category_of_another_tier_is_refused(self, services: Services) -> None:
+    def test_a_category_of_another_tier_is_refused(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="tier"):
             services.manager.subscribe_stream(SQS, "internet", "operations/incidents")
 
-    def test_functions_read_no_redis(self, services: Services) -> None:
+    def test_functions_read_no_redis(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match="functions don't read Redis"):
             self.subscribe(services, f"{REDIS}#t")
-        assert services.streams.all() == []
+        assert services.connectors.streams.all() == []
 
-    def test_another_stream_under_the_name_takes_the_place_of_the_first(self, services: Services) -> None:
-        control = StreamControl(services)
+    def test_another_stream_under_the_name_takes_the_place_of_the_first(self, services: System) -> None:
+        control = services.connectors.stream_control
         for source in (SQS, KINESIS):
             control.subscribe(source, "operations/incidents", None, name="s")
         assert self.asked(services) == [("put", SQS), ("delete", SQS), ("put", KINESIS)]
 
-    def test_an_ended_subscription_is_read_no_more(self, services: Services) -> None:
-        StreamControl(services).end(self.subscribe(services))
-        assert (self.asked(services)[-1], services.streams.all()) == (("delete", SQS), [])
+    def test_an_ended_subscription_is_read_no_more(self, services: System) -> None:
+        services.connectors.stream_control.end(self.subscribe(services))
+        assert (self.asked(services)[-1], services.connectors.streams.all()) == (("delete", SQS), [])
 
-    def test_one_that_could_not_be_ended_can_still_be(self, services: Services) -> None:
+    def test_one_that_could_not_be_ended_can_still_be(self, services: System) -> None:
         name = self.subscribe(services)
-        assert isinstance(services.stream_subscriptions, Subscriptions)
-        services.stream_subscriptions.error = StoreUnavailableError("throttled")
+        assert isinstance(services.functions.stream_subscriptions, Subscriptions)
+        services.functions.stream_subscriptions.error = StoreUnavailableError("throttled")
         with pytest.raises(StoreUnavailableError):
-            StreamControl(services).end(name)
-        services.stream_subscriptions.error = None
-        StreamControl(services).end(name)
-        assert services.streams.all() == []
+            services.connectors.stream_control.end(name)
+        services.functions.stream_subscriptions.error = None
+        services.connectors.stream_control.end(name)
+        assert services.connectors.streams.all() == []

@@ -10,22 +10,22 @@ import pytest
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.scopes import Scope
 from opx.ingestion.announcing import AnnouncingObjectStore
-from opx.services import Services
+from opx.system import System
 from tests.doubles.fake_time import FakeTime
 from tests.unit.archive_support import PROCEDURES, put, services_at
 
 
 @pytest.fixture
-def services(tmp_path: Path, time: FakeTime) -> Iterator[Services]:
+def services(tmp_path: Path, time: FakeTime) -> Iterator[System]:
     with services_at(tmp_path, time) as services:
         yield services
 
 
-def current(services: Services) -> KnowledgeDocument:
-    return next(services.catalog.visible([Scope().key], categories=[PROCEDURES]))
+def current(services: System) -> KnowledgeDocument:
+    return next(services.corpus.catalog.visible([Scope().key], categories=[PROCEDURES]))
 
 
-def take_all_in_again(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def take_all_in_again(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after an upgrade that reads documents by other rules."""
     assert isinstance(services.store, AnnouncingObjectStore)
     monkeypatch.setattr("opx.ingestion.pipeline.PIPELINE_VERSION", 999)
@@ -34,7 +34,7 @@ def take_all_in_again(services: Services, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_upgrade_does_not_make_documents_look_new(
-    services: Services, time: FakeTime, monkeypatch: pytest.MonkeyPatch
+    services: System, time: FakeTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(services, "one", "The heron.")
     before = current(services)
@@ -43,7 +43,7 @@ def test_upgrade_does_not_make_documents_look_new(
     assert current(services) == before
 
 
-def test_document_that_is_put_with_other_metadata_is_updated(services: Services, time: FakeTime) -> None:
+def test_document_that_is_put_with_other_metadata_is_updated(services: System, time: FakeTime) -> None:
     put(services, "one", "The heron.")
     before = current(services)
     time.sleep(90_000)
@@ -53,10 +53,10 @@ def test_document_that_is_put_with_other_metadata_is_updated(services: Services,
     assert after.last_updated > before.last_updated
 
 
-def test_text_that_comes_back_is_a_version_of_its_own(services: Services, time: FakeTime) -> None:
+def test_text_that_comes_back_is_a_version_of_its_own(services: System, time: FakeTime) -> None:
     for text in ("The heron.", "The egret.", "The heron."):
         put(services, "one", text)
         time.sleep(90_000)
-    versions = list(services.catalog.versions(current(services).key))
+    versions = list(services.corpus.catalog.versions(current(services).key))
     assert [version.version for version in versions] == [3, 2, 1]
     assert versions[0].last_updated > versions[1].last_updated > versions[2].last_updated

@@ -15,7 +15,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent, parse_event
-from opx.services import Services
+from opx.system import System
 from opx.tables import EMBEDDINGS, KEYS, PROJECTS
 from opx.tenants.clients import ClientState
 from opx.tenants.finding import Finder
@@ -36,7 +36,9 @@ UNUSED = {
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("filled")
     services = services_at(home)
-    services.manager_of(Scope()).ingest_document("internal", PROCEDURES, "# Everybody's\n\nThe common heron.", {})
+    services.ingestion.manager_of(Scope()).ingest_document(
+        "internal", PROCEDURES, "# Everybody's\n\nThe common heron.", {}
+    )
     for step in (fill, put_waiting):
         for client in (CLIENT, OTHER):
             step(services, client)
@@ -45,7 +47,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def services(filled: Path, tmp_path: Path) -> Iterator[Services]:
+def services(filled: Path, tmp_path: Path) -> Iterator[System]:
     shutil.copytree(filled, tmp_path / "opx")
     services = services_at(tmp_path / "opx")
     yield services
@@ -53,7 +55,7 @@ def services(filled: Path, tmp_path: Path) -> Iterator[Services]:
 
 
 @pytest.fixture(scope="module")
-def removed(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Services, RemovalReport]]:
+def removed(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, RemovalReport]]:
     """The system after the removal, with its report: for tests that only look."""
     home = tmp_path_factory.mktemp("removed") / "opx"
     shutil.copytree(filled, home)
@@ -63,31 +65,31 @@ def removed(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     services.close()
 
 
-def state_of(services: Services) -> ClientState | None:
-    client = services.clients.get(CLIENT)
+def state_of(services: System) -> ClientState | None:
+    client = services.corpus.clients.get(CLIENT)
     return client.state if client else None
 
 
-def passages(services: Services, identity: Identity, word: str) -> list[str]:
+def passages(services: System, identity: Identity, word: str) -> list[str]:
     """What this identity finds that has the word in it, however unlikely an answer it is."""
-    query = services.query_service(identity, recorded=False)
+    query = services.questions.search(identity, recorded=False)
     found = query.query(word, QueryConfig(min_confidence=0.0))
     return [result.content for result in found if word in result.content]
 
 
-def test_every_store_holds_something_of_a_client_before(services: Services) -> None:
+def test_every_store_holds_something_of_a_client_before(services: System) -> None:
     empty = {name for name, count in Offboarding(services).count(CLIENT).items() if not count}
     assert empty == UNUSED
 
 
-def test_removal_leaves_nothing_in_any_store(removed: tuple[Services, RemovalReport]) -> None:
+def test_removal_leaves_nothing_in_any_store(removed: tuple[System, RemovalReport]) -> None:
     services, report = removed
     assert report.left == {}
     assert not any(Offboarding(services).count(CLIENT).values())
     assert all(check.before for check in report.checks.values())
 
 
-def test_report_has_what_was_removed_and_a_hash_over_itself(removed: tuple[Services, RemovalReport]) -> None:
+def test_report_has_what_was_removed_and_a_hash_over_itself(removed: tuple[System, RemovalReport]) -> None:
     services, report = removed
     with services.store.open(report.object_key) as stream:
         kept = json.load(stream)
@@ -99,7 +101,7 @@ def test_report_has_what_was_removed_and_a_hash_over_itself(removed: tuple[Servi
 
 
 def test_removal_touches_no_row_or_file_of_anybody_else(
-    filled: Path, removed: tuple[Services, RemovalReport], tmp_path: Path
+    filled: Path, removed: tuple[System, RemovalReport], tmp_path: Path
 ) -> None:
     shutil.copytree(filled, tmp_path / "opx")
     untouched = services_at(tmp_path / "opx")
@@ -117,13 +119,13 @@ def test_removal_touches_no_row_or_file_of_anybody_else(
 
 
 def test_nothing_of_the_client_is_in_any_row_or_file_but_that_it_was_removed(
-    removed: tuple[Services, RemovalReport],
+    removed: tuple[System, RemovalReport],
 ) -> None:
     rest = {row for row in rows(removed[0]) if CLIENT in "".join(row).replace(OTHER, "")}
     assert {name.partition("/")[0] for name, _ in rest} == {PROJECTS.name, "offboarding"}
 
 
-def test_its_words_are_in_no_file_of_the_databases(removed: tuple[Services, RemovalReport]) -> None:
+def test_its_words_are_in_no_file_of_the_databases(removed: tuple[System, RemovalReport]) -> None:
     home = removed[0].settings.home_path
     files = [path for path in home.rglob("*.db*") if path.is_file()]
     assert len(files) >= 3
@@ -131,7 +133,7 @@ def test_its_words_are_in_no_file_of_the_databases(removed: tuple[Services, Remo
     assert any(f"{OTHER} zebrafish".encode() in path.read_bytes() for path in files)
 
 
-def test_others_still_find_what_is_theirs(removed: tuple[Services, RemovalReport]) -> None:
+def test_others_still_find_what_is_theirs(removed: tuple[System, RemovalReport]) -> None:
     assert passages(removed[0], Identity(OTHER, "shop"), "zebrafish")
     assert passages(removed[0], Identity(OTHER), "egret")
 
@@ -150,7 +152,7 @@ def interrupting(holding: Counted, *, before: bool) -> Counted:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_removal_that_is_interrupted_at_each_step_goes_on(services: Services, before: bool) -> None:
+def test_removal_that_is_interrupted_at_each_step_goes_on(services: System, before: bool) -> None:
     steps = len(Offboarding(services)._holdings)
     for step in range(steps):
         offboarding = Offboarding(services)
@@ -165,16 +167,16 @@ def test_removal_that_is_interrupted_at_each_step_goes_on(services: Services, be
     assert {name.partition("/")[0] for name, _ in rest} == {PROJECTS.name, "offboarding"}
 
 
-def test_removal_that_is_interrupted_at_its_end_goes_on(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removal_that_is_interrupted_at_its_end_goes_on(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(type(services), "scrub", lambda _: (_ for _ in ()).throw(StoreUnavailableError("busy")))
+        patch.setattr(services.tables, "scrub", lambda: (_ for _ in ()).throw(StoreUnavailableError("busy")))
         with pytest.raises(StoreUnavailableError):
             Offboarding(services).remove(CLIENT)
     assert Offboarding(services).remove(CLIENT).left == {}
     assert state_of(services) is ClientState.REMOVED
 
 
-def test_what_is_left_is_named_and_the_removal_stays_open(services: Services) -> None:
+def test_what_is_left_is_named_and_the_removal_stays_open(services: System) -> None:
     offboarding = Offboarding(services)
     place = next(n for n, holding in enumerate(offboarding._holdings) if holding.name == "gaps")
     gaps = offboarding._holdings[place]
@@ -184,7 +186,7 @@ def test_what_is_left_is_named_and_the_removal_stays_open(services: Services) ->
     assert Offboarding(services).remove(CLIENT).left == {}
 
 
-def test_entries_that_the_books_have_lost_are_found_in_the_index(services: Services) -> None:
+def test_entries_that_the_books_have_lost_are_found_in_the_index(services: System) -> None:
     """The proof doesn't rest on what the removal itself went by."""
     offboarding = Offboarding(services)
     place = next(n for n, holding in enumerate(offboarding._holdings) if holding.name == "index entries")
@@ -198,17 +200,17 @@ def test_entries_that_the_books_have_lost_are_found_in_the_index(services: Servi
 # -- afterwards
 
 
-def test_nothing_is_taken_in_or_answered_for_a_removed_client(removed: tuple[Services, RemovalReport]) -> None:
+def test_nothing_is_taken_in_or_answered_for_a_removed_client(removed: tuple[System, RemovalReport]) -> None:
     services = removed[0]
-    manager = services.manager_of(Scope(CLIENT, project_id="shop"))
+    manager = services.ingestion.manager_of(Scope(CLIENT, project_id="shop"))
     with pytest.raises(ClientRemovedError, match="opx client add acme"):
         manager.put_document(PROCEDURES, "# New\n\nText.", {})
     with pytest.raises(ClientRemovedError):
-        services.query_service(Identity(CLIENT, "shop"))
+        services.questions.search(Identity(CLIENT, "shop"))
     assert not any(Offboarding(services).count(CLIENT).values())
 
 
-def test_event_that_arrives_after_the_removal_changes_nothing(services: Services) -> None:
+def test_event_that_arrives_after_the_removal_changes_nothing(services: System) -> None:
     Offboarding(services).remove(CLIENT)
     list(services.manager.work())
     before = rows(services)
@@ -219,59 +221,59 @@ def test_event_that_arrives_after_the_removal_changes_nothing(services: Services
     assert rows(services) == before
 
 
-def test_claim_that_is_made_while_the_client_goes_is_given_back(services: Services) -> None:
+def test_claim_that_is_made_while_the_client_goes_is_given_back(services: System) -> None:
     answers = iter([True, False])
-    services.catalog._admits = lambda _: next(answers)
+    services.corpus.catalog._admits = lambda _: next(answers)
     key = DocumentKey(Scope(CLIENT), "documents/late.md")
     event = ObjectEvent(f"clients/{CLIENT}/documents/late.md", deleted=False, sequencer="1")
     with pytest.raises(Exception, match="late"):
-        services.catalog.claim(key, event)
-    assert services.table(KEYS).get({"documentKey": key.id}) is None
+        services.corpus.catalog.claim(key, event)
+    assert services.tables.table(KEYS).get({"documentKey": key.id}) is None
 
 
-def test_client_that_is_added_again_begins_with_nothing(services: Services) -> None:
+def test_client_that_is_added_again_begins_with_nothing(services: System) -> None:
     Offboarding(services).remove(CLIENT)
-    services.clients.add(CLIENT, "ann")
+    services.corpus.clients.add(CLIENT, "ann")
     assert passages(services, Identity(CLIENT, "shop"), "zebrafish") == []
-    manager = services.manager_of(Scope(CLIENT))
+    manager = services.ingestion.manager_of(Scope(CLIENT))
     manager.ingest_document("internal", PROCEDURES, "# Again\n\nThe crane is back.", {})
     assert passages(services, Identity(CLIENT), "crane")
 
 
-def test_client_may_not_be_added_while_it_is_removed(services: Services) -> None:
-    client = services.clients.add(CLIENT)
-    services.clients.put(replace(client, state=ClientState.REMOVING, removal="acme-1"))
+def test_client_may_not_be_added_while_it_is_removed(services: System) -> None:
+    client = services.corpus.clients.add(CLIENT)
+    services.corpus.clients.put(replace(client, state=ClientState.REMOVING, removal="acme-1"))
     with pytest.raises(InvalidInputError, match="let `opx client remove` finish"):
-        services.clients.add(CLIENT)
+        services.corpus.clients.add(CLIENT)
 
 
-def test_removal_waits_for_who_is_at_work(services: Services, time: FakeTime) -> None:
+def test_removal_waits_for_who_is_at_work(services: System, time: FakeTime) -> None:
     key = DocumentKey(Scope(CLIENT), f"documents/{PROCEDURES}/disk.md")
-    item = services.table(KEYS).get({"documentKey": key.id})
-    services.table(KEYS).put({**(item or {}), "leaseToken": "t", "leaseUntil": services.clock() + 8})
+    item = services.tables.table(KEYS).get({"documentKey": key.id})
+    services.tables.table(KEYS).put({**(item or {}), "leaseToken": "t", "leaseUntil": services.clock() + 8})
     waited: list[float] = []
 
     def sleep(seconds: float) -> None:
         waited.append(seconds)
         if len(waited) == 3:
-            services.table(KEYS).put({**(item or {}), "leaseToken": "", "leaseUntil": 0})
+            services.tables.table(KEYS).put({**(item or {}), "leaseToken": "", "leaseUntil": 0})
 
     assert Offboarding(services, sleep=sleep).remove(CLIENT).left == {}
     assert waited == [0.0, 5.0, 5.0]
 
 
 @pytest.mark.parametrize("client", ["*", "", "acme/projects/shop", "a%", "..", "a..b", "global", "асme", "_"])
-def test_malformed_ids_are_refused_before_anything_is_looked_for(services: Services, client: str) -> None:
+def test_malformed_ids_are_refused_before_anything_is_looked_for(services: System, client: str) -> None:
     before = rows(services)
     with pytest.raises(InvalidInputError):
         Offboarding(services).remove(client)
     assert rows(services) == before
 
 
-def test_removing_a_client_that_never_was_is_refused(services: Services) -> None:
+def test_removing_a_client_that_never_was_is_refused(services: System) -> None:
     with pytest.raises(InvalidInputError, match="nothing of a client nobody"):
         Offboarding(services).remove("nobody")
-    assert services.clients.get("nobody") is None
+    assert services.corpus.clients.get("nobody") is None
 
 
 def test_sources_of_an_installation_that_is_the_clients_own_go(tmp_path: Path) -> None:
@@ -284,12 +286,12 @@ def test_sources_of_an_installation_that_is_the_clients_own_go(tmp_path: Path) -
     report = Offboarding(services).remove(CLIENT)
     assert report.stores["sources and streams"].before == 3  # the source, its state and its document
     assert report.left == {}
-    assert [one.source_id for one in services.sources.all() if one.source_id.startswith("watch-")] == []
+    assert [one.source_id for one in services.connectors.sources.all() if one.source_id.startswith("watch-")] == []
     services.close()
 
 
-def test_messages_about_others_stay(services: Services) -> None:
+def test_messages_about_others_stay(services: System) -> None:
     Offboarding(services).remove(CLIENT)
     waiting: list[str] = []
-    services.discard_messages(lambda body: bool(waiting.append(parse_event(body).key)), dry=True)  # type: ignore[func-returns-value]
+    services.work.discard(lambda body: bool(waiting.append(parse_event(body).key)), dry=True)  # type: ignore[func-returns-value]
     assert waiting == [f"clients/{OTHER}/documents/{PROCEDURES}/waiting.md"]

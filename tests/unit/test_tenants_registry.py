@@ -20,7 +20,7 @@ from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetStatus, get_status
 from opx.operations.search import Query, query
 from opx.retrieval.readers import ProjectPlace, ProjectRegistry, SightChange
-from opx.services import Services
+from opx.system import System
 from opx.tables import PROJECTS
 from opx.tenants.clients import Client, ClientRegistry, ClientState
 from tests.doubles.fake_time import FakeTime
@@ -234,15 +234,15 @@ def test_no_client_can_be_everybody(clients: ClientRegistry) -> None:
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
+def services(tmp_path: Path) -> Iterator[System]:
     services = services_at(tmp_path / "opx")
     text = '# Ledger\n\nrelationships: [ "service:ledger|DEPENDS_ON|service:vault" ]\n\nThe heron pauses.'
-    services.manager_of(Scope("acme", project_id="ledger")).ingest_document("internal", PROCEDURES, text, {})
+    services.ingestion.manager_of(Scope("acme", project_id="ledger")).ingest_document("internal", PROCEDURES, text, {})
     yield services
     services.close()
 
 
-def test_move_counts_for_the_next_question_of_whoever_has_asked_before(services: Services) -> None:
+def test_move_counts_for_the_next_question_of_whoever_has_asked_before(services: System) -> None:
     """One knowledge base, as an agent's server keeps it, and the same question each time."""
     context = Context(services, Caller(Identity("acme", "shop")))
     client = LocalClient(context)
@@ -251,13 +251,13 @@ def test_move_counts_for_the_next_question_of_whoever_has_asked_before(services:
         asked = Query(query="heron pauses", config=QueryConfig(min_confidence=0.0))
         results = client.call(query, asked).results
         status = client.call(get_status, GetStatus())
-        related = services.graph(Identity("acme", "shop")).find("service:ledger")
+        related = services.graph.seen_by(Identity("acme", "shop")).find("service:ledger")
         told = call_tool(load().tools()["search_docs"], context, {"query": "heron pauses"}.items())
         return len(results), len(plain(told)["documentIds"]), status.documents, status.chunks, bool(related)
 
     assert seen() == (0, 0, 0, 0, False)
-    services.projects.assign("acme", "shop", "bank")
-    services.projects.assign("acme", "ledger", "bank")
+    services.corpus.projects.assign("acme", "shop", "bank")
+    services.corpus.projects.assign("acme", "ledger", "bank")
     assert seen() == (1, 1, 1, 1, True)
-    services.projects.assign("acme", "ledger", "elsewhere")
+    services.corpus.projects.assign("acme", "ledger", "elsewhere")
     assert seen() == (0, 0, 0, 0, False)

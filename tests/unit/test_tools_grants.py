@@ -9,6 +9,7 @@ import pytest
 
 from opx.edges.tools import respond
 from opx.errors import KnowledgeConfigError
+from opx.installation import Installation
 from opx.operations import load
 from opx.operations.context import Context
 from opx.operations.grants import ToolGrants, for_all, read_grants
@@ -82,20 +83,24 @@ class TestReading:
 GRANTS = ToolGrants(frozenset({"search_docs"}), {"responder": frozenset({"research_topic"})})
 
 
-class System:
+class SystemUnderTest:
     """What a call is answered by."""
 
-    settings = Settings()
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.installation = Installation(self.settings, lambda: 0.0)
+        self.installation.declare(read_grants, GRANTS)
 
-    @property
-    def tool_grants(self) -> ToolGrants:
-        return GRANTS
 
-
-class BrokenSystem(System):
-    @property
-    def tool_grants(self) -> ToolGrants:
+class BrokenInstallation(Installation):
+    def declared(self, read: object) -> Any:
         raise KnowledgeConfigError("knowledge.yaml:5: unknown tool")
+
+
+class BrokenSystem(SystemUnderTest):
+    def __init__(self) -> None:
+        super().__init__()
+        self.installation = BrokenInstallation(self.settings, lambda: 0.0)
 
 
 class Echo:
@@ -122,7 +127,9 @@ def _tools_that_answer_with_their_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.edges.tools.call_tool", call_tool)
 
 
-def answered(event: Any, context: FakeContext | None = None, system: type[System] = System) -> dict[str, Any]:
+def answered(
+    event: Any, context: FakeContext | None = None, system: type[SystemUnderTest] = SystemUnderTest
+) -> dict[str, Any]:
     return respond(event, context or FakeContext(), KNOWLEDGE, system, Measured())  # type: ignore[arg-type]
 
 

@@ -20,25 +20,25 @@ from opx.hygiene.untrusted import QUOTED
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import a_function_event, a_system, text_of
 from tests.fakes import FakeContext, function_logs
 from tests.unit.graph_support import CHECKOUT, tell, write
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {}) as system:
         tell(system)
         yield system
 
 
-def call(services: Services, name: str, *, client: str = "", **given: str) -> Any:
+def call(services: System, name: str, *, client: str = "", **given: str) -> Any:
     """The reply of a tool to arguments as agents send them."""
     return call_tool(load().tools()[name], Context(services, Caller(Identity(client))), given.items())
 
 
-def test_related_things_come_with_their_relation_and_the_passage_that_proves_it(services: Services) -> None:
+def test_related_things_come_with_their_relation_and_the_passage_that_proves_it(services: System) -> None:
     text = call(services, "find_related", reference="service:checkout", direction="out").text()
     assert text.startswith("Things related to service:checkout, the nearest first:\n\n1 step away:\n")
     assert "- service:payments: service:checkout depends on service:payments (2026-03-01) [1]" in text
@@ -49,7 +49,7 @@ def test_related_things_come_with_their_relation_and_the_passage_that_proves_it(
 
 
 @pytest.mark.parametrize("arguments", [{"reference": "service:checkout", "hops": "2"}, {"reference": "db-01"}])
-def test_answer_is_as_its_schema_says(services: Services, arguments: dict[str, str]) -> None:
+def test_answer_is_as_its_schema_says(services: System, arguments: dict[str, str]) -> None:
     found = plain(call(services, "find_related", **arguments))
     schema = output_schema(load().tools()["find_related"])
     jsonschema.validate(found, schema)
@@ -58,7 +58,7 @@ def test_answer_is_as_its_schema_says(services: Services, arguments: dict[str, s
     assert all(proofs & set(one["path"][-1]["evidenceChunkIds"]) for one in found["related"])
 
 
-def test_a_name_alone_is_enough_where_one_thing_has_it(services: Services) -> None:
+def test_a_name_alone_is_enough_where_one_thing_has_it(services: System) -> None:
     assert plain(call(services, "find_related", reference="Payments"))["reference"] == "service:payments"
     with pytest.raises(InvalidReferenceError, match="'checkout' may be service:checkout, runbook:checkout: w"):
         call(services, "find_related", reference="checkout")
@@ -66,7 +66,7 @@ def test_a_name_alone_is_enough_where_one_thing_has_it(services: Services) -> No
         call(services, "find_related", reference="ledger")
 
 
-def test_types_direction_and_time_bound_what_is_found(services: Services) -> None:
+def test_types_direction_and_time_bound_what_is_found(services: System) -> None:
     found = call(
         services, "find_related", reference="service:payments", edge_types="affects, hosted_on", since="2026-03-31"
     )
@@ -85,12 +85,12 @@ def test_types_direction_and_time_bound_what_is_found(services: Services) -> Non
         ({"reference": "x" * 501}, "at most 500 characters"),
     ],
 )
-def test_what_can_not_be_is_told_to_the_agent(services: Services, given: dict[str, str], told: str) -> None:
+def test_what_can_not_be_is_told_to_the_agent(services: System, given: dict[str, str], told: str) -> None:
     with pytest.raises(InvalidInputError, match=told):
         call(services, "find_related", **given)
 
 
-def test_a_connection_is_explained_step_by_step(services: Services) -> None:
+def test_a_connection_is_explained_step_by_step(services: System) -> None:
     reply = call(services, "explain_relation", from_reference="runbook:checkout", to_reference="host:db-01")
     text, found = reply.text(), plain(reply)
     assert "1. runbook:checkout documents service:checkout (2026-02-01) [1]\n2. service:checkout depends on" in text
@@ -101,13 +101,13 @@ def test_a_connection_is_explained_step_by_step(services: Services) -> None:
     assert [step["edgeType"] for step in found["steps"]] == ["documents", "depends_on", "hosted_on"]
 
 
-def test_things_that_are_not_connected_are_said_not_to_be(services: Services) -> None:
+def test_things_that_are_not_connected_are_said_not_to_be(services: System) -> None:
     reply = call(services, "explain_relation", from_reference="service:checkout", to_reference="product:nginx")
     assert reply.text() == "service:checkout and product:nginx: No connection between them is known."
     assert (plain(reply)["connected"], reply.shortened()) == (False, None)
 
 
-def test_what_is_from_outside_is_framed_and_marked(services: Services) -> None:
+def test_what_is_from_outside_is_framed_and_marked(services: System) -> None:
     reply = call(services, "find_related", reference="product:nginx")
     assert isinstance(reply, RelatedAnswer)
     text = reply.text()
@@ -118,7 +118,7 @@ def test_what_is_from_outside_is_framed_and_marked(services: Services) -> None:
     assert (told["untrusted"], told["evidence"][0]["untrusted"]) == (True, True)
 
 
-def test_a_client_is_told_of_its_own_relations_and_no_others(services: Services) -> None:
+def test_a_client_is_told_of_its_own_relations_and_no_others(services: System) -> None:
     for client, other in (("acme", "ledger"), ("other", "vault")):
         theirs = f"service:{other}"
         related = call(services, "find_related", client=client, reference="service:checkout", hops="3")
@@ -127,7 +127,7 @@ def test_a_client_is_told_of_its_own_relations_and_no_others(services: Services)
             call(services, "explain_relation", client=client, from_reference="service:checkout", to_reference=theirs)
 
 
-def test_a_function_of_an_action_group_answers(services: Services) -> None:
+def test_a_function_of_an_action_group_answers(services: System) -> None:
     from lambdas.retrieve_knowledge.handler import make_handler
 
     with function_logs():
@@ -156,7 +156,7 @@ def test_a_long_answer_is_cut_to_what_an_agent_takes(tmp_path: Path) -> None:
         assert sizes[-1] < MAX_RESPONSE_BYTES
 
 
-def test_passages_go_before_things_do(services: Services) -> None:
+def test_passages_go_before_things_do(services: System) -> None:
     reply = call(services, "explain_relation", from_reference="runbook:checkout", to_reference="host:db-01")
     assert isinstance(reply, RelationAnswer)
     shorter = reply.shortened()

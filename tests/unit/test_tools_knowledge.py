@@ -27,7 +27,7 @@ from opx.operations.documents import GetDocumentDetails, get_document_details
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, citation
 from opx.runtime.metrics import Metric, Report, unreported
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.fakes import Measured
 
@@ -37,7 +37,7 @@ VAULT = "clients/acme/documents/runbooks/vault.md"
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home")) as system:
         yield system
 
@@ -45,7 +45,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 class KnowledgeTools:
     """The tools of one identity, called by their names."""
 
-    def __init__(self, system: Services, identity: Identity, report: Report = unreported) -> None:
+    def __init__(self, system: System, identity: Identity, report: Report = unreported) -> None:
         self._context = Context(system, Caller(identity), report)
 
     def call(self, name: str, **arguments: object) -> Any:
@@ -73,7 +73,7 @@ class KnowledgeTools:
 
 
 @pytest.fixture
-def tools(services: Services) -> KnowledgeTools:
+def tools(services: System) -> KnowledgeTools:
     return KnowledgeTools(services, NOBODY)
 
 
@@ -84,7 +84,7 @@ def threshold(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 @pytest.fixture
-def everything(services: Services, threshold: Callable[[float], None]) -> KnowledgeTools:
+def everything(services: System, threshold: Callable[[float], None]) -> KnowledgeTools:
     """Tools for which every result is good enough."""
     threshold(0.0)
     return KnowledgeTools(services, NOBODY)
@@ -125,7 +125,7 @@ class TestSearching:
         assert len(everything.search_runbooks("servers hosts lookups", max_results=20).answer.results) == 3
 
     def test_nothing_above_the_threshold_names_the_nearest_as_not_confirmed(
-        self, services: Services, tools: KnowledgeTools
+        self, services: System, tools: KnowledgeTools
     ) -> None:
         reply = tools.search_runbooks("worker restart")
         nearest = reply.answer.best_rejected
@@ -205,7 +205,7 @@ class TestDocs:
         assert result["untrusted"] is False
 
     @pytest.mark.parametrize("thoroughness", ["fast", "balanced", "thorough"])
-    def test_thoroughness_is_the_mode_of_the_search(self, services: Services, thoroughness: str) -> None:
+    def test_thoroughness_is_the_mode_of_the_search(self, services: System, thoroughness: str) -> None:
         measured = Measured()
         KnowledgeTools(services, NOBODY, report=measured).search_docs(DISK_TITLE, thoroughness=thoroughness)
         assert measured.labels[Metric.QUERIES] == [{"mode": thoroughness}]
@@ -247,9 +247,9 @@ class TestResearch:
         notes=("nothing was found on quotas",),
     )
 
-    def test_topic_and_iterations_are_passed_on(self, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_topic_and_iterations_are_passed_on(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         researcher = FakeResearcher(self.REPORT)
-        monkeypatch.setitem(services.__dict__, "research_service", lambda *_: researcher)
+        monkeypatch.setattr(services.questions, "research", lambda *_: researcher)
         tools = KnowledgeTools(services, NOBODY)
         tools.call("research_topic", topic="disks", maxIterations="2")
         assert researcher.asked == [("disks", 2, 0.7)]
@@ -285,7 +285,7 @@ class TestResearch:
 
 
 class TestMeasuring:
-    def test_query_is_reported_where_the_tools_report(self, services: Services) -> None:
+    def test_query_is_reported_where_the_tools_report(self, services: System) -> None:
         measured = Measured()
         reply = KnowledgeTools(services, NOBODY, report=measured).search_runbooks(DISK_TITLE)
         assert measured.values[Metric.QUERIES] == [1.0]
@@ -293,7 +293,7 @@ class TestMeasuring:
 
 
 class TestScopes:
-    def test_client_finds_its_own_documents(self, services: Services) -> None:
+    def test_client_finds_its_own_documents(self, services: System) -> None:
         assert (
             "Source: Unseal the acme vault"
             in KnowledgeTools(services, ACME).search_runbooks("Unseal the acme vault").text()
@@ -301,12 +301,12 @@ class TestScopes:
 
     @pytest.mark.parametrize("identity", [NOBODY, Identity("other"), Identity("acme", "blog")])
     @pytest.mark.usefixtures("everything")
-    def test_others_do_not_learn_of_a_project_document(self, services: Services, identity: Identity) -> None:
+    def test_others_do_not_learn_of_a_project_document(self, services: System, identity: Identity) -> None:
         reply = KnowledgeTools(services, identity).search_runbooks("Empty the shop cart cache")
         assert reply.answer.results
         assert "cart" not in reply.text()
 
-    def test_malformed_identity_is_refused(self, services: Services) -> None:
+    def test_malformed_identity_is_refused(self, services: System) -> None:
         tools = KnowledgeTools(services, Identity("acme/*"))
         with pytest.raises(InvalidScopeError):
             tools.search_runbooks("disk")
@@ -315,7 +315,7 @@ class TestScopes:
 
 
 class TestDocumentDetails:
-    def test_details_are_the_document_in_camel_case(self, services: Services, tools: KnowledgeTools) -> None:
+    def test_details_are_the_document_in_camel_case(self, services: System, tools: KnowledgeTools) -> None:
         details = plain(tools.get_document_details(id_of(services, DISK)))
         assert details["documentId"] == id_of(services, DISK)
         assert details["title"] == DISK_TITLE
@@ -323,7 +323,7 @@ class TestDocumentDetails:
         assert details["s3Location"].endswith(DISK)
         assert details["state"] == "current"
 
-    def test_unknown_id_and_another_clients_id_look_the_same(self, services: Services, tools: KnowledgeTools) -> None:
+    def test_unknown_id_and_another_clients_id_look_the_same(self, services: System, tools: KnowledgeTools) -> None:
         theirs, unknown = id_of(services, VAULT), "0" * 32
         said = []
         for document_id in (theirs, unknown):
@@ -332,15 +332,15 @@ class TestDocumentDetails:
             said.append(str(caught.value).replace(document_id, "ID"))
         assert said == ["no document with this id: ID"] * 2
 
-    def test_own_document_is_shown(self, services: Services) -> None:
+    def test_own_document_is_shown(self, services: System) -> None:
         details = KnowledgeTools(services, ACME).get_document_details(id_of(services, VAULT))
         assert details.title == "Unseal the acme vault"
 
     @pytest.mark.parametrize("document_id", ["x", "tag#a", "\ud800", "é" * 32, "0" * 33])
     def test_text_that_is_no_id_is_not_looked_up(
-        self, services: Services, monkeypatch: pytest.MonkeyPatch, document_id: str
+        self, services: System, monkeypatch: pytest.MonkeyPatch, document_id: str
     ) -> None:
-        monkeypatch.setattr(services.catalog, "find", None)
+        monkeypatch.setattr(services.corpus.catalog, "find", None)
         with pytest.raises(DocumentNotFoundError):
             get_document_details(Context(services, Caller(NOBODY)), GetDocumentDetails(document_id=document_id))
 

@@ -19,11 +19,11 @@ from opx.edges.tools import call_tool
 from opx.errors import InvalidInputError, NotOrchestratorError
 from opx.operations import load
 from opx.operations.context import Caller, Context
-from opx.operations.grants import ToolGrants
+from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.learning import ProcessCheckpoint, process_checkpoint
 from opx.operations.tool_groups import LEARNING
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System
 from tests.agent_calls import a_function_event, an_api_event, body_of, text_of
 from tests.fakes import FakeContext, function_logs
 from tests.unit.cli_support import word_services
@@ -37,29 +37,29 @@ NAMES = frozenset(load().tools(LEARNING))
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """A document, and a pattern that project `shop` learned."""
     with word_services(Settings(home=str(tmp_path_factory.mktemp("home")))) as found:
         found.store.put("documents/runbooks/disk.md", RUNBOOK.encode())
         list(found.manager.work())
         given = {"failure_description": FAILURE, "solution_steps": STEPS, "success_verified": True}
-        found.capture(SHOP).capture(EntryType.FAILURE_SOLUTION, given)
+        found.learning.capture(SHOP).capture(EntryType.FAILURE_SOLUTION, given)
         process_checkpoint(Context(found, Caller(SHOP)), ProcessCheckpoint())
         yield found
 
 
-def called(services: Services, name: str, identity: Identity = SHOP, /, **arguments: object) -> Any:
+def called(services: System, name: str, identity: Identity = SHOP, /, **arguments: object) -> Any:
     context = Context(services, Caller(identity, agent=identity.principal))
     return call_tool(load().tools()[name], context, arguments.items())
 
 
-def receipt_of(services: Services) -> dict[str, str]:
-    answer = services.query_service(SHOP).answer("disk full", QueryConfig(min_confidence=0))
+def receipt_of(services: System) -> dict[str, str]:
+    answer = services.questions.search(SHOP).answer("disk full", QueryConfig(min_confidence=0))
     document = next(one.document_id for one in answer.results if one.title == "Disk full")
     return {"receipt_id": answer.receipt_id, "document_id": document}
 
 
-def test_replies_are_as_their_schemas_say(services: Services) -> None:
+def test_replies_are_as_their_schemas_say(services: System) -> None:
     entry = called(services, "capture_failure_solution", failure_description="It hangs", solution_steps="Restart it")
     replies = {
         "capture_failure_solution": entry,
@@ -79,7 +79,7 @@ def test_replies_are_as_their_schemas_say(services: Services) -> None:
 
 
 @pytest.mark.parametrize("name", ["project_id", "client_id", "agent_type", "scope", "success_verified"])
-def test_no_argument_says_whose_it_is_or_that_it_worked(services: Services, name: str) -> None:
+def test_no_argument_says_whose_it_is_or_that_it_worked(services: System, name: str) -> None:
     with pytest.raises(InvalidInputError, match=f"unknown field {name}; there are: failure_description, "):
         called(services, "capture_failure_solution", failure_description="x", solution_steps="y", **{name: "other"})
 
@@ -92,7 +92,7 @@ def test_no_argument_says_whose_it_is_or_that_it_worked(services: Services, name
         ("build_context_for_task", {"task": "t"}),
     ],
 )
-def test_other_agents_are_told_nothing(services: Services, name: str, arguments: dict[str, str]) -> None:
+def test_other_agents_are_told_nothing(services: System, name: str, arguments: dict[str, str]) -> None:
     for identity in (SHOP, Identity("acme", "search")):
         with pytest.raises(NotOrchestratorError):
             called(services, name, identity, **arguments)
@@ -100,34 +100,34 @@ def test_other_agents_are_told_nothing(services: Services, name: str, arguments:
 
 class TestRuntimes:
     @pytest.fixture(autouse=True)
-    def _granted(self, services: Services) -> Iterator[None]:
-        services.__dict__["tool_grants"] = ToolGrants(agents={"operations": NAMES, "orchestrator": NAMES})
+    def _granted(self, services: System) -> Iterator[None]:
+        services.installation.declare(read_grants, ToolGrants(agents={"operations": NAMES, "orchestrator": NAMES}))
         with function_logs():
             yield
-        del services.__dict__["tool_grants"]
+        services.installation.declare(read_grants, ToolGrants())
 
-    def asked(self, services: Services, agent: str) -> dict[str, Any]:
+    def asked(self, services: System, agent: str) -> dict[str, Any]:
         event = an_api_event("/query_for_task", {"opxClientId": "acme"}, task_description=FAILURE)
         called = {**event, "actionGroup": LEARNING.name, "agent": {"name": agent}, "sessionId": "session-7"}
         return make_handler(lambda: services)(called, FakeContext())
 
-    def test_an_action_group_is_told_that_it_may_not_ask(self, services: Services) -> None:
+    def test_an_action_group_is_told_that_it_may_not_ask(self, services: System) -> None:
         answer = self.asked(services, "operations")
         assert answer["response"]["httpStatusCode"] == 403
         assert body_of(answer)["error"]["code"] == "forbidden"
 
-    def test_an_orchestrator_may_ask_whatever_its_session_is(self, services: Services) -> None:
+    def test_an_orchestrator_may_ask_whatever_its_session_is(self, services: System) -> None:
         answer = self.asked(services, "orchestrator")
         assert answer["response"]["httpStatusCode"] == 200
         (pattern,) = body_of(answer)["patterns"]
         assert (pattern["successCount"], "read replica" in pattern["solution"]) == (1, True)
 
-    def test_an_agent_that_is_not_granted_the_tools_has_none(self, services: Services) -> None:
+    def test_an_agent_that_is_not_granted_the_tools_has_none(self, services: System) -> None:
         handler = make_handler(lambda: services)
         event = a_function_event("capture_gate_approval", {}, gate_type="g", approved_approach="a")
         stranger = {**event, "actionGroup": LEARNING.name, "agent": {"name": "other"}}
         assert "unknown tool" in text_of(handler(stranger, FakeContext()))
 
-    def test_over_mcp_they_are_there_for_whom_they_are_granted(self, services: Services) -> None:
+    def test_over_mcp_they_are_there_for_whom_they_are_granted(self, services: System) -> None:
         assert tools_for(Context(services, Caller(SHOP, agent="operations"))).keys() == NAMES
         assert tools_for(Context(services, Caller(SHOP, agent="other"))).keys().isdisjoint(NAMES)

@@ -18,10 +18,11 @@ from opx.edges.calling import plain
 from opx.edges.schemas import output_schema
 from opx.edges.tools import MAX_RESPONSE_BYTES, call_tool
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
+from opx.installation import Installation
 from opx.operations import load
 from opx.operations.baselines import GetBaseline, get_baseline
 from opx.operations.context import Caller, Context
-from opx.operations.grants import ToolGrants
+from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.requests import RequestError
 from opx.operations.tool_groups import OPERATIONS
 from opx.ports.telemetry import LogQuery
@@ -62,20 +63,20 @@ class FakeProjects:
         return reader_of(identity)
 
 
-class System(SimpleNamespace):
+class SystemUnderTest(SimpleNamespace):
     """What the tools need of a system."""
 
 
 @pytest.fixture
-def system() -> System:
-    return System(
+def system() -> SystemUnderTest:
+    installation = Installation(Settings(), lambda: NOW)
+    installation.declare(read_grants, ToolGrants(agents={"responder": frozenset(TOOLS)}))
+    return SystemUnderTest(
         clock=lambda: NOW,
-        telemetry=fake_stores(),
-        telemetry_rules=RULES,
-        baselines=FakeBaselines(),
-        projects=FakeProjects(),
-        settings=Settings(),
-        tool_grants=ToolGrants(agents={"responder": frozenset(TOOLS)}),
+        telemetry=SimpleNamespace(stores=fake_stores(), rules=RULES, baselines=FakeBaselines()),
+        corpus=SimpleNamespace(projects=FakeProjects()),
+        settings=installation.settings,
+        installation=installation,
     )
 
 
@@ -85,7 +86,7 @@ def context(system: Any) -> Context:
 
 
 @pytest.fixture
-def handler(system: System) -> Iterator[Any]:
+def handler(system: SystemUnderTest) -> Iterator[Any]:
     with function_logs():
         yield make_handler(lambda: system)  # type: ignore[arg-type, return-value]
 
@@ -138,8 +139,8 @@ class TestEveryTool:
         assert state_of(response) == "FAILURE"
         assert text_of(response) == f"unknown tool '{name}'; there are: none"
 
-    def test_without_aws_there_is_nothing_to_ask_but_baselines(self, name: str, system: System) -> None:
-        system.telemetry = None
+    def test_without_aws_there_is_nothing_to_ask_but_baselines(self, name: str, system: SystemUnderTest) -> None:
+        system.telemetry.stores = None
         with function_logs():
             response = make_handler(lambda: system)(an_event(name, **CALLS[name]), FakeContext())  # type: ignore[arg-type, return-value]
         assert ("isn't on AWS" in text_of(response)) == (name != "get_baseline")
@@ -169,12 +170,12 @@ class TestRefusing:
         assert "such as 7d" in text_of(response)
 
     def test_store_that_is_away_says_what_is_away(
-        self, handler: Any, system: System, monkeypatch: pytest.MonkeyPatch
+        self, handler: Any, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(query: LogQuery) -> str:
             raise StoreUnavailableError("can't start a log query for now: LimitExceededException")
 
-        monkeypatch.setattr(system.telemetry.logs, "start", away)
+        monkeypatch.setattr(system.telemetry.stores.logs, "start", away)
         response = handler(an_event("query_logs", **CALLS["query_logs"]), FakeContext())
         assert state_of(response) == "REPROMPT"
         assert text_of(response) == "can't start a log query for now: LimitExceededException"
@@ -187,9 +188,9 @@ class TestRefusing:
         assert "unknown tool 'search_docs'" in text_of(handler(an_event("search_docs", query="q"), FakeContext()))
 
     def test_nothing_that_was_asked_or_found_is_logged(
-        self, handler: Any, system: System, capsys: pytest.CaptureFixture[str]
+        self, handler: Any, system: SystemUnderTest, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        system.telemetry.logs.rows = ({"message": "needle error"},)
+        system.telemetry.stores.logs.rows = ({"message": "needle error"},)
         handler(an_event("query_logs", query="needle", log_group=GROUP), FakeContext())
         handler(an_event("query_logs", query="needle", log_group="/haystack"), FakeContext())
         out, err = capsys.readouterr()
@@ -198,24 +199,24 @@ class TestRefusing:
 
 
 class TestScope:
-    def test_baselines_are_those_that_the_caller_may_see(self, handler: Any, system: System) -> None:
+    def test_baselines_are_those_that_the_caller_may_see(self, handler: Any, system: SystemUnderTest) -> None:
         event = an_event("get_baseline", **CALLS["get_baseline"]) | {"sessionAttributes": {"opxClientId": "acme"}}
         handler(event, FakeContext())
-        assert system.baselines.readers == [FakeProjects().reader(Identity("acme"))]
+        assert system.telemetry.baselines.readers == [FakeProjects().reader(Identity("acme"))]
 
-    def test_agent_is_known_as_who_asked(self, handler: Any, system: System) -> None:
+    def test_agent_is_known_as_who_asked(self, handler: Any, system: SystemUnderTest) -> None:
         handler(an_event("get_baseline", **CALLS["get_baseline"]), FakeContext())
-        assert system.baselines.readers[0].identity.principal == "responder session session-1"
+        assert system.telemetry.baselines.readers[0].identity.principal == "responder session session-1"
 
-    def test_configured_identity_counts_where_the_session_has_none(self, handler: Any, system: System) -> None:
+    def test_configured_identity_counts_where_the_session_has_none(self, handler: Any, system: SystemUnderTest) -> None:
         system.settings = replace(system.settings, client_id="acme")
         handler(an_event("get_baseline", **CALLS["get_baseline"]), FakeContext())
-        assert system.baselines.readers == [FakeProjects().reader(Identity("acme"))]
+        assert system.telemetry.baselines.readers == [FakeProjects().reader(Identity("acme"))]
 
 
 class TestSize:
-    def test_large_answer_is_cut_to_what_bedrock_takes(self, handler: Any, system: System) -> None:
-        system.telemetry.logs.rows = tuple({"message": f"error {n} {'x' * 1500}"} for n in range(100))
+    def test_large_answer_is_cut_to_what_bedrock_takes(self, handler: Any, system: SystemUnderTest) -> None:
+        system.telemetry.stores.logs.rows = tuple({"message": f"error {n} {'x' * 1500}"} for n in range(100))
         response = handler(an_event("query_logs", **CALLS["query_logs"], limit="100"), FakeContext())
         assert len(json.dumps(response, ensure_ascii=False).encode()) <= MAX_RESPONSE_BYTES
         shown = text_of(response).count("error ")

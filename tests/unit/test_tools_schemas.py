@@ -23,7 +23,7 @@ from opx.operations.context import Caller, Context
 from opx.operations.registry import MAX_FUNCTION_PARAMETERS, MAX_TOOLS, ToolGroup
 from opx.operations.requests import fields_of
 from opx.operations.tool_groups import GROUPS, KNOWLEDGE
-from opx.services import Services
+from opx.system import System
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "api"
@@ -117,12 +117,12 @@ def test_tool_has_a_described_answer(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home")) as system:
         yield system
 
 
-def answer_of(services: Services, name: str, **arguments: object) -> dict[str, Any]:
+def answer_of(services: System, name: str, **arguments: object) -> dict[str, Any]:
     context = Context(services, Caller(Identity()))
     found: dict[str, Any] = plain(call_tool(TOOLS[name], context, arguments.items()))
     return found
@@ -132,13 +132,13 @@ def answer_of(services: Services, name: str, **arguments: object) -> dict[str, A
     ("name", "argument"),
     [("search_runbooks", DISK_TITLE), ("search_runbooks", "unknown"), ("search_docs", DISK_TITLE)],
 )
-def test_answers_are_as_described(services: Services, name: str, argument: str) -> None:
+def test_answers_are_as_described(services: System, name: str, argument: str) -> None:
     answer, schema = answer_of(services, name, query=argument), schemas.output_schema(TOOLS[name])
     jsonschema.validate(answer, schema)
     assert set(answer) == set(schema["properties"])
 
 
-def test_details_are_as_described(services: Services) -> None:
+def test_details_are_as_described(services: System) -> None:
     answer = answer_of(services, "get_document_details", document_id=id_of(services, DISK))
     schema = schemas.output_schema(TOOLS["get_document_details"])
     jsonschema.validate(answer, schema)

@@ -134,11 +134,11 @@ def test_odd_characters_are_asked_as_text() -> None:
 
 @pytest.fixture
 def table(tmp_path: Path, time: FakeTime) -> Iterator[Any]:
-    from opx.bootstrap import bootstrap
+    from opx.system import bootstrap
     from opx.tables import WEB_CACHE
 
     with bootstrap(Settings(home=str(tmp_path / "home")), clock=time.clock) as services:
-        yield services.table(WEB_CACHE)
+        yield services.tables.table(WEB_CACHE)
 
 
 def test_equal_questions_are_asked_once_an_hour(table: Any, time: FakeTime) -> None:
@@ -248,7 +248,7 @@ def test_agents_get_results_of_the_engine_that_is_configured(tmp_path: Path, sit
     )
     with word_services(settings) as services:
         services.secrets.put("BRAVE_KEY", "s3cr3t")  # type: ignore[attr-defined]
-        query = services.query_service()
+        query = services.questions.search()
         (found,) = query.search_internet("limits", max_results=5)
         assert query.search_internet("Limits", max_results=5)
     assert (found.content, found.tier) == ("Limits", "internet")
@@ -261,9 +261,9 @@ def test_agents_get_results_of_the_engine_that_is_configured(tmp_path: Path, sit
 
 def test_without_a_configured_engine_agents_get_nothing(tmp_path: Path) -> None:
     with word_services(Settings(home=str(tmp_path / "home"))) as services:
-        assert services.web_search is None
-        assert services.query_service().search_internet("x") == []
-        answer = services.query_service().internet_answer("x")
+        assert services.questions.internet is None
+        assert services.questions.search().search_internet("x") == []
+        answer = services.questions.search().internet_answer("x")
     assert "no web search is configured" in answer.notes[0]
 
 
@@ -272,9 +272,9 @@ def test_missing_key_and_busy_engine_are_notes(tmp_path: Path, site: Misbehaving
     file = knowledge_file(tmp_path, brave(site))
     settings = Settings(home=str(tmp_path / "home"), knowledge_file=file, allowed_hosts=site.host)
     with word_services(settings) as services:
-        missing = services.query_service().internet_answer("x")
+        missing = services.questions.search().internet_answer("x")
         services.secrets.put("BRAVE_KEY", "k")  # type: ignore[attr-defined]
-        busy = services.query_service().internet_answer("x")
+        busy = services.questions.search().internet_answer("x")
     assert "BRAVE_KEY" in missing.notes[0]
     assert "asks to wait" in busy.notes[0]
     assert len(site.requests) == 1
@@ -283,7 +283,7 @@ def test_missing_key_and_busy_engine_are_notes(tmp_path: Path, site: Misbehaving
 def test_mistake_in_the_section_is_a_note_to_agents(tmp_path: Path) -> None:
     file = knowledge_file(tmp_path, "internet: {search_provider: brave}\n")
     with word_services(Settings(home=str(tmp_path / "home"), knowledge_file=file)) as services:
-        answer: Answer = services.query_service().internet_answer("x")
+        answer: Answer = services.questions.search().internet_answer("x")
     assert answer.partial
     assert "api_key_env" in answer.notes[0]
 

@@ -38,7 +38,7 @@ def server(opx: Opx, declared: str) -> Iterator[str]:
     from dataclasses import replace
 
     services = opx.services()
-    services.settings = replace(services.settings, knowledge_file=declared)
+    services.installation.settings = replace(services.settings, knowledge_file=declared)
     with services, make_server("127.0.0.1", 0, application(services), handler_class=Quiet) as found:
         thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

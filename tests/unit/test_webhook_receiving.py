@@ -318,7 +318,7 @@ class TestOrder:
         assert webhooks.send(generic(old, at=NOW - 100)) == (200, "outdated")
 
     def test_while_one_delivery_writes_another_of_the_document_waits(self, webhooks: Webhooks) -> None:
-        order = Order(webhooks.services.table(DELIVERIES), webhooks.clock)
+        order = Order(webhooks.services.tables.table(DELIVERIES), webhooks.clock)
         lease = order.begin("documents/" + ISSUE, Change("k", "2026-01-01T00:00:00.000Z"))
         assert lease is not None
         found = webhooks.answer(github(an_issue()))
@@ -327,7 +327,7 @@ class TestOrder:
         assert webhooks.send(github(an_issue())) == (202, "accepted")
 
     def test_one_that_takes_too_long_leaves_what_another_noted_meanwhile(self, webhooks: Webhooks) -> None:
-        order = Order(webhooks.services.table(DELIVERIES), webhooks.clock)
+        order = Order(webhooks.services.tables.table(DELIVERIES), webhooks.clock)
         old, new = (Change("k", f"2026-01-02T1{hour}:00:00.000Z") for hour in (0, 1))
         lease = order.begin("documents/a.md", old)
         assert lease is not None

@@ -13,11 +13,11 @@ def test_expired_items_of_all_tables_are_removed_for_good(tmp_path: Path, time: 
     with services_at(tmp_path, time) as services:
         for key in ("soon", "late"):
             expires = int(time.now) + (10 if key == "soon" else 1000)
-            services.table(EMBEDDINGS).put({"cacheKey": key, "expiresAt": expires})
-            services.table(AUDIT).put({"receiptId": key, "expiresAt": expires})
-        assert services.purge_expired() == 0
+            services.tables.table(EMBEDDINGS).put({"cacheKey": key, "expiresAt": expires})
+            services.tables.table(AUDIT).put({"receiptId": key, "expiresAt": expires})
+        assert services.tables.purge_expired() == 0
         time.sleep(100)
-        assert services.purge_expired() == 2
-        assert services.purge_expired() == 0
-        assert [item["cacheKey"] for item in services.every_item(EMBEDDINGS)] == ["late"]
-        assert [item["receiptId"] for item in services.every_item(AUDIT)] == ["late"]
+        assert services.tables.purge_expired() == 2
+        assert services.tables.purge_expired() == 0
+        assert [item["cacheKey"] for item in services.tables.every_item(EMBEDDINGS)] == ["late"]
+        assert [item["receiptId"] for item in services.tables.every_item(AUDIT)] == ["late"]

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opx.bootstrap import bootstrap
 from opx.errors import SecretNotFoundError
 from opx.ingestion.reading import OBJECT_METADATA
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from opx.webhooks.answers import Answer, answer
 from opx.webhooks.deliveries import Delivery
 from opx.webhooks.receiving import WebhookReceiver, receiver_of
@@ -100,7 +99,7 @@ class Clock:
 class Webhooks:
     """A system with webhooks, and what it has stored."""
 
-    services: Services
+    services: System
     secrets: SecretsInMemory
     clock: Clock
     receiver: WebhookReceiver
@@ -132,7 +131,7 @@ class Webhooks:
         return found
 
 
-def webhooks_in(home: Path, knowledge: str = KNOWLEDGE, **overrides: object) -> Webhooks:
+def webhooks_in(home: Path, knowledge: str = KNOWLEDGE, **overrides: Any) -> Webhooks:
     file = home / "knowledge.yaml"
     file.write_text(knowledge)
     clock, secrets = Clock(), SecretsInMemory()

@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from opx.bootstrap import bootstrap
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Identity, Scope
 from opx.lifecycle.reindex.book import EditionState
 from opx.ports import SearchFilter
-from opx.services import Services
 from opx.settings import Settings
+from opx.system import System, bootstrap
 from tests.unit.cli_support import WordEmbedder
 
 IDENTITY = Identity("acme", "orders")
@@ -55,16 +54,16 @@ class Work(Protocol):
     def clock(self, number: int) -> Callable[[], float]:
         """The time in a round."""
 
-    def prepare(self, services: Services, number: int) -> None:
+    def prepare(self, services: System, number: int) -> None:
         """What a round begins with; not killed."""
 
-    def do(self, services: Services, number: int, note: Note) -> None:
+    def do(self, services: System, number: int, note: Note) -> None:
         """What is killed, and done again to repair it."""
 
-    def check(self, services: Services, number: int) -> Found:
+    def check(self, services: System, number: int) -> Found:
         """What all rounds so far have left."""
 
-    def kept(self, services: Services, number: int, noted: list[str]) -> Found:
+    def kept(self, services: System, number: int, noted: list[str]) -> Found:
         """What is missing of that which a killed process was told to be kept, before anything is repaired."""
 
 
@@ -72,17 +71,17 @@ class _Work:
     def clock(self, number: int) -> Callable[[], float]:
         return lambda: BEGAN + number * 3600
 
-    def prepare(self, services: Services, number: int) -> None:
+    def prepare(self, services: System, number: int) -> None:
         """Nothing."""
 
-    def kept(self, services: Services, number: int, noted: list[str]) -> Found:
+    def kept(self, services: System, number: int, noted: list[str]) -> Found:
         return Found()
 
 
-def opened(folder: Path, work: Work, number: int) -> Services:
+def opened(folder: Path, work: Work, number: int) -> System:
     """The system in a folder, in a round. Its model is a bag of words: it is not what is tried here."""
     settings = Settings(home=str(folder), retry_base_seconds=0.0)
-    return bootstrap(settings, clock=work.clock(number), embedder=WordEmbedder(), model_embedder=_model)
+    return bootstrap(settings, clock=work.clock(number), embedder=WordEmbedder(), new_embedder=_model)
 
 
 class _Words(WordEmbedder):
@@ -101,15 +100,15 @@ class Capture(_Work):
 
     name = "capture"
 
-    def do(self, services: Services, number: int, note: Note) -> None:
+    def do(self, services: System, number: int, note: Note) -> None:
         for at in range(ENTRIES):
             note(_capture(services, number, at))
 
-    def kept(self, services: Services, number: int, noted: list[str]) -> Found:
-        there = {entry.id for entry in services.capture(IDENTITY).entries("", 1000)}
+    def kept(self, services: System, number: int, noted: list[str]) -> Found:
+        there = {entry.id for entry in services.learning.capture(IDENTITY).entries("", 1000)}
         return Found(lost=[f"entry {one} of round {number}" for one in noted if one not in there])
 
-    def check(self, services: Services, number: int) -> Found:
+    def check(self, services: System, number: int) -> Found:
         found = Found()
         occurrences = Counter(entry.incident for entry in _entries(services))
         for each in range(number + 1):
@@ -123,23 +122,23 @@ class Checkpoint(_Work):
 
     name = "checkpoint"
 
-    def prepare(self, services: Services, number: int) -> None:
+    def prepare(self, services: System, number: int) -> None:
         for at in range(ENTRIES):
             _capture(services, number, at)
 
-    def do(self, services: Services, number: int, note: Note) -> None:
-        services.checkpoints(IDENTITY).process_checkpoint(PROJECT, "project_completion")
+    def do(self, services: System, number: int, note: Note) -> None:
+        services.learning.checkpoints(IDENTITY).process_checkpoint(PROJECT, "project_completion")
         list(services.manager.work())
 
-    def check(self, services: Services, number: int) -> Found:
+    def check(self, services: System, number: int) -> Found:
         found = Found()
         wanted = Counter(_problem(each, at) for each in range(number + 1) for at in range(ENTRIES))
-        patterns = {pattern.problem: pattern for pattern in services.patterns.patterns(SHARED.key)}
+        patterns = {pattern.problem: pattern for pattern in services.learning.patterns.patterns(SHARED.key)}
         found.counted("patterns", len(patterns), len(wanted))
         for problem, times in wanted.items():
             pattern = patterns.get(problem)
             if pattern:
-                rows = list(services.patterns.occurrences(SHARED.key, pattern.pattern_id))
+                rows = list(services.learning.patterns.occurrences(SHARED.key, pattern.pattern_id))
                 found.counted(f"successes of {problem}", pattern.success_count, times)
                 found.counted(f"occurrences of {problem}", len({row.entry_id for row in rows}), times)
                 found.counted(f"rows of {problem}", len(rows), times)
@@ -158,7 +157,7 @@ class Prune(_Work):
         """A month a round."""
         return lambda: BEGAN + number * 30 * DAY
 
-    def prepare(self, services: Services, number: int) -> None:
+    def prepare(self, services: System, number: int) -> None:
         expires = datetime.fromtimestamp(BEGAN + (number * 30 + 2) * DAY, UTC).date().isoformat()
         for at in range(DOCUMENTS):
             services.manager.put_document(
@@ -168,14 +167,14 @@ class Prune(_Work):
             services.manager.put_document("runbooks/procedures", _text(number, at), _named(number, at))
         list(services.manager.work())
 
-    def do(self, services: Services, number: int, note: Note) -> None:
-        services.clock = lambda: BEGAN + (number * 30 + 10) * DAY
-        services.pruning.run(allow_share=1.0)
+    def do(self, services: System, number: int, note: Note) -> None:
+        services.installation.clock = lambda: BEGAN + (number * 30 + 10) * DAY
+        services.lifecycle.pruning().run(allow_share=1.0)
         list(services.manager.work())
 
-    def check(self, services: Services, number: int) -> Found:
+    def check(self, services: System, number: int) -> Found:
         found = Found()
-        documents = list(services.catalog.in_category("runbooks/procedures", current_only=False))
+        documents = list(services.corpus.catalog.in_category("runbooks/procedures", current_only=False))
         sources = Counter(document.key.source for document in documents)
         objects = Counter(info.key for info in services.store.list() if info.key.startswith("documents/"))
         entries = _entries_by_source(services, number)
@@ -194,42 +193,44 @@ class Reindex(_Work):
 
     name = "reindex"
 
-    def prepare(self, services: Services, number: int) -> None:
+    def prepare(self, services: System, number: int) -> None:
         for at in range(DOCUMENTS):  # new ones, and those of the first round anew
             services.manager.put_document("runbooks/procedures", _text(number, at), _named(number, at))
             services.manager.put_document("runbooks/procedures", _text(number, at, "again"), _named(-1, at))
         list(services.manager.work())
 
-    def do(self, services: Services, number: int, note: Note) -> None:
+    def do(self, services: System, number: int, note: Note) -> None:
         wanted = _Words(32 + 8 * (number % 2)).model_id
-        with services.exclusive_reindex():
-            reindexer = services.reindexer
-            if services.document_embedder.model_id != wanted:
+        with services.work.exclusive_reindex():
+            reindexer = services.lifecycle.reindexer
+            if services.indexing.document_embedder.model_id != wanted:
                 reindexer.start(model=str(32 + 8 * (number % 2)))
             while reindexer.is_under_way and not reindexer.advance(lambda: False).finished:
                 pass
             reindexer.discard()
 
-    def check(self, services: Services, number: int) -> Found:
+    def check(self, services: System, number: int) -> Found:
         found = Found()
         entries = _entries_by_source(services, number)
         for each in range(-1, number + 1):
             for at in range(DOCUMENTS):
                 found.counted(f"{_source(each, at)} in the index", entries[_source(each, at)], 1)
         found.counted("entries of the index", services.index.count(WHERE), DOCUMENTS * (number + 2))
-        held = [one for one in services.reindexer.status()[0].editions if one.state is not EditionState.DISCARDED]
+        held = [
+            one for one in services.lifecycle.reindexer.status()[0].editions if one.state is not EditionState.DISCARDED
+        ]
         found.counted("indexes", len(held), 1)
         wanted = _Words(32 + 8 * (number % 2)).model_id
-        found.counted(f"index of {wanted}", int(services.document_embedder.model_id == wanted), 1)
+        found.counted(f"index of {wanted}", int(services.indexing.document_embedder.model_id == wanted), 1)
         return found
 
 
 WORKS: dict[str, type[_Work]] = {work.name: work for work in (Capture, Checkpoint, Prune, Reindex)}
 
 
-def _capture(services: Services, number: int, at: int) -> str:
+def _capture(services: System, number: int, at: int) -> str:
     problem = _problem(number, at)
-    return services.capture(IDENTITY).capture_failure_solution(
+    return services.learning.capture(IDENTITY).capture_failure_solution(
         PROJECT,
         "backend",
         "incident_response",
@@ -253,10 +254,10 @@ def _problem(number: int, at: int) -> str:
     return f"tech{of} failed as {of} was down"
 
 
-def _entries(services: Services) -> Iterator[_Entry]:
+def _entries(services: System) -> Iterator[_Entry]:
     after = ""
     while True:
-        some = services.capture(IDENTITY).entries("", 500, after)
+        some = services.learning.capture(IDENTITY).entries("", 500, after)
         yield from (_Entry(entry.incident, entry.embedded) for entry in some)
         if len(some) < 500:
             return
@@ -281,7 +282,7 @@ def _text(number: int, at: int, more: str = "") -> str:
     return f"# Page {number} {at}\n\nWhat to do about thing{number}x{at} {more}.\n"
 
 
-def _entries_by_source(services: Services, number: int) -> Counter[str]:
+def _entries_by_source(services: System, number: int) -> Counter[str]:
     """How many entries the index has of each document."""
     found: Counter[str] = Counter()
     for each in range(-1, number + 1):

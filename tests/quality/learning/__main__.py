@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from opx.bootstrap import bootstrap
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.quality.learning.again import lines, teach_again
 from tests.quality.learning.cases import cases, patterns, repeats
 from tests.quality.learning.figures import table, told

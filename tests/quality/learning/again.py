@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from opx.domain.scopes import Identity
-from opx.services import Services
+from opx.system import System
 from tests.quality.learning.cases import HELD_OUT, TUNED, Case, Repeat
 from tests.quality.learning.figures import share
 from tests.quality.learning.world import ASKING, CLIENT, capture
@@ -13,16 +13,16 @@ from tests.quality.learning.world import ASKING, CLIENT, capture
 THIRD = Identity(CLIENT, "third-shop")
 
 
-def teach_again(services: Services, repeats: Sequence[Repeat]) -> dict[str, str]:
+def teach_again(services: System, repeats: Sequence[Repeat]) -> dict[str, str]:
     """Have a third project capture them; the id of the pattern of each."""
     entries = {repeat.taught.id: capture(services, THIRD, repeat.taught) for repeat in repeats}
-    services.checkpoints(THIRD).process_checkpoint(THIRD.project_id, "project_completion")
+    services.learning.checkpoints(THIRD).process_checkpoint(THIRD.project_id, "project_completion")
     list(services.manager.work())
-    return {name: services.capture(THIRD).entry(entry).pattern_id for name, entry in entries.items()}
+    return {name: services.learning.capture(THIRD).entry(entry).pattern_id for name, entry in entries.items()}
 
 
 def lines(
-    services: Services,
+    services: System,
     names: Mapping[str, str],
     cases: Sequence[Case],
     repeats: Sequence[Repeat],
@@ -41,13 +41,13 @@ def lines(
 
 
 def _both(
-    services: Services,
+    services: System,
     names: Mapping[str, str],
     cases: Sequence[Case],
     repeats: Sequence[Repeat],
     found: Mapping[str, str],
 ) -> Iterator[float]:
-    query = services.pattern_query(ASKING)
+    query = services.pattern_queries.of(ASKING)
     for repeat in repeats:
         case = next(case for case in cases if case.expects == repeat.about and case.asks == "failure")
         if repeat.same:

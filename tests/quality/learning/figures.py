@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from opx.services import Services
+from opx.system import System
 from tests.quality.learning.cases import FAILURE, HELD_OUT, TASK, TUNED, Case
 from tests.quality.learning.world import ask
 
@@ -44,7 +44,7 @@ class Figures:
         )
 
 
-def told(services: Services, names: Mapping[str, str], cases: Sequence[Case]) -> Iterator[Told]:
+def told(services: System, names: Mapping[str, str], cases: Sequence[Case]) -> Iterator[Told]:
     """Ask every case, those about tasks in both ways."""
     for case in cases:
         yield Told(case.asks, case, _names(services, names, case, technology=True))
@@ -76,7 +76,7 @@ def table(answers: Sequence[Told]) -> Iterator[str]:
         yield f"{half:8} {'as asked, all':23} {figures(asked)}"
 
 
-def _names(services: Services, names: Mapping[str, str], case: Case, *, technology: bool) -> tuple[str, ...]:
+def _names(services: System, names: Mapping[str, str], case: Case, *, technology: bool) -> tuple[str, ...]:
     return tuple(names[pattern.pattern_id] for pattern in ask(services, case, technology=technology))
 
 

@@ -10,7 +10,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.learning.query import SEARCHED, hits_of
 from opx.learning.similarity import FAILURE_MODEL, TASK_MODEL, PatternQuestion, similarity_parts
-from opx.services import Services
+from opx.system import System
 from tests.quality.learning.cases import FAILURE, TASK, TUNED, Case
 from tests.quality.learning.world import ASKING, CLIENT
 from tests.quality.logistic import fit_logistic
@@ -19,7 +19,7 @@ RIDGE = 1.0
 Row = tuple[dict[str, float], bool]
 
 
-def fits(services: Services, names: Mapping[str, str], cases: Sequence[Case]) -> Iterator[str]:
+def fits(services: System, names: Mapping[str, str], cases: Sequence[Case]) -> Iterator[str]:
     """The coefficients, in the form in which `opx.learning.similarity` has them."""
     for kind, model in ((TASK, TASK_MODEL), (FAILURE, FAILURE_MODEL)):
         inputs = [name for name in model if name != "intercept"]
@@ -36,16 +36,16 @@ def fits(services: Services, names: Mapping[str, str], cases: Sequence[Case]) ->
         yield f"{kind}: { ({name: round(value, 2) for name, value in found.items()}) } from {len(rows)} pairs"
 
 
-def _rows(services: Services, names: Mapping[str, str], case: Case) -> Iterator[Row]:
+def _rows(services: System, names: Mapping[str, str], case: Case) -> Iterator[Row]:
     """The inputs for every pattern that the question admits, and whether it is the right one. Tasks are asked with and
     without their technology."""
     question = PatternQuestion(
         case.text, case.error_message, case.agent_type, case.task_type, case.technology, of_failure=case.asks == FAILURE
     )
     without = replace(question, technology="")
-    query = services.query_service(ASKING, recorded=False)
+    query = services.questions.search(ASKING, recorded=False)
     hits = hits_of(query.answer(question.searched, SEARCHED))
-    heads = services.patterns.heads([Scope(CLIENT).key], list(hits))
+    heads = services.learning.patterns.heads([Scope(CLIENT).key], list(hits))
     for asked in (question, without) if case.asks == TASK and case.technology else (without,):
         for pattern in heads:
             if asked.admits(pattern):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from opx.domain.learning import RAGPattern
 from opx.domain.scopes import Identity
-from opx.services import Services
+from opx.system import System
 from tests.quality.learning.cases import FAILURE, Case, Taught
 
 CLIENT = "acme"
@@ -18,21 +18,23 @@ ASKING = Identity(CLIENT, "second-shop", ORCHESTRATOR)
 OTHER_CLIENT = Identity("globex", "shop", ORCHESTRATOR)
 
 
-def teach(services: Services, patterns: Iterable[Taught]) -> dict[str, str]:
+def teach(services: System, patterns: Iterable[Taught]) -> dict[str, str]:
     """Capture, verify and take in; the name of each pattern by the id that it has in the system."""
     entries: dict[str, tuple[Identity, str]] = {}
     for at, taught in enumerate(patterns):
         identity = Identity(CLIENT, TEACHERS[at % len(TEACHERS)])
         entries[taught.id] = (identity, capture(services, identity, taught))
     for project in TEACHERS:
-        services.checkpoints(Identity(CLIENT, project)).process_checkpoint(project, "project_completion")
+        services.learning.checkpoints(Identity(CLIENT, project)).process_checkpoint(project, "project_completion")
     list(services.manager.work())
-    return {services.capture(identity).entry(entry).pattern_id: name for name, (identity, entry) in entries.items()}
+    return {
+        services.learning.capture(identity).entry(entry).pattern_id: name for name, (identity, entry) in entries.items()
+    }
 
 
-def capture(services: Services, identity: Identity, taught: Taught) -> str:
+def capture(services: System, identity: Identity, taught: Taught) -> str:
     """The id of the entry."""
-    project, service = identity.project_id, services.capture(identity)
+    project, service = identity.project_id, services.learning.capture(identity)
     if taught.entry_type == "gate_rejection":
         feedback, revision = taught.text("human_feedback"), taught.text("revision_approach")
         return service.capture_gate_rejection(project, taught.text("gate_type"), feedback, revision)
@@ -50,9 +52,9 @@ def capture(services: Services, identity: Identity, taught: Taught) -> str:
     )
 
 
-def ask(services: Services, case: Case, identity: Identity = ASKING, *, technology: bool = True) -> list[RAGPattern]:
+def ask(services: System, case: Case, identity: Identity = ASKING, *, technology: bool = True) -> list[RAGPattern]:
     """What the asking project is told; without `technology`, it doesn't say which one its task is about."""
-    query = services.pattern_query(identity)
+    query = services.pattern_queries.of(identity)
     if case.asks == FAILURE:
         return query.query_for_failure(case.text, case.error_message, case.agent_type, case.task_type)
     named = case.technology if technology else ""

@@ -12,8 +12,8 @@ from opx.sources.timing import due_at
 
 if TYPE_CHECKING:
     from opx.domain.sources import SourceDefinition
-    from opx.services import Services
     from opx.sources.states import PullReport
+    from opx.system import System
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Feed(Protocol):
 class Runner:
     """One round after the other: due sources, other feeds, then the queue. `tell` gets lines for people."""
 
-    def __init__(self, services: Services, *, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> None:
+    def __init__(self, services: System, *, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> None:
         self._services = services
         self._tell = tell
         self._feeds = feeds
@@ -49,7 +49,7 @@ class Runner:
     def round(self) -> bool:
         """Do what there is to do now; whether there may be more at once."""
         more = False
-        for definition in self._services.sources.all():
+        for definition in self._services.connectors.sources.all():
             more |= self._is_due(definition) and self._pull(definition)
         for feed in self._feeds:
             for line in feed.poll():
@@ -61,14 +61,16 @@ class Runner:
         now = self._services.clock()
         if self._later.get(definition.source_id, 0.0) > now:
             return False
-        due = due_at(definition, self._services.sources.state(definition.source_id))
+        due = due_at(definition, self._services.connectors.sources.state(definition.source_id))
         return due is not None and due <= now
 
     def _pull(self, definition: SourceDefinition) -> bool:
         """Pull for a while; whether it is to go on."""
         until = self._services.clock() + SLICE_SECONDS
         try:
-            report = self._services.puller().pull(definition.source_id, stop=lambda: self._services.clock() >= until)
+            report = self._services.connectors.puller().pull(
+                definition.source_id, stop=lambda: self._services.clock() >= until
+            )
         except SourceBusyError:
             self._later[definition.source_id] = until
             return False
@@ -80,7 +82,7 @@ class Runner:
         return report.more
 
     def _drained(self) -> bool:
-        drain = self._services.drain
+        drain = self._services.ingestion.drain
         if drain is None:
             return False
         worked = False

@@ -18,6 +18,24 @@ MANAGED_ENGINE = "bedrock_knowledge_base"
 SEARCH_ENGINES = ("own", MANAGED_ENGINE)
 OCR_CHOICES = ("auto", "off", "tesseract", "textract")
 RERANKERS = ("local", "bedrock", "chat", "off")
+FOLDER = "folder"
+"""The address of what is in the home folder of this machine."""
+
+PORT_SCHEMES: Mapping[str, Mapping[str, str]] = {
+    "store": {FOLDER: FOLDER, "s3": "s3://BUCKET"},
+    "tables": {FOLDER: FOLDER, "dynamodb": "dynamodb:PREFIX"},
+    "queue": {FOLDER: FOLDER, "https": "https://ADDRESS-OF-A-QUEUE-OF-SQS", "http": "http://..."},
+    "index": {
+        FOLDER: FOLDER,
+        "opensearch": "opensearch://HOST:PORT/NAME",
+        "opensearch+https": "opensearch+https://USER:PASSWORD@HOST:PORT/NAME",
+        "aoss": "aoss://HOST/NAME",
+    },
+    "embedder": {"local": "local:MODEL", "bedrock": "bedrock:MODEL"},
+    "secrets": {FOLDER: FOLDER, "secretsmanager": "secretsmanager"},
+}
+"""What the address of each port may begin with, and its form."""
+
 _SEARCHING: dict[str, tuple[str, ...]] = {
     "search_legs": ("both", "vector", "lexical"),
     "fusion": ("", *Fusion),
@@ -53,6 +71,9 @@ class Settings:
     `checkpoint_queue_url` is where checkpoints are asked for, `learning_failed_url` where events are set aside that can't
     be learned from. `rebuild_queue_url` is where a function is asked to go on with a new index.
 
+    `store`, `tables`, `queue`, `index`, `embedder` and `secrets` are addresses that choose the adapter of one port each;
+    one that is empty is that of the backend (see `Settings.address`, which lists them).
+
     Relations are followed from what a question found for `graph_seconds`, where that was asked for.
 
     `search_legs` is `both`, or `vector` or `lexical` for one leg alone; `fusion` is how both become one list, the
@@ -72,6 +93,12 @@ class Settings:
 
     backend: str = "embedded"
     home: str = ".opx"
+    store: str = ""
+    tables: str = ""
+    queue: str = ""
+    index: str = field(default="", repr=False)
+    embedder: str = ""
+    secrets: str = ""
     knowledge_file: str = ""
     model_path: str = ""
     client_id: str = ""
@@ -149,6 +176,7 @@ class Settings:
             raise InvalidInputError(
                 f"OPX_SEARCH_GENERATION must be 'nextgen' or 'classic', not {self.search_generation!r}"
             )
+        self._check_addresses()
         self._check_search_engine()
         self._check_reading()
         self._check_searching()
@@ -161,6 +189,47 @@ class Settings:
             raise InvalidInputError(f"OPX_CHUNK_TOKENS must be at least {MIN_CHUNK_TOKENS}, not {self.chunk_tokens}")
         if not 0 <= self.chunk_overlap < self.chunk_tokens:
             raise InvalidInputError("OPX_CHUNK_OVERLAP must be at least 0 and below OPX_CHUNK_TOKENS")
+
+    def address(self, port: str) -> str:
+        """The address of a port's adapter:
+
+        - store: `folder` (of the home), or `s3://BUCKET`
+        - tables: `folder`, or `dynamodb:PREFIX` for tables whose names begin with PREFIX
+        - queue: `folder`, or the https address of a queue of SQS
+        - index: `folder`, `opensearch://[USER:PASSWORD@]HOST[:PORT]/NAME` or with `opensearch+https:` for a node, or
+          `aoss://HOST/NAME` for OpenSearch Serverless
+        - embedder: `local` or `bedrock`, with `:MODEL` for another one than `embedding_model`
+        - secrets: `folder`, or `secretsmanager`
+        """
+        return getattr(self, port) or self._backend_addresses()[port]
+
+    def _backend_addresses(self) -> Mapping[str, str]:
+        if self.backend == "embedded":
+            return {**dict.fromkeys(PORT_SCHEMES, FOLDER), "embedder": "local"}
+        return {
+            "store": f"s3://{self.corpus_bucket}",
+            "tables": f"dynamodb:{self.table_prefix}",
+            "queue": self.ingest_queue_url or "https:",
+            "index": "aoss:",  # of `search_endpoint` and `search_index`
+            "embedder": "bedrock",
+            "secrets": "secretsmanager",
+        }
+
+    def _check_addresses(self) -> None:
+        for port, allowed in PORT_SCHEMES.items():
+            address = getattr(self, port)
+            scheme = address.partition(":")[0]
+            if address and scheme not in allowed:
+                choices = " or ".join(map(repr, allowed.values()))
+                raise InvalidInputError(f"{env_name(port)} must be {choices}, not {scheme!r}")
+        if self.address("queue") == FOLDER:
+            return
+        for port in ("store", "tables"):
+            if self.address(port) == FOLDER:
+                raise InvalidInputError(
+                    f"functions work on the queue {self.address('queue')}, and can't see this machine's files: "
+                    f"{env_name(port)} must not be 'folder', or {env_name('queue')} must"
+                )
 
     def _check_search_engine(self) -> None:
         if self.search_engine not in SEARCH_ENGINES:

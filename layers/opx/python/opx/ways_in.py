@@ -1,9 +1,8 @@
-"""The ways in that need more than the corpus: put together once for the manager of an installation."""
+"""Registers sources, directories and streams in the words of `IngestionManager`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,9 @@ from opx.sources.schedules import checked_cron
 
 if TYPE_CHECKING:
     from opx.domain.sources import KnowledgeSource
-    from opx.ingestion.evidence import EvidenceRules
-    from opx.services import Services
     from opx.sources.control import SourceControl
+    from opx.sources.states import PullReport
+    from opx.streams.control import StreamControl
 
 BUCKET = "s3://"
 WATCHED_SHARE = 0.99
@@ -25,26 +24,22 @@ WATCHED_EVERY = "*/15 * * * *"
 """A bucket that isn't ours sends no events: it is listed this often."""
 
 
-class WaysIn:
-    """Sources, evidence and webhooks of an installation."""
+class ConnectedWaysIn:
+    """`WaysIn` of an installation. `provide` takes a source that is an object of this process, with its schedule and its
+    category, and returns its id."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    @cached_property
-    def control(self) -> SourceControl:
-        from opx.sources.control import SourceControl
-
-        return SourceControl(self._services)
-
-    @property
-    def evidence_rules(self) -> EvidenceRules:
-        return self._services.evidence_rules
-
-    @property
-    def webhook_url(self) -> str:
-        """Where webhooks arrive, without a path; "" for this machine."""
-        return self._services.settings.webhook_url
+    def __init__(
+        self,
+        control: SourceControl,
+        streams: StreamControl,
+        provide: Callable[[KnowledgeSource, str, str], str],
+        *,
+        webhook_url: str,
+    ) -> None:
+        self._control = control
+        self._streams = streams
+        self._provide = provide
+        self.webhook_url = webhook_url
 
     def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
         """See `IngestionManager.register_source`."""
@@ -54,15 +49,16 @@ class WaysIn:
             name = given.pop("name", None)
             if not isinstance(name, str):
                 raise InvalidInputError("a source needs a name, which is its id")
-            return self.control.register(name, {**given, **common}).source_id
-        return self._services.provide_source(source, checked_cron(schedule) if schedule else "", category)
+            return self._control.register(name, {**given, **common}).source_id
+        return self._provide(source, checked_cron(schedule) if schedule else "", category)
+
+    def pull(self, source_id: str) -> PullReport | None:
+        return self._control.pull(source_id)
 
     def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
         """See `IngestionManager.subscribe_stream`."""
-        from opx.streams.control import StreamControl
-
         source, _, topic = stream.partition("#")
-        return StreamControl(self._services).subscribe(source, category, pattern, topic=topic)
+        return self._streams.subscribe(source, category, pattern, topic=topic)
 
     def watch(self, path: str, category: str, pattern: str) -> str:
         """See `IngestionManager.watch_directory`."""
@@ -73,10 +69,10 @@ class WaysIn:
             given = {"kind": "s3_prefix", "schedule": WATCHED_EVERY, "options": {"bucket": bucket, "prefix": prefix}}
         else:
             folder = Path(path).expanduser().absolute()
-            if self._services.pulls is not None:
+            if self._control.pulls_elsewhere:
                 raise InvalidInputError(f"{path}: functions can't see this machine's files; watch s3://bucket/prefix")
             given = {"kind": "directory", "schedule": "", "options": {"path": str(folder), "pattern": pattern}}
             given["max_missing_share"] = WATCHED_SHARE
-        self.control.register(source_id, {**given, "category": category})
-        self.control.pull(source_id)
+        self._control.register(source_id, {**given, "category": category})
+        self._control.pull(source_id)
         return source_id

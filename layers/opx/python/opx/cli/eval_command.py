@@ -112,10 +112,10 @@ def _comparable(path: Path | None, dataset: Dataset) -> Run | None:
 
 
 def _asked(settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
-    from opx.bootstrap import bootstrap
     from opx.domain.queries import SearchMode
     from opx.evaluation.asking import MODES, ask_all
     from opx.evaluation.runner import Evaluation
+    from opx.system import bootstrap
 
     with bootstrap(settings) as services, output.progress_shown() as progress:
         evaluation = Evaluation(services, dataset, progress)

@@ -166,7 +166,7 @@ class Launch:
 
 
 def run(arguments: Sequence[str], *, services_factory: ServicesFactory | None = None) -> int:
-    """Run a command line and return its exit code. `services_factory` replaces `opx.bootstrap.bootstrap`."""
+    """Run a command line and return its exit code. `services_factory` replaces `opx.system.bootstrap`."""
     _tolerate_any_character()
     try:
         cli.main(list(arguments), prog_name="opx", obj=Launch(services_factory=services_factory))

@@ -30,7 +30,9 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
     services = session.services
     with ExitStack() as stack:
         runner = Runner(
-            services, tell=_tell, feeds=[DirectoryFeed(services), *services.stream_feeds(), DailyPruning(services)]
+            services,
+            tell=_tell,
+            feeds=[DirectoryFeed(services), *services.connectors.stream_feeds(), DailyPruning(services)],
         )
         if once:
             while runner.round():
@@ -48,7 +50,9 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
             woken.set()
 
         signal.signal(signal.SIGTERM, stop)
-        _tell(f"running with {sum(1 for source in services.sources.all() if source.enabled)} sources: Ctrl-C stops")
+        _tell(
+            f"running with {sum(1 for source in services.connectors.sources.all() if source.enabled)} sources: Ctrl-C stops"
+        )
         with contextlib.suppress(KeyboardInterrupt):
             runner.run(_waiting(woken, stopped))
     _tell("stopped; what was under way goes on with the next run")

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from opx.operations.context import Context, Progress
     from opx.operations.registry import Run
     from opx.operations.requests import Request
-    from opx.services import Services
+    from opx.system import System
 
 Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
-ServicesFactory = Callable[[Settings], "Services"]
+ServicesFactory = Callable[[Settings], "System"]
 SESSION = "opx.session"
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -75,7 +75,7 @@ class Session:
 
     @cached_property
     def remote_client(self) -> RemoteClient:
-        from opx.bootstrap import open_client
+        from opx.edges.deployed import open_client
 
         client = open_client(self.settings)
         self._context.call_on_close(client.close)
@@ -120,12 +120,12 @@ class Session:
         return Place(home.parent, home)
 
     @cached_property
-    def services(self) -> Services:
+    def services(self) -> System:
         """The parts of the system in this process. Raises `InvalidInputError` for a deployed one."""
         if self.is_remote:
             raise InvalidInputError("this command works on a folder of this machine: leave --profile and --api out")
         if self._factory is None:
-            from opx.bootstrap import bootstrap as factory
+            from opx.system import bootstrap as factory
         else:
             factory = self._factory  # type: ignore[assignment]
         services = factory(self.settings)

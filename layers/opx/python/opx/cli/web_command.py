@@ -29,7 +29,7 @@ def web_command(session: Session, query: str, *, max_results: int, as_json: bool
     """
     if not query.strip():
         raise InvalidInputError('the question is empty: opx web "what is it"')
-    search = session.services.web_search
+    search = session.services.questions.internet
     if search is None:
         raise CommandFailed(NOT_CONFIGURED)
     answer = search.answer(query, max_results)

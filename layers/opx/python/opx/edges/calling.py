@@ -57,7 +57,7 @@ def check_access(access: Access, context: Context) -> None:
         from opx.learning.orchestrators import check_orchestrator
 
         asked = replace(caller.identity, principal=caller.agent or caller.identity.principal)
-        check_orchestrator(context.system.learning_rules, asked)
+        check_orchestrator(context.system.learning.rules, asked)
     needed = token_scopes(access)
     if caller.token_scopes is None or not needed:
         return

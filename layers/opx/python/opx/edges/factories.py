@@ -23,7 +23,7 @@ from opx.operations.requests import FieldFacts, fields_of
 from opx.operations.search import research_topic, search_docs
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ def _parameter(declared: FieldFacts) -> inspect.Parameter:
     return inspect.Parameter(declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def create_search_docs_tool(services: Services, identity: Identity | None = None) -> CallableTool:
+def create_search_docs_tool(services: System, identity: Identity | None = None) -> CallableTool:
     """Searches what the identity may see; without one, what is global."""
     return CallableTool(REGISTRY.of(search_docs), Context(services, Caller(identity or Identity())))
 
 
-def create_research_topic_tool(services: Services, identity: Identity | None = None) -> CallableTool:
+def create_research_topic_tool(services: System, identity: Identity | None = None) -> CallableTool:
     """Researches within what the identity may see; without one, within what is global."""
     return CallableTool(REGISTRY.of(research_topic), Context(services, Caller(identity or Identity())))

@@ -30,7 +30,7 @@ from opx.operations.requests import Request, RequestError, fields_of, quoted, re
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Lambda takes an event of 6 MB, in which a body that isn't text is a third longer."""
@@ -64,7 +64,7 @@ def is_http(event: object, context: object) -> bool:
     )
 
 
-def respond(event: Mapping[str, Any], function: Function, start: Callable[[], Services], report: Report) -> Json:
+def respond(event: Mapping[str, Any], function: Function, start: Callable[[], System], report: Report) -> Json:
     """Answer a request of `function`'s routes. Never raises."""
     report(Metric.API_REQUESTS)
 
@@ -76,7 +76,7 @@ def respond(event: Mapping[str, Any], function: Function, start: Callable[[], Se
     return attempt(lambda: _answer(event, function, start, report), failed, str(event["routeKey"]))
 
 
-def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Services], report: Report) -> Json:
+def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], System], report: Report) -> Json:
     operation = load().routes.get(event["routeKey"])
     if operation is None or operation.route is None or operation.route.function is not function:
         raise UnknownRouteError("there is no such route")

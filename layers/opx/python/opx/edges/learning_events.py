@@ -37,7 +37,7 @@ from opx.runtime.metrics import Metric, Report, unreported
 if TYPE_CHECKING:
     from opx.domain.learning import CheckpointReport
     from opx.ports import Queue
-    from opx.services import Services
+    from opx.system import System
 
 log = logging.getLogger(__name__)
 
@@ -55,19 +55,19 @@ _CAPTURED = {
 _CHECKPOINT = (PROJECT_FIELD, "checkpoint_type", SCOPE_FIELD)
 
 
-Do = Callable[["Services", LearningEvent], object]
+Do = Callable[["System", LearningEvent], object]
 
 
 def handle_batch(
     records: Iterable[Mapping[str, Any]],
-    services: Services,
+    services: System,
     do: Do,
     report: Report,
 ) -> list[str]:
     """Do what the messages of a queue say. Returns the ids of those that are to come again, as a store was away or what
     they are about isn't there yet.
 
-    What can't be done, however often it is tried, is set aside with the reason (`Services.learning_failed`), and done as a
+    What can't be done, however often it is tried, is set aside with the reason (`System.learning_failed`), and done as a
     message. One that raises what nobody foresaw comes again until the queue moves it to its dead letters.
     """
     report(Metric.LEARNING_EVENTS, len(listed := list(records)))
@@ -76,7 +76,7 @@ def handle_batch(
 
 def _handled(
     record: Mapping[str, Any],
-    services: Services,
+    services: System,
     do: Do,
     report: Report,
 ) -> bool:
@@ -89,9 +89,9 @@ def _handled(
         log.warning("a learning event is to come again: %s", type(exc).__name__)
         return False
     except EntryNotFoundError as exc:
-        return receives_of(record) >= LAST_WAIT and _refused(body, exc, services.learning_failed, report)
+        return receives_of(record) >= LAST_WAIT and _refused(body, exc, services.functions.learning_failed, report)
     except OpxError as exc:
-        return _refused(body, exc, services.learning_failed, report)
+        return _refused(body, exc, services.functions.learning_failed, report)
     except Exception:  # the outermost edge: one event must not take the others with it
         log.exception("a learning event failed")
         return False
@@ -127,7 +127,7 @@ def _as_it_came(body: str) -> object:
     return found[ENVELOPE_EVENT] if wrapped else found
 
 
-def learn(services: Services, event: LearningEvent) -> str:
+def learn(services: System, event: LearningEvent) -> str:
     """Do what an event says, but for a checkpoint; the id of the entry or the outcome.
 
     What is captured is of the time of the event: one that is delivered or replayed much later is the same occurrence as
@@ -144,12 +144,12 @@ def learn(services: Services, event: LearningEvent) -> str:
     raise InvalidInputError(f"{event.kind.value} goes to the function that does checkpoints")
 
 
-def _capture(services: Services, event: LearningEvent) -> str:
+def _capture(services: System, event: LearningEvent) -> str:
     given = {**event.detail, "entry_type": _CAPTURED[event.kind].value}
     if isinstance(steps := given.get("solution_steps"), str):
         given["solution_steps"] = [steps]
     request = read_request(CaptureEntry, given)
-    return services.capture(event.identity, _happened(event, services.clock())).capture(
+    return services.learning.capture(event.identity, _happened(event, services.clock())).capture(
         request.entry_type, request.given
     )
 
@@ -165,7 +165,7 @@ def _happened(event: LearningEvent, now: float) -> float | None:
     return event.at if event.at is not None and 0 < event.at < now + _DAY_SECONDS else None
 
 
-def checkpoint(services: Services, event: LearningEvent, report: Report = unreported) -> list[CheckpointReport]:
+def checkpoint(services: System, event: LearningEvent, report: Report = unreported) -> list[CheckpointReport]:
     """Take in what was captured for a project: by itself, and by its client for it, unless the event names one scope.
 
     Raises `InvalidInputError`, `UnknownProjectError` where neither captured anything, and `StoreUnavailableError`.
@@ -183,7 +183,7 @@ def checkpoint(services: Services, event: LearningEvent, report: Report = unrepo
     unknown: UnknownProjectError | None = None
     for identity in _who(event):
         try:
-            reports.append(services.checkpoints(identity).process_checkpoint(project, kind))
+            reports.append(services.learning.checkpoints(identity).process_checkpoint(project, kind))
         except UnknownProjectError as exc:
             unknown = unknown or exc
     if unknown and not reports:

@@ -73,13 +73,13 @@ class LocalLoader:
 
     def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
         try:
-            return self._context.system.manager_of(self._context.scope).put_file(file, metadata)
+            return self._context.system.ingestion.manager_of(self._context.scope).put_file(file, metadata)
         except InvalidInputError as exc:  # a name that no object can have: the other files are fine
             return Outcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
     def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[Outcome]:  # noqa: ARG002
         """Everything that waits is ingested, whoever sent it; nothing where functions do it."""
-        drain = self._context.system.drain
+        drain = self._context.system.ingestion.drain
         if drain is not None:
             yield from drain.run(progress=progress or _no_progress)
 

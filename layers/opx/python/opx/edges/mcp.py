@@ -27,6 +27,7 @@ from opx.edges.schemas import input_schema, output_schema
 from opx.edges.tools import call_tool, granted
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
+from opx.operations.grants import read_grants
 from opx.operations.registry import Operation
 from opx.operations.tool_groups import OPERATIONS
 
@@ -45,8 +46,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def tools_for(context: Context) -> Tools:
     """The tools that the context's agent may use here. Without a source of telemetry, of those that look at running systems
     only baselines are left."""
-    found = granted(None, context.system.tool_grants.allowed(context.caller.agent))
-    if context.system.telemetry is not None:
+    found = granted(None, context.system.installation.declared(read_grants).allowed(context.caller.agent))
+    if context.system.telemetry.stores is not None:
         return found
     return {name: one for name, one in found.items() if name == "get_baseline" or not _looks_at_systems(one)}
 

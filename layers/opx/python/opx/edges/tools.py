@@ -29,12 +29,13 @@ from opx.edges.failures import Failure, UnknownToolError, attempt, started
 from opx.errors import ForbiddenError, InvalidScopeError, StoreUnavailableError
 from opx.operations import load
 from opx.operations.context import Caller, Context
+from opx.operations.grants import read_grants
 from opx.operations.registry import Operation, ToolGroup, is_agent_reply
 from opx.operations.requests import RequestError, fields_of, quoted, read_request
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE = "opxClientId", "opxProjectId"
 CLIENT_HEADER, PROJECT_HEADER, AGENT_HEADER = "x-opx-client-id", "x-opx-project-id", "x-opx-agent"
@@ -122,7 +123,7 @@ class Runtime(Protocol):
     def fail(self, failure: Failure, error: Json) -> Json: ...
 
 
-def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Services], report: Report) -> Json:
+def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], System], report: Report) -> Json:
     """Answer a call of one of the group's tools in the form of the runtime that made it. Never raises: an agent gets a
     message, not a traceback."""
     runtime = runtime_of(event, context)
@@ -131,7 +132,7 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Serv
     def answered() -> Json:
         call = runtime.call()
         system = started(start, StoreUnavailableError)  # an agent goes on without it
-        operation = tool_named(granted(group, system.tool_grants.allowed(call.agent)), call.tool)
+        operation = tool_named(granted(group, system.installation.declared(read_grants).allowed(call.agent)), call.tool)
         configured = Identity(system.settings.client_id, system.settings.project_id)
         identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
         _check_identity(identity)

@@ -39,7 +39,7 @@ def ask_all(
     dataset = evaluation.dataset
     replies: dict[str, list[Reply]] = {}
     with shared_searches(evaluation.services) as shared:
-        knowledge = evaluation.services.query_service(recorded=False)
+        knowledge = evaluation.services.questions.search(recorded=False)
         asker = _Asker(evaluation, shared, knowledge)
         for mode in modes:
             asker.ask(WARM_UP, mode)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from opx.errors import OpxError
 from opx.evaluation.datasets import Dataset
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ingestion.outcomes import Outcome, Result
-from opx.services import Services
+from opx.ports import Embedder, Vector
+from opx.system import System
 
 CATEGORY = "runbooks/procedures"
 """Of pages that come from `corpus.jsonl`."""
@@ -48,7 +49,7 @@ class IngestFigures:
 class CorpusIntake:
     """Puts the pages that are new or changed. `page_of_key` then has the page of each document key."""
 
-    def __init__(self, services: Services, dataset: Dataset, progress: Progress) -> None:
+    def __init__(self, services: System, dataset: Dataset, progress: Progress) -> None:
         self._services = services
         self._dataset = dataset
         self._progress = progress
@@ -57,12 +58,12 @@ class CorpusIntake:
     def run(self) -> IngestFigures:
         """Put every page and work until all are searchable. Raises `OpxError` if one fails."""
         timed = _TimedEmbedder(self._services.embedder)
-        self._services.__dict__["embedder"] = timed
+        self._services.indexing.replace_embedder(timed)
         started = time.perf_counter()
         unchanged = sum(not put for put in self._put_all())
         pages = chunks = 0
-        assert self._services.drain is not None
-        for outcome in self._services.drain.run():
+        assert self._services.ingestion.drain is not None
+        for outcome in self._services.ingestion.drain.run():
             if outcome.result is Result.FAILED:
                 raise OpxError(f"{outcome.object_key}: {outcome.reason}")
             pages += 1
@@ -95,7 +96,7 @@ class CorpusIntake:
         source = f"{DOCUMENTS_FOLDER}{CATEGORY}/{page}.md"
         key = DocumentKey(Scope(), source)
         self.page_of_key[key.id] = page
-        head = self._services.catalog.head(key)
+        head = self._services.corpus.catalog.head(key)
         if not text.strip() or (head and head.get("state") == "current" and not head.get("writing")):
             return False
         self._services.manager.put_document(CATEGORY, text, {"title": title or page, "source": f"{page}.md"})
@@ -105,16 +106,24 @@ class CorpusIntake:
 class _TimedEmbedder:
     """An `Embedder` that adds up how long documents take."""
 
-    def __init__(self, embedder: object) -> None:
+    def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self.seconds = 0.0
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._embedder, name)
+    @property
+    def model_id(self) -> str:
+        return self._embedder.model_id
 
-    def embed_documents(self, texts: list[str]) -> object:
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         started = time.perf_counter()
         try:
-            return self._embedder.embed_documents(texts)  # type: ignore[attr-defined]
+            return self._embedder.embed_documents(texts)
         finally:
             self.seconds += time.perf_counter() - started
+
+    def embed_query(self, text: str) -> Vector:
+        return self._embedder.embed_query(text)

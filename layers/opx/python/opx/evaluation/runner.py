@@ -13,7 +13,7 @@ from opx.evaluation.ingesting import CorpusIntake, IngestFigures, Progress
 from opx.ports import SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.fusion import DEFAULT_FUSION
 from opx.retrieval.hybrid import DEPTH, fused_hits
-from opx.services import Services
+from opx.system import System
 from opx.text.fields import words
 from opx.text.languages import question_languages
 
@@ -23,7 +23,7 @@ FUSIONS = (DEFAULT_FUSION, *(fusion for fusion in Fusion if fusion is not DEFAUL
 class Evaluation:
     """One dataset in services of its own (an empty or reused home), so that nothing else is in the index."""
 
-    def __init__(self, services: Services, dataset: Dataset, progress: Progress | None = None) -> None:
+    def __init__(self, services: System, dataset: Dataset, progress: Progress | None = None) -> None:
         self.services = services
         self.dataset = dataset
         self.progress = progress or (lambda *_: None)
@@ -45,7 +45,7 @@ class Evaluation:
     # -- below the answers: what each leg and each fusion makes of a question
 
     def respond(self, question: str, depth: int) -> SearchResponse:
-        embedder = self.services.query_embedder or self.services.embedder
+        embedder = self.services.indexing.query_embedder or self.services.embedder
         vector = embedder.embed_query(question)
         languages = question_languages(question)
         return self.services.index.search(SearchRequest(self.everything, question, vector, depth, languages))

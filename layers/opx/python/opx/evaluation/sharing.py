@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from opx.domain.record import replace
-from opx.ports import Embedder, SearchEngine, SearchRequest, SearchResponse, Vector
-from opx.services import Services
+from opx.ports import Embedder, SearchEngine, SearchIndex, SearchRequest, SearchResponse, Vector
+from opx.system import System
 
 
 @dataclass(slots=True)
@@ -43,15 +43,13 @@ class Shared:
 
 
 @contextmanager
-def shared_searches(services: Services) -> Iterator[Shared]:
+def shared_searches(services: System) -> Iterator[Shared]:
     """While the block runs, the index and the embedder of these services answer the same question once."""
     index, embedder, shared = services.index, services.embedder, Shared()
-    asked = services.editions.current().embedder if services.has_editions else embedder
-    services.__dict__.update(index=_Index(index, shared), embedder=_Embedder(asked, shared))
-    try:
+    asked = services.indexing.editions.current().embedder if services.indexing.has_editions else embedder
+    replacements = cast("SearchIndex", _Index(index, shared)), cast("Embedder", _Embedder(asked, shared))
+    with services.indexing.replaced(*replacements):
         yield shared
-    finally:
-        services.__dict__.update(index=index, embedder=embedder)
 
 
 class _Index:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Scope
@@ -17,14 +17,34 @@ from opx.ports import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
     from opx.domain.sources import KnowledgeSource
-    from opx.ways_in import WaysIn
+    from opx.ingestion.evidence import EvidenceRules
+    from opx.sources.states import PullReport
+
+
+class WaysIn(Protocol):
+    """Sources, webhooks and streams of an installation. Raises as the methods of `IngestionManager` say."""
+
+    @property
+    def webhook_url(self) -> str:
+        """Where webhooks arrive, without a path; "" for this machine."""
+
+    def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
+        """Register a source; returns its id."""
+
+    def pull(self, source_id: str) -> PullReport | None:
+        """Pull a source now; None where a function does."""
+
+    def watch(self, path: str, category: str, pattern: str) -> str:
+        """Register a directory or a bucket's prefix as a source, and pull it; returns its id."""
+
+    def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
+        """Have a stream's records become documents; returns the subscription's id."""
 
 
 class IngestionManager(CorpusWriter):
     """Takes documents in for one scope. On a laptop `drain` does the work at once; on AWS functions do, and it is None.
 
-    `ways` are those that need more than the corpus: sources, evidence, webhooks, streams; None for scopes that have
-    none of their own.
+    `ways` are those that need more than the corpus: sources, webhooks, streams; None for scopes that have none of their own.
     """
 
     def __init__(
@@ -36,6 +56,7 @@ class IngestionManager(CorpusWriter):
         drain: QueueDrain | None,
         fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str],
         scope: Scope = Scope(),  # noqa: B008 (frozen)
+        evidence_rules: Callable[[], EvidenceRules],
         ways: WaysIn | None = None,
         records: Callable[[Mapping[str, Any]], object] | None = None,
     ) -> None:
@@ -43,6 +64,7 @@ class IngestionManager(CorpusWriter):
             store=store, catalog=catalog, knowledge=knowledge, fingerprint=fingerprint, scope=scope, records=records
         )
         self._drain = drain
+        self._evidence_rules = evidence_rules
         self._ways_in = ways
 
     def ingest_document(
@@ -57,7 +79,7 @@ class IngestionManager(CorpusWriter):
         `InvalidInputError` for a category that is not of the tier, and `UnparsableDocumentError` for what can't be read.
 
         A record of `operations/baselines` (node, metric, time_window, mean, stddev, samples) is also what `get_baseline`
-        answers with where there are no values. Values are not documents: `services.baselines.add` takes them.
+        answers with where there are no values. Values are not documents: `system.telemetry.baselines.add` takes them.
         """
         key = self.put_document(self.category_of_tier(tier, category), document, dict(metadata or {}))
         return self._taken_in(key)
@@ -86,7 +108,7 @@ class IngestionManager(CorpusWriter):
         `ingest_from_evidence`."""
         from opx.ingestion.evidence import put_evidence, read_evidence
 
-        return put_evidence(self, self._store, self._ways().evidence_rules, read_evidence(evidence))
+        return put_evidence(self, self._store, self._evidence_rules(), read_evidence(evidence))
 
     def ingest_from_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Take in what an agent found out, as a document of the category that knowledge.yaml's rules say. Returns its
@@ -106,7 +128,7 @@ class IngestionManager(CorpusWriter):
     def pull_now(self, source_id: str) -> IngestionResult:
         """Pull a source, and take in what it brings. Empty where functions do it. Raises `InvalidInputError` for a
         source that isn't there, `SourceBusyError`, and what is wrong with the source as `OpxError`."""
-        report = self._ways().control.pull(source_id)
+        report = self._ways().pull(source_id)
         if report is None:
             return IngestionResult(())
         outcomes = tuple(self._work_on({*report.put, *report.withdrawn}))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
 from opx.domain.learning import CATEGORY, Pattern, RAGPattern
 from opx.domain.learning import MAX_RESULTS as MOST_PATTERNS
@@ -14,18 +12,13 @@ from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, QueryConfig
 from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
 from opx.domain.results import Answer, RetrievalResult
-from opx.domain.scopes import Identity, Reader, Scope
+from opx.domain.scopes import Reader, Scope
 from opx.errors import IndexUnavailableError, InvalidInputError
-from opx.learning.orchestrators import check_orchestrator
 from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.patterns import PatternStore
 from opx.learning.ranking import Match, best_of
 from opx.learning.similarity import PatternQuestion, similarity
 from opx.retrieval.measured_query import Answered, Observer
-from opx.runtime.metrics import unreported
-
-if TYPE_CHECKING:
-    from opx.services import Services
 
 TASK_THRESHOLD = 0.7
 FAILURE_THRESHOLD = 0.75
@@ -204,19 +197,6 @@ def _pattern(match: Match) -> RAGPattern:
         warnings=match.warnings,
         evidence=pattern.evidence,
     )
-
-
-def pattern_query(services: Services, identity: Identity | None, *, operator: bool) -> RAGQueryService:
-    """What this identity may ask. `operator`, or no identity: whoever runs the system, who needn't be named."""
-    asked = services.identity_of(identity)
-    reader = services.projects.reader(asked)
-    search = PatternSearch(
-        ask=services.query_service(asked, recorded=False).answer,
-        heads=partial(visible_heads, services.patterns, reader),
-        check=lambda: None if operator or identity is None else check_orchestrator(services.learning_rules, asked),
-        observers=services.records.observers(reader, None, unreported, gaps=False),
-    )
-    return RAGQueryService(search)
 
 
 def visible_heads(patterns: PatternStore, reader: Reader, ids: Sequence[str]) -> list[Pattern]:

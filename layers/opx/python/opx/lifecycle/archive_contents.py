@@ -25,7 +25,7 @@ from opx.tenants.clients import CLIENTS
 from opx.tenants.report import FOLDER as REMOVALS
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 _NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")
 _CLIENT = re.compile(r"\bclient:([A-Za-z0-9][A-Za-z0-9._-]{0,63})")
@@ -61,7 +61,7 @@ class Contents:
 class ArchiveContents:
     """The contents of an archive for a system. All raise `ArchiveError` that names what is wrong."""
 
-    def __init__(self, archive: ArchiveReader, services: Services) -> None:
+    def __init__(self, archive: ArchiveReader, services: System) -> None:
         self._archive = archive
         self._services = services
 
@@ -90,7 +90,7 @@ class ArchiveContents:
             contents.counts["versions"] += 1
             contents.clients.add(version.key.scope.client_id)
             try:
-                self._services.knowledge.category(version.category)
+                self._services.installation.knowledge.category(version.category)
             except UnknownCategoryError:
                 unknown[version.category] += 1
         for table in ARCHIVED:
@@ -156,7 +156,7 @@ class ArchiveContents:
 
     def _check_object(self, key: str, metadata: Mapping[str, str]) -> None:
         try:
-            self._services.check_object(key, metadata)
+            self._services.storage.check(key, metadata)
             scope_of_object(key)
         except InvalidInputError as exc:
             raise ArchiveError(f"an object of the archive has a name or metadata that none can have: {exc}") from exc
@@ -165,11 +165,11 @@ class ArchiveContents:
         """Its location is where its object is to be here."""
         try:
             item = _item(line)
-            location = self._services.object_location(_object_key(item))
+            location = self._services.storage.location(_object_key(item))
             item["sourceUri"] = location if item["sourceUri"] == item["s3Location"] else item["sourceUri"]
             document = document_from_item({**item, "s3Location": location})
             self._check_object(document.key.scope.prefix + document.key.source, {})
-            self._services.check_item(DOCUMENTS, document_item(document))
+            self._services.tables.check_item(DOCUMENTS, document_item(document))
         except (KeyError, TypeError, ValueError, AttributeError, InvalidInputError) as exc:
             raise ArchiveError(f"{VERSION_LINES}: a version is not whole: {str(exc)[:300]}") from exc
         if item.get("documentKey") != document.key.id:
@@ -179,7 +179,7 @@ class ArchiveContents:
     def _row(self, table: Archived, line: bytes) -> Item:
         try:
             item = _item(line)
-            self._services.check_item(table.spec, item)
+            self._services.tables.check_item(table.spec, item)
             belongs = table.keeps(item)
         except (KeyError, TypeError, ValueError, InvalidInputError) as exc:
             raise ArchiveError(f"{table.entry}: a row that the table can't have: {str(exc)[:300]}") from exc

@@ -23,7 +23,7 @@ from opx.tables import DOCUMENTS, KEYS
 from opx.tenants.report import FOLDER as REMOVALS
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 DOCUMENT_LINES, FILE_LINES, VERSION_LINES = "documents.jsonl", "files.jsonl", "versions.jsonl"
 HEAD_FACTS = ("documentId", "version", "state", "source", "scope")
@@ -47,7 +47,7 @@ class CorpusExport:
     """Writes the documents of all scopes."""
 
     def __init__(
-        self, services: Services, blobs: BlobWriter, lines: CorpusLines, report: ExportReport, progress: Progress
+        self, services: System, blobs: BlobWriter, lines: CorpusLines, report: ExportReport, progress: Progress
     ) -> None:
         self._services = services
         self._blobs = blobs
@@ -56,7 +56,7 @@ class CorpusExport:
         self._progress = progress
 
     def write(self) -> None:
-        for item in self._services.every_item(KEYS):
+        for item in self._services.tables.every_item(KEYS):
             if item.get("documentId"):
                 self._document(DocumentKey(scope_of_key(item["scope"]), item["source"]))
         for key in self._not_taken_in():
@@ -83,14 +83,14 @@ class CorpusExport:
     def _agreed(self, key: DocumentKey) -> tuple[Item | None, list[Item]]:
         """The item of a key with all versions, as they were at one moment. Where that can't be had, what was current is
         left out: the object then becomes a further version."""
-        table = self._services.table(DOCUMENTS)
+        table = self._services.tables.table(DOCUMENTS)
         head: Item | None = None
         versions: list[Item] = []
         for _ in range(_TRIES):
-            head = self._services.catalog.head(key)
+            head = self._services.corpus.catalog.head(key)
             listed = table.query(key.id, index="documentKey-version-index")
             versions = table.get_many([DOCUMENTS.key_of(item) for item in listed])
-            again = self._services.catalog.head(key)
+            again = self._services.corpus.catalog.head(key)
             if head is None or again is None:
                 return None, []
             if head.get("revision") == again.get("revision") and _has_current(head, versions):
@@ -106,7 +106,7 @@ class CorpusExport:
         names = (info.key for info in self._services.store.list())
         while batch := list(islice(names, AT_ONCE)):
             documents = {name: key for name in batch if (key := _document_key(name))}
-            found = self._services.table(KEYS).get_many([{"documentKey": key.id} for key in documents.values()])
+            found = self._services.tables.table(KEYS).get_many([{"documentKey": key.id} for key in documents.values()])
             known = {str(item["documentKey"]) for item in found if item.get("documentId")}
             yield from (name for name, key in documents.items() if key.id not in known)
 
@@ -142,7 +142,7 @@ class CorpusExport:
         if info is None:
             return None
         try:
-            self._services.check_object(object_key, info.metadata)
+            self._services.storage.check(object_key, info.metadata)
             with contextlib.closing(self._services.store.open(object_key)) as source:
                 return self._blobs.add(object_key, source, dict(info.metadata))
         except ObjectNotFoundError:

@@ -10,7 +10,7 @@ from opx.errors import OpxError
 from opx.tables import LIFECYCLE
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 SLICE_SECONDS = 30.0
 """How long a run takes at most before what waits has its turn; the next round goes on."""
@@ -21,7 +21,7 @@ _DAY_SECONDS = 86400
 class DailyPruning:
     """A `Feed` that brings nothing: it removes what its retention is over for, a day after it last did."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: System) -> None:
         self._services = services
         self._next = 0.0
         self._unfinished = False
@@ -33,7 +33,7 @@ class DailyPruning:
             return ()
         self._next = now + _DAY_SECONDS
         try:
-            report = self._services.pruning.run(seconds=SLICE_SECONDS)
+            report = self._services.lifecycle.pruning().run(seconds=SLICE_SECONDS)
         except OpxError as exc:
             return (f"pruning: {exc}",)
         self._unfinished = report.unfinished
@@ -45,5 +45,7 @@ class DailyPruning:
         """Whether nobody did it within the last day: another process may, too."""
         from opx.lifecycle.retention import RetentionState
 
-        noted, ran = RetentionState(self._services.table(LIFECYCLE), self._services.knowledge).cursor()
+        noted, ran = RetentionState(
+            self._services.tables.table(LIFECYCLE), self._services.installation.knowledge
+        ).cursor()
         return not noted or not iso_time(now - _DAY_SECONDS) < ran <= iso_time(now)

@@ -10,15 +10,15 @@ from opx.domain.scopes import scope_of_object
 from opx.ingestion.events import SIDECAR_SUFFIX
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 
-def check_removal(services: Services, object_keys: Sequence[str]) -> None:
+def check_removal(services: System, object_keys: Sequence[str]) -> None:
     """Raise `HeldError` if a legal hold is on one of these objects' documents, or on what a document was before."""
-    services.holds.check(_documents(services, object_keys))
+    services.lifecycle.holds.check(_documents(services, object_keys))
 
 
-def _documents(services: Services, object_keys: Sequence[str]) -> Iterator[tuple[DocumentKey, str]]:
+def _documents(services: System, object_keys: Sequence[str]) -> Iterator[tuple[DocumentKey, str]]:
     for object_key in object_keys:
         key = DocumentKey(*scope_of_object(object_key.removesuffix(SIDECAR_SUFFIX)))
-        yield from ((version.key, version.category) for version in services.catalog.versions(key))
+        yield from ((version.key, version.category) for version in services.corpus.catalog.versions(key))

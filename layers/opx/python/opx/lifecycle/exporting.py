@@ -32,13 +32,13 @@ from opx.lifecycle.corpus_export import (
 from opx.lifecycle.report import ExportReport
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 
 class Exporter:
     """Writes archives of a system. Nothing of the system is changed."""
 
-    def __init__(self, services: Services, progress: Progress = lambda _what, _count: None) -> None:
+    def __init__(self, services: System, progress: Progress = lambda _what, _count: None) -> None:
         self._services = services
         self._progress = progress
 
@@ -73,7 +73,7 @@ class Exporter:
                 archive.add_lines(name, lines_in(kept))
         for table in ARCHIVED:
             if audit or not table.private:
-                rows = (item for item in self._services.every_item(table.spec) if table.keeps(item))
+                rows = (item for item in self._services.tables.every_item(table.spec) if table.keeps(item))
                 report.counts[table.entry] = archive.add_lines(table.entry, map(to_json, rows))
                 self._progress(table.entry, report.counts[table.entry])
         archive.finish(

@@ -20,7 +20,7 @@ from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
 from opx.tables import ALIASES, KEYS, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING, TableSpec
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 SUBJECT = "import"
 """In the table of what becomes of documents: which archives were taken in, and which one is being."""
@@ -29,9 +29,9 @@ UNDER_WAY, DONE, GIVEN_UP = "under way", "done", "given up"
 _OCCUPIED_BY = (KEYS, PROJECTS, ALIASES, STAGING, PATTERNS, OUTCOMES)
 
 
-def give_up(services: Services) -> int:
+def give_up(services: System) -> int:
     """Forget imports that were begun and never finished, once all stores agree about what they left. Returns how many."""
-    table = services.table(LIFECYCLE)
+    table = services.tables.table(LIFECYCLE)
     begun = [item for item in table.query(SUBJECT) if item["state"] == UNDER_WAY]
     table.put_many({**item, "state": GIVEN_UP} for item in begun)
     return len(begun)
@@ -40,7 +40,7 @@ def give_up(services: Services) -> int:
 class Importer:
     """Takes archives in. One process at a time."""
 
-    def __init__(self, services: Services, progress: Progress = lambda _: None) -> None:
+    def __init__(self, services: System, progress: Progress = lambda _: None) -> None:
         self._services = services
         self._progress = progress
 
@@ -89,14 +89,14 @@ class Importer:
         if key:
             return f"object {key}"
         for spec in _OCCUPIED_BY:
-            if next(iter(self._services.every_item(spec)), None):
+            if next(iter(self._services.tables.every_item(spec)), None):
                 return f"items in {spec.name}"
         return ""
 
     def _check_owners(self, contents: Contents) -> None:
         for client_id in sorted(contents.clients - {""}):
             try:
-                self._services.clients.check(client_id)
+                self._services.corpus.clients.check(client_id)
             except ClientRemovedError as exc:
                 raise ArchiveError(f"the archive holds knowledge of a client that was removed here: {exc}") from exc
 
@@ -110,23 +110,23 @@ class Importer:
     def _schedule(self) -> None:
         """Have registered sources pulled at their times, and streams read, where something outside of this process sees
         to it."""
-        if schedules := self._services.source_schedules:
-            for source in self._services.sources.all():
+        if schedules := self._services.functions.source_schedules:
+            for source in self._services.connectors.sources.all():
                 schedules.put(source)
-        if subscriptions := self._services.stream_subscriptions:
-            for stream in self._services.streams.all():
+        if subscriptions := self._services.functions.stream_subscriptions:
+            for stream in self._services.connectors.streams.all():
                 subscriptions.put(stream)
 
     def _work(self, report: ImportReport) -> None:
-        if self._services.drain is None:
+        if self._services.ingestion.drain is None:
             report.waiting = report.documents[Fate.RESTORED] + report.documents[Fate.REPLACED]
             return
-        for outcome in self._services.drain.run():
+        for outcome in self._services.ingestion.drain.run():
             self._progress(f"taking in {outcome.object_key}")
             report.failed += outcome.result is Result.FAILED
 
     def _table(self, spec: TableSpec) -> Any:
-        return self._services.table(spec)
+        return self._services.tables.table(spec)
 
 
 def _facts(archive: ArchiveReader) -> ArchiveFacts:

@@ -23,7 +23,7 @@ from opx.ports import Absent, Equals, Item
 from opx.tables import DOCUMENTS, KEYS, TableSpec
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 _TRIES = 5
 
@@ -36,7 +36,7 @@ class PuttingBack:
 
     def __init__(
         self,
-        services: Services,
+        services: System,
         archive: ArchiveReader,
         contents: ArchiveContents,
         report: ImportReport,
@@ -76,7 +76,7 @@ class PuttingBack:
     # -- rows
 
     def _rows(self, table: Archived) -> None:
-        stored = self._services.table(table.spec)
+        stored = self._services.tables.table(table.spec)
         for batch in _batches(self._contents.rows(table)):
             keys = [table.spec.key_of(item) for item in batch]
             known = {_place(table.spec, item) for item in stored.get_many(keys)}
@@ -87,14 +87,14 @@ class PuttingBack:
     def _versions(self, documents: list[KnowledgeDocument]) -> None:
         """Of documents that are not here, or that this import put back."""
         keys = [{"documentKey": key} for key in dict.fromkeys(document.key.id for document in documents)]
-        heads = {str(item["documentKey"]): item for item in self._services.table(KEYS).get_many(keys)}
+        heads = {str(item["documentKey"]): item for item in self._services.tables.table(KEYS).get_many(keys)}
         wanted = [document for document in documents if self._is_free(heads.get(document.key.id))]
-        table = self._services.table(DOCUMENTS)
+        table = self._services.tables.table(DOCUMENTS)
         items = [document_item(document) for document in wanted]
         known = {_place(DOCUMENTS, item) for item in table.get_many([DOCUMENTS.key_of(item) for item in items])}
         table.put_many(item for item in items if _place(DOCUMENTS, item) not in known)
         for document in wanted:
-            self._services.calendar.complete(document)
+            self._services.corpus.calendar.complete(document)
 
     # -- objects
 
@@ -107,7 +107,7 @@ class PuttingBack:
         """When merging, chunk files only of versions that are in the catalog by now."""
         scope, name = scope_of_object(blob.key)
         match = CHUNK_FILE.match(name) if self._merge else None
-        return not match or any(version.key.scope == scope for version in self._services.catalog.find(match[1]))
+        return not match or any(version.key.scope == scope for version in self._services.corpus.catalog.find(match[1]))
 
     def _put(self, blobs: BlobReader, blob: Blob) -> None:
         with blobs.open(blob) as data:
@@ -132,7 +132,7 @@ class PuttingBack:
     # -- the item of a key
 
     def _head(self, document: ArchivedDocument) -> Item | None:
-        return self._services.catalog.head(document.key)
+        return self._services.corpus.catalog.head(document.key)
 
     def _is_free(self, head: Item | None) -> bool:
         """Whether there is nothing here of a document, but what this import put and the pipeline hasn't taken in."""
@@ -145,7 +145,7 @@ class PuttingBack:
             return self._fate_of_object(document, head)
         if head and current_id(head) == document.head.get("documentId"):
             return Fate.SAME
-        newest = next(self._services.catalog.versions(document.key), None)
+        newest = next(self._services.corpus.catalog.versions(document.key), None)
         since = (newest.superseded_at or newest.current_since or newest.created_at) if newest else ""
         is_newer = document.object is not None and document.since > since
         return Fate.REPLACED if is_newer else Fate.KEPT
@@ -157,7 +157,7 @@ class PuttingBack:
 
     def _put_head(self, document: ArchivedDocument) -> None:
         """Without a fingerprint, so that the object is read again. Somebody may just have looked at the key."""
-        table = self._services.table(KEYS)
+        table = self._services.tables.table(KEYS)
         facts = {**document.head, "documentKey": document.key.id, "imported": self._mark, "fingerprint": ""}
         for _ in range(_TRIES):
             head = self._head(document) or {}

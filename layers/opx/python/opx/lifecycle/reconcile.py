@@ -23,7 +23,7 @@ from opx.ports import HeldDocument, Item, ObjectInfo
 from opx.tables import KEYS
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 AT_ONCE = 100
 MOST_REMOVED = 0.2
@@ -40,7 +40,7 @@ class Reconciler:
     """Compares the stores of a system; with `thorough`, entries of the index one by one."""
 
     def __init__(
-        self, services: Services, *, thorough: bool = False, progress: Progress = lambda _what, _count: None
+        self, services: System, *, thorough: bool = False, progress: Progress = lambda _what, _count: None
     ) -> None:
         self._services = services
         self._checks = StoreChecks(services, thorough=thorough)
@@ -118,14 +118,14 @@ class Reconciler:
     def _known(self) -> Iterator[Known]:
         """Every key that the catalog or the index has, by scope and key."""
         held = groupby(self._held(), key=lambda one: one.scope_key)
-        directory = ScopeDirectory(self._services.clients, self._services.projects)
+        directory = ScopeDirectory(self._services.corpus.clients, self._services.corpus.projects)
         registered = ((scope, iter(())) for scope in sorted(scope.key for scope in directory.all()))
         everywhere = merge(registered, held, key=lambda one: one[0])
         for scope, parts in groupby(everywhere, key=lambda one: one[0]):
             yield from self._known_in(scope, chain.from_iterable(part for _, part in parts))
 
     def _known_in(self, scope: str, held: Iterable[HeldDocument]) -> Iterator[Known]:
-        heads = self._services.table(KEYS).query(scope, index="scope-index")
+        heads = self._services.tables.table(KEYS).query(scope, index="scope-index")
         of_catalog: Iterator[tuple[str, Item | HeldDocument]] = ((str(item["documentKey"]), item) for item in heads)
         of_index: Iterator[tuple[str, Item | HeldDocument]] = ((one.key_id, one) for one in held)
         both = merge(of_catalog, of_index, key=lambda one: one[0])

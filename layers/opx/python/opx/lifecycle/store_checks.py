@@ -29,7 +29,7 @@ from opx.ports import HeldDocument, Item, ObjectInfo, Table
 from opx.tables import FAILURES, GRAPH, KEYS
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 YOUNG_SECONDS = 120.0
 """Up to this age something may not be found everywhere: a search service shows what was written after a minute at most."""
@@ -58,10 +58,10 @@ class Checked:
 class StoreChecks:
     """Checks of a system. With `thorough`, entries of the index are compared one by one, not counted."""
 
-    def __init__(self, services: Services, *, thorough: bool = False) -> None:
+    def __init__(self, services: System, *, thorough: bool = False) -> None:
         self._services = services
         self._thorough = thorough
-        self._each = Each(services.read_threads)
+        self._each = Each(services.storage.read_threads)
 
     # -- from the corpus
 
@@ -99,11 +99,13 @@ class StoreChecks:
         """ "" for an object that is gone by now."""
         store = self._services.store
         info = store.head(object_key)
-        return self._services.pipeline.fingerprint(info, store.head(object_key + SIDECAR_SUFFIX)) if info else ""
+        return (
+            self._services.ingestion.pipeline.fingerprint(info, store.head(object_key + SIDECAR_SUFFIX)) if info else ""
+        )
 
     def _failed(self, object_keys: Sequence[str]) -> set[str]:
         keys = [{"failureId": failure_id(key)} for key in object_keys]
-        return {str(item["objectKey"]) for item in self._services.table(FAILURES).get_many(keys)}
+        return {str(item["objectKey"]) for item in self._services.tables.table(FAILURES).get_many(keys)}
 
     def chunk_files(self, infos: Sequence[ObjectInfo]) -> Checked:
         """Whether these objects, which are chunk files, belong to versions."""
@@ -125,7 +127,7 @@ class StoreChecks:
         match = CHUNK_FILE.match(rest)
         if not match:
             return False
-        return not any(document.key.scope == scope for document in self._services.catalog.find(match[1]))
+        return not any(document.key.scope == scope for document in self._services.corpus.catalog.find(match[1]))
 
     # -- from the catalog and the index
 
@@ -155,7 +157,7 @@ class StoreChecks:
         return [*found, *self._versions(difference, current)], False
 
     def _current_since(self, key: DocumentKey, document_id: str) -> str:
-        document = self._services.catalog.version(key, document_id)
+        document = self._services.corpus.catalog.version(key, document_id)
         return document.current_since if document else ""
 
     def _unknown(self, known: Known) -> Iterator[Finding]:
@@ -170,7 +172,7 @@ class StoreChecks:
         if services.store.head(difference.object_key) is None:
             yield difference(Problem.OBJECT_MISSING, current)
             return
-        document = services.catalog.version(key, current)
+        document = services.corpus.catalog.version(key, current)
         if document is None or document.state is not DocumentState.CURRENT:
             yield difference(Problem.VERSION_MISSING, current)
             return
@@ -185,7 +187,7 @@ class StoreChecks:
     def _expected(self, document: KnowledgeDocument) -> int | None:
         """How many entries the index is to have; None for a category that is gone from the configuration."""
         try:
-            category = self._services.knowledge.category(document.category)
+            category = self._services.installation.knowledge.category(document.category)
         except UnknownCategoryError:
             return None
         return document.chunk_count if category.embed else 0
@@ -222,8 +224,8 @@ class StoreChecks:
 
     def _versions(self, difference: _Findings, current: str) -> Iterator[Finding]:
         """What the calendar and the corpus have of all versions."""
-        for document in self._services.catalog.versions(difference.key):
-            if self._services.calendar.lacks(document):
+        for document in self._services.corpus.catalog.versions(difference.key):
+            if self._services.corpus.calendar.lacks(document):
                 yield difference(Problem.CALENDAR_MISSING, document.document_id, f"version {document.version}")
             is_old = document.document_id != current
             if is_old and self._services.store.head(chunk_file(document.key, document.document_id)) is None:
@@ -232,7 +234,7 @@ class StoreChecks:
     # -- what is in flight
 
     def _heads(self, key_ids: Sequence[str]) -> Mapping[str, Item]:
-        items = self._services.table(KEYS).get_many([{"documentKey": key_id} for key_id in key_ids])
+        items = self._services.tables.table(KEYS).get_many([{"documentKey": key_id} for key_id in key_ids])
         return {str(item["documentKey"]): item for item in items}
 
     def _is_busy(self, head: Item | None) -> bool:
@@ -245,7 +247,7 @@ class StoreChecks:
 
     @cached_property
     def _graph(self) -> Table:
-        return self._services.table(GRAPH)
+        return self._services.tables.table(GRAPH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def get_client(context: Context, request: GetClient) -> ClientInventory:
     """
     administration = _administration(context)
     stores = administration.inventory(request.client_id)
-    client = context.system.clients.get(request.client_id) or Client(request.client_id)
+    client = context.system.corpus.clients.get(request.client_id) or Client(request.client_id)
     return ClientInventory(client.client_id, client.state, client.since, stores)
 
 
@@ -216,7 +216,7 @@ def rebuild(context: Context, request: Rebuild) -> Enqueued:
     if not isinstance(store, AnnouncingObjectStore):
         raise InvalidInputError(REBUILD_ELSEWHERE)
     if request.graph:
-        renew(context.system.table(GRAPH))
+        renew(context.system.tables.table(GRAPH))
     return Enqueued(tuple(store.announce_all()))
 
 
@@ -264,7 +264,7 @@ class IndexStatus(Record, frozen=True):
 @operation(access=Access.OPERATOR)
 def get_index_status(context: Context, request: GetIndexStatus) -> IndexStatus:  # noqa: ARG001 - as all operations
     """Which indexes there are, and how far the work on a new one is."""
-    state, job = context.system.reindexer.status()
+    state, job = context.system.lifecycle.reindexer.status()
     editions = (_edition(one) for one in state.editions if one.state is not EditionState.DISCARDED)
     return IndexStatus(tuple(editions), state.target, _job(context, job) if job else None)
 
@@ -283,8 +283,8 @@ def reindex(context: Context, request: Reindex) -> IndexJob:
     interrupted. Raises `InvalidInputError` for a model that isn't there and while another index is in the way,
     `EmbeddingError` for one that can't be called, `ReindexBusyError`, and `StoreUnavailableError`.
     """
-    with context.system.exclusive_reindex():
-        reindexer = context.system.reindexer
+    with context.system.work.exclusive_reindex():
+        reindexer = context.system.lifecycle.reindexer
         if request.model or request.model_path or not reindexer.is_under_way:
             edition = reindexer.start(model=request.model, model_path=request.model_path, dimension=request.dimension)
             context.progress(f"a new index for {edition.model_id}", 0)
@@ -301,9 +301,9 @@ def force_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: 
 
     Raises as `reindex` does.
     """
-    with context.system.exclusive_reindex():
-        context.system.reindexer.force()
-        return _finished(context, context.system.reindexer)
+    with context.system.work.exclusive_reindex():
+        context.system.lifecycle.reindexer.force()
+        return _finished(context, context.system.lifecycle.reindexer)
 
 
 @operation(access=Access.OPERATOR)
@@ -312,9 +312,9 @@ def roll_back_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # no
 
     Raises as `reindex` does, and `InvalidInputError` if there is none that can be used.
     """
-    with context.system.exclusive_reindex():
-        context.system.reindexer.roll_back()
-        return _finished(context, context.system.reindexer)
+    with context.system.work.exclusive_reindex():
+        context.system.lifecycle.reindexer.roll_back()
+        return _finished(context, context.system.lifecycle.reindexer)
 
 
 class DiscardedIndexes(Record, frozen=True):
@@ -327,13 +327,13 @@ def discard_indexes(context: Context, request: SwitchIndex) -> DiscardedIndexes:
 
     Raises `ReindexBusyError`, and `InvalidInputError` while one of them may still be searched.
     """
-    with context.system.exclusive_reindex():
-        return DiscardedIndexes(tuple(map(_edition, context.system.reindexer.discard())))
+    with context.system.work.exclusive_reindex():
+        return DiscardedIndexes(tuple(map(_edition, context.system.lifecycle.reindexer.discard())))
 
 
 def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
     """The job, done here, or watched where a function does it, until it is at its end."""
-    work = _delegated if context.system.rebuilds else _worked
+    work = _delegated if context.system.functions.rebuilds else _worked
     return _job(context, work(context, reindexer))
 
 
@@ -352,10 +352,10 @@ def _delegated(context: Context, reindexer: Reindexer) -> Job:
     from opx.lifecycle.reindex.asked import GO_ON
     from opx.lifecycle.reindex.making import Progress
 
-    assert context.system.rebuilds is not None
+    assert context.system.functions.rebuilds is not None
     with suppress(ReindexBusyError):  # a function has it in hand already
         reindexer.compare_again()
-    context.system.rebuilds.send(GO_ON)
+    context.system.functions.rebuilds.send(GO_ON)
     context.progress("a function works on it; Ctrl-C ends watching, and `opx reindex` watches again", 0)
     while True:
         time.sleep(LONGEST_WAIT)

@@ -55,7 +55,7 @@ def get_baseline_stats(context: Context, request: GetBaselineStats) -> BaselineF
     """
     if request.hour is not None and request.value is None:
         raise RequestError("hour goes with value only")
-    stats = context.system.baselines.get(context.reader, request.node, request.metric, request.time_window)
+    stats = context.system.telemetry.baselines.get(context.reader, request.node, request.metric, request.time_window)
     return BaselineFound(stats, None if request.value is None else stats.judge(request.value, request.hour))
 
 
@@ -75,7 +75,7 @@ def list_baseline_series(context: Context, request: ListBaselineSeries) -> Serie
     By node and metric. Raises `InvalidInputError` for an `after` that is the end of no page.
     """
     after = read_token(request.after, 2)
-    series = context.system.baselines.series(context.reader)
+    series = context.system.telemetry.baselines.series(context.reader)
     found, more = fitting(dropwhile(lambda one: (one.node, one.metric) <= after, series), SERIES_A_PAGE)
     return SeriesPage(found, token(found[-1].node, found[-1].metric) if more else "")
 
@@ -102,7 +102,7 @@ def add_values(context: Context, request: AddValues) -> AddedValues:
 
     Raises `StoreUnavailableError`: some may have been added by then, so that a caller that repeats it needs a `batch_id`.
     """
-    return context.system.baselines.add(request.values, scope=context.scope, batch_id=request.batch_id or "")
+    return context.system.telemetry.baselines.add(request.values, scope=context.scope, batch_id=request.batch_id or "")
 
 
 # -- tools of agents
@@ -143,6 +143,6 @@ def get_baseline(context: Context, request: GetBaseline) -> BaselineAnswer:
     """
     system, value = context.system, request.value
     with naming_the_store():
-        stats = system.baselines.get(context.reader, request.node, request.metric, request.time_window)
+        stats = system.telemetry.baselines.get(context.reader, request.node, request.metric, request.time_window)
     hour = int(system.clock()) % 86_400 // 3600
     return BaselineAnswer(stats, None if value is None else stats.judge(value, hour))

@@ -13,7 +13,7 @@ from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
     from opx.operations.forms import UploadedFile
-    from opx.services import Services
+    from opx.system import System
 
 
 Progress = Callable[[str, int], None]
@@ -41,7 +41,7 @@ class Context:
     """A call of an operation. `report` takes its metrics, `progress` the step that a long one is at; `files` and `form` are
     those of a request that came as a form."""
 
-    system: Services
+    system: System
     caller: Caller
     report: Report = unreported
     progress: Progress = unwatched
@@ -55,7 +55,7 @@ class Context:
     @cached_property
     def reader(self) -> Reader:
         """The scopes that the caller may see. Raises `InvalidScopeError` for a malformed identity."""
-        return self.system.projects.reader(self.identity)
+        return self.system.corpus.projects.reader(self.identity)
 
     @cached_property
     def scope(self) -> Scope:

@@ -116,7 +116,7 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
 def _index_facts(context: Context) -> tuple[int | None, str, str]:
     """A broken index or a missing model is what the status is about: it is part of the reply, not raised."""
     try:
-        model = context.system.document_embedder.model_id
+        model = context.system.indexing.document_embedder.model_id
         return context.system.index.count(SearchFilter(context.reader.visible)), model, "ok"
     except OpxError as exc:
         return None, "", str(exc)
@@ -278,7 +278,7 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     from opx.ingestion.files import described
     from opx.ingestion.reading import OBJECT_METADATA
 
-    signer = context.system.upload_signer
+    signer = context.system.corpus.upload_signer
     if signer is None:
         raise RequestError("this knowledge base takes no uploads")
     if request.source.endswith(SIDECAR_SUFFIX):
@@ -382,10 +382,10 @@ def get_object_states(context: Context, request: GetObjectStates) -> ObjectState
     system = context.system
     states = ObjectStates(
         store=system.store,
-        catalog=system.catalog,
-        failures=system.failures,
-        fingerprint=system.pipeline.fingerprint,
-        threads=system.read_threads,
+        catalog=system.corpus.catalog,
+        failures=system.corpus.failures,
+        fingerprint=system.ingestion.pipeline.fingerprint,
+        threads=system.storage.read_threads,
     )
     return ObjectStatesFound(tuple(states.of(keys)))
 
@@ -457,8 +457,8 @@ def delete_document(context: Context, request: DeleteDocument) -> DeletedDocumen
     Who got no reply may call again. Raises `DocumentNotFoundError`, and `HeldError`.
     """
     document_id = request.document_id.lower()
-    found = [one for one in context.system.catalog.find(document_id) if one.scope == context.scope]
-    context.system.holds.check((one.key, one.category) for one in found)
+    found = [one for one in context.system.corpus.catalog.find(document_id) if one.scope == context.scope]
+    context.system.lifecycle.holds.check((one.key, one.category) for one in found)
     try:
         return DeletedDocuments(tuple(manager_of(context).delete(document_id)))
     except DocumentNotFoundError:
@@ -490,7 +490,7 @@ def restore_document(context: Context, request: RestoreDocument) -> Restored:
         )
     check_not_expired(context, chosen)
     system = context.system
-    return Restorer(store=system.store, writer=manager_of(context), past=system.past_objects).restore(chosen)
+    return Restorer(store=system.store, writer=manager_of(context), past=system.storage.past).restore(chosen)
 
 
 # -- failures
@@ -523,7 +523,7 @@ def list_failures(context: Context, request: ListFailures) -> FailurePage:
 def _failed_items(context: Context, since: str = "") -> Iterator[FailedItem]:
     """Failed items of the caller's own scope; of all scopes for who owns the system."""
     owns = context.caller.owns_system
-    found = context.system.failures.items(since=since, scope="" if owns else context.scope.key)
+    found = context.system.corpus.failures.items(since=since, scope="" if owns else context.scope.key)
     return (item for item in found if owns or _is_own(context, item.object_key))
 
 
@@ -549,7 +549,7 @@ def retry_failures(context: Context, request: RetryFailures) -> RetriedFailures:
     if bool(request.failure_ids) == request.all:
         raise RequestError("give either failureIds, or all as true")
     ids = request.failure_ids or [one.failure_id for one in list_failures(context, ListFailures()).failures]
-    found = (context.system.failures.get(failure_id) for failure_id in ids)
+    found = (context.system.corpus.failures.get(failure_id) for failure_id in ids)
     own = [one for one in found if one and (context.caller.owns_system or _is_own(context, one.object_key))]
     for item in own:
         context.system.queue.send(item.event)
@@ -561,7 +561,7 @@ def retry_failures(context: Context, request: RetryFailures) -> RetriedFailures:
 
 def manager_of(context: Context) -> IngestionManager:
     """Writes into the corpus for the caller's scope."""
-    return context.system.manager_of(context.scope)
+    return context.system.ingestion.manager_of(context.scope)
 
 
 def object_key(context: Context, source: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.queries import CATEGORY
@@ -49,7 +49,7 @@ def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
     Raises `UnknownCategoryError`, and `InvalidInputError` for an `after` that is the end of no page.
     """
     place = read_token(request.after, 3)
-    model = context.system.knowledge
+    model = context.system.installation.knowledge
     paths = model.within(request.category) if request.category else sorted(model.categories)
     documents, following = page_of(
         _visible(context, paths, place[:2], current_only=not request.all_versions),
@@ -106,7 +106,7 @@ def read_chunks(context: Context, request: ReadChunks) -> ChunkPage:
 
     Neither the index nor the model is needed. Raises `DocumentNotFoundError`, also if the chunks are gone.
     """
-    chunks = islice(chunks_of(context, request.document_id), request.after, None)
+    chunks = islice(context.system.questions.documents.chunks(context.reader, request.document_id), request.after, None)
     found, more = fitting(chunks)
     return ChunkPage(found, request.after + len(found) if more else 0)
 
@@ -127,7 +127,7 @@ class Categories(Record, frozen=True):
 @operation(http="GET /categories")
 def list_categories(context: Context, request: ListCategories) -> Categories:  # noqa: ARG001 - as all operations
     """The kinds of knowledge."""
-    model = context.system.knowledge
+    model = context.system.installation.knowledge
     return Categories(tuple(model.categories[path] for path in sorted(model.categories)), model.default_category)
 
 
@@ -212,16 +212,7 @@ def checked_id(wanted: str) -> str:
 def find_by_id(context: Context, document_id: str) -> KnowledgeDocument:
     """The document with this full id: a current one, else the newest version. Raises `DocumentNotFoundError`, also for what
     is no id, which isn't looked up."""
-    reader = context.reader
-    is_id = len(document_id) == ID_LENGTH and _ID.match(document_id)
-    found = [one for one in context.system.catalog.find(document_id) if reader.may_see(one.scope)] if is_id else []
-    if not found:
-        raise DocumentNotFoundError(f"no document with this id: {document_id}")
-    days = {document.key.id: expired_since(context, document) for document in found}
-    found = [document for document in found if not days[document.key.id]]
-    if not found:
-        raise DocumentNotFoundError(f"document {document_id} expired on {max(days.values())}, and is being removed")
-    return max(found, key=lambda one: (one.state is DocumentState.CURRENT, one.version))
+    return context.system.questions.documents.find(context.reader, document_id)
 
 
 def _by_beginning(context: Context, wanted: str, text: str) -> KnowledgeDocument:
@@ -236,14 +227,14 @@ def _by_beginning(context: Context, wanted: str, text: str) -> KnowledgeDocument
 
 def current_documents(context: Context) -> Iterator[KnowledgeDocument]:
     """The current documents that the caller may see, by category."""
-    return _visible(context, sorted(context.system.knowledge.categories))
+    return _visible(context, sorted(context.system.installation.knowledge.categories))
 
 
 def _visible(
     context: Context, categories: Sequence[str], begin: tuple[str, ...] = (), *, current_only: bool = True
 ) -> Iterator[KnowledgeDocument]:
     scopes = context.reader.visible
-    found = context.system.catalog.visible(scopes, categories=categories, current_only=current_only, begin=begin)
+    found = context.system.corpus.catalog.visible(scopes, categories=categories, current_only=current_only, begin=begin)
     return (document for document in found if not current_only or not expired_since(context, document))
 
 
@@ -251,7 +242,7 @@ def expired_since(context: Context, document: KnowledgeDocument) -> str:
     """The day since when a document is not to be shown, "" for one that is."""
     from opx.retrieval import expiry
 
-    return expiry.expired_since(document, context.system.knowledge, iso_time(context.system.clock()))
+    return expiry.expired_since(document, context.system.installation.knowledge, iso_time(context.system.clock()))
 
 
 def check_not_expired(context: Context, *documents: KnowledgeDocument) -> None:
@@ -263,19 +254,7 @@ def check_not_expired(context: Context, *documents: KnowledgeDocument) -> None:
 
 
 def _versions(context: Context, document: KnowledgeDocument) -> Iterator[KnowledgeDocument]:
-    return (one for one in context.system.catalog.versions(document.key) if context.reader.may_see(one.scope))
-
-
-def chunks_of(context: Context, document_id: str) -> Iterator[DocumentChunk]:
-    """The chunks of the document with this full id, in order. Raises `DocumentNotFoundError`, also while it iterates if the
-    chunks are gone."""
-    from opx.ingestion.chunk_files import read_chunks as stored_chunks
-
-    document = find_by_id(context, document_id.lower())
-    try:
-        yield from stored_chunks(context.system.store, document.key, document.document_id)
-    except ObjectNotFoundError:
-        raise DocumentNotFoundError(f"the chunks of {document.document_id} are gone: ingest it again") from None
+    return (one for one in context.system.corpus.catalog.versions(document.key) if context.reader.may_see(one.scope))
 
 
 def _text(context: Context, document: KnowledgeDocument) -> str:

@@ -52,5 +52,5 @@ def put_evidence(context: Context, request: PutEvidence) -> StoredEvidence:
     from opx.ingestion import evidence
 
     system = context.system
-    manager = system.manager_of(context.scope)
-    return StoredEvidence(evidence.put_evidence(manager, system.store, system.evidence_rules, request))
+    manager = system.ingestion.manager_of(context.scope)
+    return StoredEvidence(evidence.put_evidence(manager, system.store, system.ingestion.evidence_rules, request))

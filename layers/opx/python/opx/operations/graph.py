@@ -226,7 +226,7 @@ def list_aliases(context: Context, request: ListAliases) -> Aliases:
 
     Only callers of the alias's own scope learn who set it.
     """
-    found = context.system.aliases.aliases(context.reader.visible, limit=request.limit)
+    found = context.system.graph.aliases.aliases(context.reader.visible, limit=request.limit)
     own = context.scope.key
     return Aliases(tuple(one if one.area == own else replace(one, set_by="") for one in found))
 
@@ -242,7 +242,7 @@ class Merges(Record, frozen=True):
 @operation(http="GET /graph/merges")
 def list_merges(context: Context, request: ListMerges) -> Merges:  # noqa: ARG001 - as all operations
     """What was merged in the caller's scope, the newest first."""
-    return Merges(tuple(context.system.merging.merges(context.scope)))
+    return Merges(tuple(context.system.graph.merging.merges(context.scope)))
 
 
 class AddAlias(Request, frozen=True):
@@ -257,7 +257,7 @@ def add_alias(context: Context, request: AddAlias) -> Alias:
     Raises `InvalidInputError` for a name that has a thing of its own, and for a loop.
     """
     by = context.identity.principal
-    return context.system.merging.add(context.scope, request.alias, request.canonical, by=by)
+    return context.system.graph.merging.add(context.scope, request.alias, request.canonical, by=by)
 
 
 class RemoveAlias(Request, frozen=True):
@@ -271,7 +271,9 @@ class RemovedAlias(Record, frozen=True):
 @operation(http="DELETE /graph/aliases", function=Function.MANAGE, access=Access.WRITER)
 def remove_alias(context: Context, request: RemoveAlias) -> RemovedAlias:
     """Forget another name that the caller's scope has."""
-    return RemovedAlias(context.system.merging.remove(context.scope, request.alias, by=context.identity.principal))
+    return RemovedAlias(
+        context.system.graph.merging.remove(context.scope, request.alias, by=context.identity.principal)
+    )
 
 
 class MergeNodes(Request, frozen=True):
@@ -287,7 +289,7 @@ def merge_nodes(context: Context, request: MergeNodes) -> Merge:
     """
     _graph(context).key_of(request.into)  # who writes it wrongly would make a name of nothing
     by = context.identity.principal
-    return context.system.merging.merge(context.scope, request.source, request.into, by=by)
+    return context.system.graph.merging.merge(context.scope, request.source, request.into, by=by)
 
 
 class UndoMerge(Request, frozen=True):
@@ -300,7 +302,7 @@ def undo_merge(context: Context, request: UndoMerge) -> Merge:
 
     Raises `MergeNotFoundError`.
     """
-    return context.system.merging.undo(context.scope, request.merge_id, by=context.identity.principal)
+    return context.system.graph.merging.undo(context.scope, request.merge_id, by=context.identity.principal)
 
 
 class Relink(Request, frozen=True):
@@ -310,7 +312,7 @@ class Relink(Request, frozen=True):
 @operation(access=Access.OPERATOR)
 def relink(context: Context, request: Relink) -> Relinked:  # noqa: ARG001 - as all operations
     """Have documents mention what was declared after them, of all names again."""
-    return context.system.relink()
+    return context.system.ingestion.relink()
 
 
 # -- tools of agents
@@ -401,7 +403,7 @@ def explain_relation(context: Context, request: ExplainRelation) -> RelationAnsw
 
 
 def _graph(context: Context) -> KnowledgeGraph:
-    return context.system.graph(context.identity)
+    return context.system.graph.seen_by(context.identity)
 
 
 def _walk(context: Context, request: ListNeighbours | FindPath, hops: int = 1, limit: int | None = None) -> Walk:
@@ -454,7 +456,7 @@ def _proved(context: Context, answer: GraphAnswer) -> GraphAnswer:
 
 
 def _passages(context: Context, things: Iterable[Node | Edge]) -> tuple[Passage, ...]:
-    return context.system.passage_reader(context.reader).of(evidence_of(things))
+    return context.system.graph.passage_reader(context.reader).of(evidence_of(things))
 
 
 def _names(graph: KnowledgeGraph, edges: Iterable[Edge]) -> Names:

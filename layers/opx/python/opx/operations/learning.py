@@ -55,7 +55,7 @@ def list_entries(context: Context, request: ListEntries) -> EntryPage:
 
     Raises `EntryNotFoundError` for an unknown `after`, and `UnknownProjectError`.
     """
-    captured = context.system.capture(context.identity)
+    captured = context.system.learning.capture(context.identity)
     entries = captured.entries(request.state or "", request.limit + 1, request.after, request.project_id)
     found, more = fitting(entries, request.limit)
     return EntryPage(found, found[-1].id if more else "")
@@ -124,7 +124,7 @@ def capture_entry(context: Context, request: CaptureEntry) -> CapturedEntry:
     Raises `InvalidInputError` that names the field which is missing or doesn't go with the type, and `UnknownProjectError`
     for the project of somebody else.
     """
-    return CapturedEntry(context.system.capture(context.identity).capture(request.entry_type, request.given))
+    return CapturedEntry(context.system.learning.capture(context.identity).capture(request.entry_type, request.given))
 
 
 class VerifyEntry(Request, frozen=True):
@@ -140,7 +140,7 @@ def verify_entry(context: Context, request: VerifyEntry) -> StagingEntry:
 
     Raises `EntryNotFoundError`, and `InvalidInputError` where the opposite was said before.
     """
-    captured = context.system.capture(context.identity)
+    captured = context.system.learning.capture(context.identity)
     return captured.verify(request.entry_id, request.worked, request.effect or "", request.incident)
 
 
@@ -163,9 +163,9 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
 
     Raises `UnknownProjectError` where it is processed at once.
     """
-    requests = context.system.checkpoint_requests
+    requests = context.system.functions.checkpoints
     if requests is None:
-        checkpoints = context.system.checkpoints(context.identity)
+        checkpoints = context.system.learning.checkpoints(context.identity)
         return Checkpoint(False, checkpoints.process_checkpoint(request.project_id, request.checkpoint_type))
     from opx.learning.events import checkpoint_message
 
@@ -240,7 +240,7 @@ def verify_solution(context: Context, request: VerifySolution) -> EntryAnswer:
     """Record the result of a captured solution."""
     result = request.result
     effect = "" if result in (SolutionResult.WORKED, SolutionResult.FAILED) else result.value
-    captured = context.system.capture(context.identity)
+    captured = context.system.learning.capture(context.identity)
     return EntryAnswer(captured.verify(request.entry_id, result is SolutionResult.WORKED, effect, request.incident))
 
 
@@ -303,6 +303,6 @@ def capture_warning(context: Context, request: CaptureWarning) -> EntryAnswer:
 
 def _kept(context: Context, entry_type: EntryType, given: dict[str, Any]) -> EntryAnswer:
     """The entry that the calling agent captured in its own project."""
-    captured = context.system.capture(context.identity)
+    captured = context.system.learning.capture(context.identity)
     entry_id = captured.capture(entry_type, {**given, "agent_type": context.caller.agent})
     return EntryAnswer(captured.entry(entry_id))

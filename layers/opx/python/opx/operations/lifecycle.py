@@ -32,7 +32,7 @@ class ListReviews(Request, frozen=True):
 @operation(http="GET /reviews")
 def list_reviews(context: Context, request: ListReviews) -> ReviewReport:
     """Documents that should be looked at again by now, or soon, with who owns them."""
-    reviews = context.system.reviews
+    reviews = context.system.lifecycle.reviews
     return reviews.report(context.reader.visible, days=request.days, owner=request.owner, limit=request.limit)
 
 
@@ -55,7 +55,7 @@ def list_prunings(context: Context, request: ListPrunings) -> Prunings:
     """
     if context.identity.client_id:
         raise ForbiddenError("what was pruned is counted over all clients: only the operator may see it")
-    return Prunings(context.system.prune_reports.last(request.limit))
+    return Prunings(context.system.lifecycle.prune_reports.last(request.limit))
 
 
 class PruneExpired(Request, frozen=True):
@@ -80,7 +80,7 @@ def prune_expired(context: Context, request: PruneExpired) -> PruneReport:
     A run that would remove much more than usual removes nothing and says so in its report. Raises
     `StoreUnavailableError`: then call it again.
     """
-    return context.system.pruning.run(dry_run=request.dry_run, allow_share=request.allow_share)
+    return context.system.lifecycle.pruning().run(dry_run=request.dry_run, allow_share=request.allow_share)
 
 
 # -- holds
@@ -97,7 +97,7 @@ class HoldList(Record, frozen=True):
 @operation(http="GET /holds", function=Function.MANAGE, access=Access.OPERATOR)
 def list_holds(context: Context, request: ListHolds) -> HoldList:
     """The legal holds on what is the caller's: what is not to be removed, why, since when and by whom."""
-    holds = context.system.holds
+    holds = context.system.lifecycle.holds
     found = holds.lifted() if request.lifted else holds.in_force()
     return HoldList(tuple(hold for hold in found if _is_own(context, hold)))
 
@@ -139,7 +139,7 @@ def add_hold(context: Context, request: AddHold) -> Hold:
         raise ForbiddenError(
             f"{wanted[0].within} is not within {_own_scope_key(context)}: a hold is on what is your own"
         )
-    placed = [context.system.holds.add(hold, context.system.knowledge) for hold in own]
+    placed = [context.system.lifecycle.holds.add(hold, context.system.installation.knowledge) for hold in own]
     return placed[0]
 
 
@@ -153,10 +153,10 @@ def lift_hold(context: Context, request: LiftHold) -> Hold:
 
     Raises `HoldNotFoundError`, the same for one that is not the caller's.
     """
-    found = context.system.holds.get(request.hold_id)
+    found = context.system.lifecycle.holds.get(request.hold_id)
     if not _is_own(context, found):
         raise HoldNotFoundError(f"no hold {request.hold_id} is in force")
-    return context.system.holds.lift(found.id, _principal(context))
+    return context.system.lifecycle.holds.lift(found.id, _principal(context))
 
 
 def _wanted_holds(context: Context, request: AddHold) -> list[Hold]:
@@ -177,7 +177,9 @@ def _keys_of(context: Context, wanted: str) -> list[DocumentKey]:
     text = checked_id(wanted)
     if len(text) < ID_LENGTH:
         text = find_document(context, wanted).document_id
-    found = {one.key.id: one.key for one in context.system.catalog.find(text) if context.reader.may_see(one.key.scope)}
+    found = {
+        one.key.id: one.key for one in context.system.corpus.catalog.find(text) if context.reader.may_see(one.key.scope)
+    }
     if not found:
         raise DocumentNotFoundError(f"no document {text}")
     return list(found.values())

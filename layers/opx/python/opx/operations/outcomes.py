@@ -55,7 +55,7 @@ def record_outcome(context: Context, request: RecordOutcome) -> OutcomeReport:
     Raises `ReceiptNotFoundError`, `DocumentNotFoundError` for a document that is gone, and `InvalidInputError` for one that
     the receipt doesn't name.
     """
-    return context.system.outcomes(context.identity).record(
+    return context.system.learning.outcomes(context.identity).record(
         request.receipt_id,
         request.document_id,
         request.result,
@@ -78,7 +78,7 @@ def get_document_outcomes(context: Context, request: GetDocumentOutcomes) -> Doc
     Raises `DocumentNotFoundError`, also for a document that is past its day.
     """
     document = find_by_id(context, request.document_id)
-    return context.system.outcomes(context.identity).standing(document.document_id)
+    return context.system.learning.outcomes(context.identity).standing(document.document_id)
 
 
 # -- tools of agents
@@ -108,7 +108,7 @@ class ReportOutcome(Request, frozen=True):
 def report_outcome(context: Context, request: ReportOutcome) -> OutcomeAnswer:
     """Count an outcome of a document that a search returned. It is the agent's, whatever its session is called."""
     agent = replace(context.identity, principal=context.caller.agent or context.identity.principal)
-    outcomes = context.system.outcomes(agent)
+    outcomes = context.system.learning.outcomes(agent)
     return OutcomeAnswer(
         outcomes.record(
             request.receipt_id, request.document_id, request.result, step=request.step, incident=request.incident

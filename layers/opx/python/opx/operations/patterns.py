@@ -53,7 +53,7 @@ def list_patterns(context: Context, request: ListPatterns) -> Patterns:
 
 def _visible(context: Context) -> Iterator[Pattern]:
     for scope_key in context.reader.visible:
-        yield from islice(context.system.patterns.patterns(scope_key), MAX_SORTED)
+        yield from islice(context.system.learning.patterns.patterns(scope_key), MAX_SORTED)
 
 
 class GetPattern(Request, frozen=True):
@@ -66,7 +66,7 @@ def get_pattern(context: Context, request: GetPattern) -> PatternView:
 
     Raises `PatternNotFoundError`.
     """
-    store = context.system.patterns
+    store = context.system.learning.patterns
     found = next(iter(store.heads(context.reader.visible, [request.pattern_id])), None)
     if found is None:
         raise PatternNotFoundError(f"no pattern has the id {request.pattern_id!r}")
@@ -129,17 +129,17 @@ def get_task_context(context: Context, request: GetTaskContext) -> PromptContext
 
 
 def _for_task(context: Context, **question: Any) -> tuple[RAGPattern, ...]:
-    query = context.system.pattern_query(context.identity, operator=True)
+    query = context.system.pattern_queries.of(context.identity, operator=True)
     return tuple(query.query_for_task(**question))
 
 
 def _for_failure(context: Context, **question: Any) -> tuple[RAGPattern, ...]:
-    query = context.system.pattern_query(context.identity, operator=True)
+    query = context.system.pattern_queries.of(context.identity, operator=True)
     return tuple(query.query_for_failure(**question))
 
 
 def _context_for(context: Context, task_description: str, agent_type: str, task_type: str, technology: str) -> str:
-    builder = context.system.context_builder(context.identity, operator=True)
+    builder = context.system.pattern_queries.context_builder(context.identity, operator=True)
     task = {"description": task_description, "task_type": task_type, "technology": technology}
     return builder.build_context_for_task(task, agent_type)
 

@@ -40,7 +40,7 @@ def get_project(context: Context, request: GetProject) -> Project:
     malformed ids.
     """
     _check_client(context, request.client_id)
-    projects = context.system.projects
+    projects = context.system.corpus.projects
     group_id = projects.group_of(request.client_id, request.project_id)
     return Project(group_id, projects.reader(Identity(request.client_id, request.project_id)).visible)
 
@@ -62,7 +62,7 @@ def assign_project(context: Context, request: AssignProject) -> Project:
     It counts from the next question on.
     """
     _check_client(context, request.client_id)
-    context.system.projects.assign(request.client_id, request.project_id, request.group_id)
+    context.system.corpus.projects.assign(request.client_id, request.project_id, request.group_id)
     return get_project(context, GetProject(client_id=request.client_id, project_id=request.project_id))
 
 
@@ -79,7 +79,7 @@ def preview_project_move(context: Context, request: AssignProject) -> ProjectMov
     Nothing is changed.
     """
     _check_client(context, request.client_id)
-    changes = context.system.projects.effects(request.client_id, request.project_id, request.group_id)
+    changes = context.system.corpus.projects.effects(request.client_id, request.project_id, request.group_id)
     return ProjectMove(tuple(changes))
 
 
@@ -96,7 +96,7 @@ class ProjectList(Record, frozen=True):
 def list_projects(context: Context, request: ListProjects) -> ProjectList:
     """The projects of a client that had documents or were put into a group, by id."""
     _check_client(context, request.client_id)
-    registry = context.system.projects
+    registry = context.system.corpus.projects
     members = registry.members(request.client_id, request.group_id) if request.group_id else None
     found = registry.projects(request.client_id)
     return ProjectList(tuple(one for one in found if members is None or one.project_id in members))
@@ -117,7 +117,7 @@ def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
     Its documents stay and are its own; the next one of them makes it known again.
     """
     _check_client(context, request.client_id)
-    registry = context.system.projects
+    registry = context.system.corpus.projects
     changes = registry.effects(request.client_id, request.project_id, "")
     registry.remove(request.client_id, request.project_id)
     return ProjectMove(tuple(changes))

@@ -215,7 +215,7 @@ def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
 
 
 def _answered(context: Context, question: str, config: QueryConfig, *, receipt: bool = False) -> Answer:
-    answer = context.system.query_service(context.identity, context.report).answer(question, config)
+    answer = context.system.questions.search(context.identity, context.report).answer(question, config)
     return answer if receipt else replace(answer, receipt=None)
 
 
@@ -232,5 +232,5 @@ def _found(
 
 
 def _researched(context: Context, topic: str, max_iterations: int, config: QueryConfig) -> ResearchReport:
-    researcher = context.system.research_service(context.identity, context.report)
+    researcher = context.system.questions.research(context.identity, context.report)
     return researcher.research_topic(topic, max_iterations, config)

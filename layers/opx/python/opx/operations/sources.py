@@ -147,15 +147,13 @@ def crawl_site(context: Context, request: CrawlSite) -> PullStarted:
 
 
 def _sources(context: Context) -> SourceControl:
-    from opx.sources.control import SourceControl
-
     _check_scope(context, "sources")
-    return SourceControl(context.system)
+    return context.system.connectors.control
 
 
 def _check_scope(context: Context, what: str) -> None:
     """Raise `ForbiddenError` for a caller of another scope than the installation's, where their documents go."""
-    own = context.system.scope
+    own = context.system.installation.scope
     if context.scope != own:
         raise ForbiddenError(f"{what} are those of {own.key}, and you are in {context.scope.key}")
 
@@ -178,7 +176,7 @@ class Streams(Record, frozen=True):
 def list_streams(context: Context, request: ListStreams) -> Streams:  # noqa: ARG001 - as all operations
     """List the streams whose records become documents, by name."""
     _check_scope(context, "streams")
-    return Streams(tuple(context.system.streams.all()))
+    return Streams(tuple(context.system.connectors.streams.all()))
 
 
 class SubscribeStream(Request, frozen=True):
@@ -224,7 +222,7 @@ def subscribe_stream(context: Context, request: SubscribeStream) -> Subscribed:
         password_secret=request.password_secret,
         tags=list(request.tags),
     )
-    return Subscribed(name, deployed=context.system.stream_subscriptions is not None)
+    return Subscribed(name, deployed=context.system.functions.stream_subscriptions is not None)
 
 
 class EndStream(Request, frozen=True):
@@ -246,7 +244,5 @@ def end_stream(context: Context, request: EndStream) -> EndedStream:
 
 
 def _streams(context: Context) -> StreamControl:
-    from opx.streams.control import StreamControl
-
     _check_scope(context, "streams")
-    return StreamControl(context.system)
+    return context.system.connectors.stream_control

@@ -67,7 +67,7 @@ def query_logs(context: Context, request: QueryLogs) -> LogsAnswer:
     from opx.telemetry.logs import LogQuestion, LogSearch
 
     system = context.system
-    search = LogSearch(_stores(context).logs, system.telemetry_rules, clock=system.clock, sleep=time.sleep)
+    search = LogSearch(_stores(context).logs, system.telemetry.rules, clock=system.clock, sleep=time.sleep)
     question = LogQuestion(request.query, request.log_group, request.minutes, request.limit, request.show)
     with naming_the_store():
         return LogsAnswer(search.answer(question))
@@ -115,7 +115,7 @@ def correlate_metrics(context: Context, request: CorrelateMetrics) -> MetricsAns
     from opx.telemetry.metrics import MetricComparison, MetricQuestion
 
     system = context.system
-    comparison = MetricComparison(_stores(context).metrics, system.telemetry_rules, clock=system.clock)
+    comparison = MetricComparison(_stores(context).metrics, system.telemetry.rules, clock=system.clock)
     names = tuple(name.strip() for name in request.candidates.split(",") if name.strip())
     question = MetricQuestion(request.metric, request.node, request.minutes, names, request.max_lag)
     with naming_the_store():
@@ -152,7 +152,7 @@ def analyze_traces(context: Context, request: AnalyzeTraces) -> TracesAnswer:
     from opx.telemetry.traces import TraceAnalysis
 
     system = context.system
-    analysis = TraceAnalysis(_stores(context).traces, system.telemetry_rules, clock=system.clock)
+    analysis = TraceAnalysis(_stores(context).traces, system.telemetry.rules, clock=system.clock)
     with naming_the_store():
         return TracesAnswer(analysis.answer(request.service, request.minutes, request.limit))
 
@@ -167,7 +167,7 @@ def naming_the_store() -> Iterator[None]:
 
 
 def _stores(context: Context) -> TelemetryStores:
-    stores = context.system.telemetry
+    stores = context.system.telemetry.stores
     if stores is None:
         raise InvalidInputError(NOT_HERE)
     return stores

@@ -9,8 +9,8 @@ from __future__ import annotations
 from opx.ports.copies import ChunkCopies, CopyChange, IndexSync
 from opx.ports.embedding import Embedder, Vector
 from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reranker
-from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, UploadSigner
-from opx.ports.queues import Message, Queue
+from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, Storage, UploadSigner
+from opx.ports.queues import Message, Queue, WorkQueue
 from opx.ports.search import (
     DocumentChange,
     HeldDocument,
@@ -22,7 +22,7 @@ from opx.ports.search import (
     SearchRequest,
     SearchResponse,
 )
-from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, Item, KeyRange, LessThan, Table
+from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, Item, KeyRange, LessThan, Table, Tables
 from opx.ports.time import Clock
 
 __all__ = [
@@ -59,7 +59,10 @@ __all__ = [
     "SearchRequest",
     "SearchResponse",
     "SignedPut",
+    "Storage",
     "Table",
+    "Tables",
     "UploadSigner",
     "Vector",
+    "WorkQueue",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
+from opx.ports.object_history import ObjectHistory, PastObjects
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
@@ -60,3 +62,38 @@ class UploadSigner(Protocol):
 
     def sha256_of(self, key: str) -> str:
         """The SHA-256 (in hex) of an object that was put so; "" if it was put otherwise, or is not there."""
+
+
+class Storage(Protocol):
+    """The bucket or folder of the corpus, and what belongs to it beside its objects.
+
+    `read_threads` reads at once are quicker than one after the other. `on_this_machine`: functions can't see it.
+    """
+
+    read_threads: int
+    on_this_machine: bool
+
+    @property
+    def objects(self) -> ObjectStore: ...
+
+    @property
+    def history(self) -> ObjectHistory: ...
+
+    @property
+    def past(self) -> PastObjects | None:
+        """Earlier contents of objects; None where they aren't kept."""
+
+    @property
+    def signer(self) -> UploadSigner | None:
+        """For uploads past this process; None where there are none."""
+
+    def location(self, key: str) -> str:
+        """The full URI that an object has, whether or not it exists."""
+
+    def check(self, key: str, metadata: Mapping[str, str]) -> None:
+        """Raise `InvalidInputError` for a key or metadata that `objects` wouldn't store."""
+
+    def other_bucket(self, name: str) -> ObjectStore:
+        """The objects of another bucket. Raises `SourceRefusedError` where there are no buckets, and
+        `ForbiddenAddressError` for the corpus itself: a source that copied it would copy other clients' documents, and its
+        own."""

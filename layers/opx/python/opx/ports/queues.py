@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +34,32 @@ class Queue(Protocol):
 
     def waiting(self) -> int:
         """About how many messages there are, hidden and delayed ones included."""
+
+
+class WorkQueue(Protocol):
+    """The queue of ingestion, and how those who work on it keep out of each other's way.
+
+    `in_process`: this process works on the queue itself, one process at a time by locks of the machine, which are free as
+    soon as their process is gone. Otherwise functions do, many at a time, by leases. `next_number` numbers the events that
+    this process sends itself; None where the bucket sends them.
+    """
+
+    in_process: bool
+
+    @property
+    def next_number(self) -> Callable[[], int] | None: ...
+
+    @property
+    def queue(self) -> Queue: ...
+
+    def exclusive(self) -> AbstractContextManager[Any]:
+        """Held while nobody else may ingest documents; does nothing where many do, by leases."""
+
+    def exclusive_pull(self, source_id: str) -> AbstractContextManager[Any]:
+        """Held while this process pulls a source. Raises `SourceBusyError` if another one of this machine does."""
+
+    def exclusive_reindex(self) -> AbstractContextManager[Any]:
+        """Held by the one process that makes an index. Raises `ReindexBusyError` if another one of this machine does."""
+
+    def discard(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int | None:
+        """Remove waiting messages of these bodies, or with `dry` count them; None where messages can't be looked at."""

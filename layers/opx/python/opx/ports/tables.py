@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from opx.tables import TableSpec
 
 Item = dict[str, Any]
 """A table item: JSON-like values (str, int, float, bool, None, list, dict) and bytes. Numbers come back as they went in."""
@@ -92,3 +96,36 @@ class Table(Protocol):
     ) -> Iterator[Item]:
         """Items of one partition of the table or an index, ordered by its sort attribute (in an index, ties in no
         particular order). Reads page by page as the caller goes on. An index may lag behind on AWS."""
+
+
+class Tables(Protocol):
+    """The tables of an installation, each by its specification.
+
+    `read_threads` reads at once are quicker than one after the other; an index shows a write after `settling_seconds` at
+    the latest. `in_folder`: a home folder holds them, and may be replaced by an older copy or an empty one.
+    """
+
+    read_threads: int
+    settling_seconds: float
+    in_folder: bool
+
+    def table(self, spec: TableSpec) -> Table:
+        """The table of a specification. Nothing is opened or created before it is used."""
+
+    def every_item(self, spec: TableSpec) -> Iterator[Item]:
+        """All items of a table, in no particular order: for a backup, and for nobody who acts for a reader."""
+
+    def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
+        """Raise `InvalidInputError` for an item that the table wouldn't store."""
+
+    def unit_of_work(self) -> AbstractContextManager[Any]:
+        """Groups writes into one commit where the store can; nothing depends on it but speed."""
+
+    def purge_expired(self) -> int:
+        """Delete items whose `ttl` has passed, where the store doesn't do so itself; how many there were."""
+
+    def scrub(self) -> None:
+        """Overwrite what deleted items left in files of this machine."""
+
+    def close(self) -> None:
+        """Release files and connections."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +23,9 @@ def is_relink(event: object) -> bool:
     return event == RELINK
 
 
-def relink(services: Services) -> dict[str, int]:
+def relink(services: System) -> dict[str, int]:
     """Go through all declared names, as long as there is time. Raises `StoreUnavailableError`."""
-    done = services.relink(seconds=RELINK_SECONDS)
+    done = services.ingestion.relink(seconds=RELINK_SECONDS)
     for left in done.left_out:
         log.warning("relinking left out: %s", left)
     return {"names": done.names, "documents": done.documents, "mentions": done.mentions, "busy": done.busy}

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Started(Protocol):
-    """A system in the making; `opx.bootstrap.Services` is one."""
+    """A system in the making; `opx.system.System` is one."""
 
     def load(self) -> None:
         """Read code and files. Must open nothing: copies of the snapshot would share it."""

@@ -12,7 +12,7 @@ from opx.runtime.metrics import Report
 from opx.sources.timing import MAX_RETRIES, retry_delay
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ BUSY_SECONDS = 300
 _WISHES = ("everything", "accept_missing")
 
 
-def pull_asked(body: str, services: Services, *, stop: Callable[[], bool], report: Report) -> None:
+def pull_asked(body: str, services: System, *, stop: Callable[[], bool], report: Report) -> None:
     """Pull the source that a message names, for as long as `stop` allows; another message has the rest done.
 
     A source that is being pulled already is left to who does it, and one that was removed is forgotten. Raises
@@ -31,12 +31,12 @@ def pull_asked(body: str, services: Services, *, stop: Callable[[], bool], repor
     """
     asked = _asked(body)
     source_id = asked["source"]
-    if source_id not in {definition.source_id for definition in services.sources.all()}:
+    if source_id not in {definition.source_id for definition in services.connectors.sources.all()}:
         log.warning("there is no source %s any more", source_id)
         return
     # What goes on has begun anew already, if everything was wanted.
     again = {"source": source_id, **({"accept_missing": True} if asked.get("accept_missing") else {})}
-    puller = services.puller(report)
+    puller = services.connectors.puller(report)
     try:
         done = puller.pull(source_id, stop=stop, **{wish: bool(asked.get(wish)) for wish in _WISHES})
     except SourceBusyError as exc:
@@ -50,18 +50,18 @@ def pull_asked(body: str, services: Services, *, stop: Callable[[], bool], repor
         _try_again(services, again)
 
 
-def _try_again(services: Services, asked: Mapping[str, Any]) -> None:
+def _try_again(services: System, asked: Mapping[str, Any]) -> None:
     """Three times, with growing pauses; afterwards the source waits for its next time."""
-    state = services.sources.state(asked["source"])
+    state = services.connectors.sources.state(asked["source"])
     delay = retry_delay(state, services.clock())
     if state.failures <= MAX_RETRIES and delay <= MAX_DELAY_SECONDS:
         _send(services, asked, int(delay))
 
 
-def _send(services: Services, asked: Mapping[str, Any], delay: int) -> None:
-    if services.pulls is None:
+def _send(services: System, asked: Mapping[str, Any], delay: int) -> None:
+    if services.functions.pulls is None:
         raise InvalidInputError("pulls can't be asked for here: OPX_PULL_QUEUE_URL is not set")
-    services.pulls.send(json.dumps(asked), delay_seconds=delay)
+    services.functions.pulls.send(json.dumps(asked), delay_seconds=delay)
 
 
 def _asked(body: str) -> dict[str, Any]:

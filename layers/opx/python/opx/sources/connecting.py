@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
-from opx.domain.knowledge import KnowledgeModel
 from opx.domain.sources import KnowledgeSource, SourceDefinition
 from opx.errors import InvalidInputError
-from opx.ports.objects import ObjectStore
+from opx.installation import Installation
+from opx.ports import Storage, Tables
 from opx.ports.sources import Secrets
-from opx.ports.tables import Table
-from opx.ports.time import Clock
 from opx.settings import Settings
 from opx.sources.connector import Connector, SourceTools
 from opx.sources.provided import ProvidedSource
@@ -21,7 +19,7 @@ from opx.sources.repository import SourceItems, SourceRepository
 from opx.sources.source_secrets import SourceSecrets, reserved_secrets
 from opx.sources.web.addresses import AddressBook
 from opx.sources.web.client import HttpWeb, open_web
-from opx.tables import SOURCES, TableSpec
+from opx.tables import SOURCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,57 +37,49 @@ class ConnectedSource:
         self.web.close()
 
 
-class Around(Protocol):
-    """What a source needs of the system around it."""
+@dataclass(frozen=True, slots=True)
+class SourceSystem:
+    """The parts of a system that sources are connected to."""
 
-    @property
-    def secrets(self) -> Secrets: ...
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def knowledge(self) -> KnowledgeModel: ...
-
-    @property
-    def sources(self) -> SourceRepository: ...
-
-    def table(self, spec: TableSpec) -> Table: ...
-
-    def foreign_bucket(self, name: str) -> ObjectStore: ...
+    installation: Installation
+    tables: Tables
+    secrets: Secrets
+    storage: Storage
+    sources: SourceRepository
 
 
-def connected(definition: SourceDefinition, around: Around, provided: KnowledgeSource | None = None) -> ConnectedSource:
+def connected(
+    definition: SourceDefinition, system: SourceSystem, provided: KnowledgeSource | None = None
+) -> ConnectedSource:
     """The source, ready to be asked. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
     if provided is None:
-        refuse_files(definition, around.settings)
-    items = SourceItems(around.table(SOURCES), definition.source_id)
+        refuse_files(definition, system.installation.settings)
+    items = SourceItems(system.tables.table(SOURCES), definition.source_id)
     web = open_web(
         rate=None if provided else connector_type(definition.kind).rate_limit(checked_options(definition)),
-        allowed_hosts=allowed_hosts(around.settings),
+        allowed_hosts=allowed_hosts(system.installation.settings),
         validators=items,
-        clock=around.clock,
+        clock=system.installation.clock,
     )
-    book = AddressBook(allowed=allowed_hosts(around.settings))
+    book = AddressBook(allowed=allowed_hosts(system.installation.settings))
     tools = SourceTools(
         web=web,
-        secrets=_secrets_of(definition, around),
-        clock=around.clock,
+        secrets=_secrets_of(definition, system),
+        clock=system.installation.clock,
         known=items.get_many,
         addresses=book.addresses_of,
-        buckets=around.foreign_bucket,
+        buckets=system.storage.other_bucket,
     )
     return ConnectedSource(_connector(definition, provided, tools), items, web)
 
 
-def _secrets_of(definition: SourceDefinition, around: Around) -> Secrets:
+def _secrets_of(definition: SourceDefinition, system: SourceSystem) -> Secrets:
     """Sources of knowledge.yaml may use every secret: who writes that file says what the others are for, too."""
-    if around.sources.is_declared(definition.source_id):
-        return around.secrets
-    return SourceSecrets(around.secrets, cache(lambda: reserved_secrets(around.knowledge, around.settings)))
+    if system.sources.is_declared(definition.source_id):
+        return system.secrets
+    return SourceSecrets(
+        system.secrets, cache(lambda: reserved_secrets(system.installation.knowledge, system.installation.settings))
+    )
 
 
 def _connector(definition: SourceDefinition, provided: KnowledgeSource | None, tools: SourceTools) -> Connector[Any]:

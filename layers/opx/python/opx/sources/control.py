@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.ids import stable_hash
@@ -14,16 +14,40 @@ from opx.sources.declared import definition_of
 from opx.sources.states import PullState, SourceView
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.installation import Installation
+    from opx.ports import Queue
+    from opx.ports.sources import SourceSchedules
+    from opx.sources.connecting import ConnectedSource
+    from opx.sources.pulling import SourcePuller
+    from opx.sources.repository import SourceRepository
     from opx.sources.states import PullReport
 
 
 class SourceControl:
-    """The sources of the installation that `services` are of."""
+    """The sources of an installation. `pulls` is where a function is asked to pull one, None where this process does;
+    `schedules` has registered ones pulled at their times, None where the process that pulls looks at the clock itself."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._sources = services.sources
+    def __init__(
+        self,
+        installation: Installation,
+        sources: SourceRepository,
+        *,
+        connect: Callable[[SourceDefinition], ConnectedSource],
+        puller: Callable[[], SourcePuller],
+        pulls: Queue | None,
+        schedules: SourceSchedules | None,
+    ) -> None:
+        self._installation = installation
+        self._sources = sources
+        self._connect = connect
+        self._puller = puller
+        self._pulls = pulls
+        self._schedules = schedules
+
+    @property
+    def pulls_elsewhere(self) -> bool:
+        """Whether a function pulls, which can't see this machine's files."""
+        return self._pulls is not None
 
     def views(self) -> list[SourceView]:
         """Every source by id, and how its pulls stand."""
@@ -36,7 +60,7 @@ class SourceControl:
     def health(self, source_id: str) -> SourceView:
         """The source with whether it can be pulled now, for which it is asked."""
         definition = self._sources.get(source_id)
-        connected = self._services.connected_source(definition)
+        connected = self._connect(definition)
         try:
             health: Health = connected.connector.check()
         finally:
@@ -49,18 +73,18 @@ class SourceControl:
         `given` as in knowledge.yaml: kind, category, and options. Raises `InvalidInputError` that names what is wrong,
         before anything is kept.
         """
-        definition = definition_of(source_id, given, self._services.knowledge)
-        self._services.connected_source(definition).close()  # which checks its options
+        definition = definition_of(source_id, given, self._installation.knowledge)
+        self._connect(definition).close()  # which checks its options
         self._sources.register(definition)
-        if self._services.source_schedules:
-            self._services.source_schedules.put(definition)
+        if self._schedules:
+            self._schedules.put(definition)
         return self._view(definition)
 
     def remove(self, source_id: str) -> None:
         """Forget a registered source. Its documents stay; `opx delete` removes those. Raises `InvalidInputError`."""
         self._sources.remove(source_id)
-        if self._services.source_schedules:
-            self._services.source_schedules.delete(source_id)
+        if self._schedules:
+            self._schedules.delete(source_id)
 
     def pull(self, source_id: str, *, everything: bool = False, accept_missing: bool = False) -> PullReport | None:
         """Pull it now. None where a function does it: it is asked to, and the source's state tells what came of it.
@@ -68,11 +92,11 @@ class SourceControl:
         Raises `InvalidInputError` and `SourceBusyError`.
         """
         definition = self._sources.get(source_id)
-        if self._services.pulls is None:
-            puller = self._services.puller()
+        if self._pulls is None:
+            puller = self._puller()
             return puller.pull(source_id, everything=everything, accept_missing=accept_missing)
-        refuse_files(definition, self._services.settings)
-        self._services.pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
+        refuse_files(definition, self._installation.settings)
+        self._pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
         return None
 
     def crawl(self, category: str, options: Mapping[str, Any]) -> tuple[str, PullReport | None]:
@@ -90,7 +114,7 @@ class SourceControl:
     def _shown(self, source_id: str) -> PullState:
         """The state; a lease that has run out belongs to a process that is gone."""
         state = self._sources.state(source_id)
-        return state if state.lease_until > self._services.clock() else replace(state, owner="")
+        return state if state.lease_until > self._installation.clock() else replace(state, owner="")
 
 
 def pull_message(source_id: str, *, everything: bool = False, accept_missing: bool = False) -> str:

@@ -12,7 +12,7 @@ from opx.sources.registry import checked_options
 
 if TYPE_CHECKING:
     from opx.domain.sources import SourceDefinition
-    from opx.services import Services
+    from opx.system import System
 
 AGAIN_SECONDS = 10.0
 LOOK_MS = 50
@@ -24,13 +24,17 @@ class DirectoryFeed:
     """Follows the directories among the sources. Each is pulled once at the beginning: what changed while nobody
     looked is made up for."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: System) -> None:
         self._services = services
         self._again: dict[str, float] = {}
         self._followed: dict[str, Generator[set[Any], None, None] | None] = {}
 
     def poll(self) -> Sequence[str]:
-        changed = [source for source in self._services.sources.all() if _is_watched(source) and self._changed(source)]
+        changed = [
+            source
+            for source in self._services.connectors.sources.all()
+            if _is_watched(source) and self._changed(source)
+        ]
         return [line for definition in changed for line in self._pulled(definition)]
 
     def _changed(self, definition: SourceDefinition) -> bool:
@@ -56,7 +60,7 @@ class DirectoryFeed:
     def _pulled(self, definition: SourceDefinition) -> list[str]:
         """Lines about a pull; one that could not be done is tried again after a while."""
         try:
-            report = self._services.puller().pull(definition.source_id)
+            report = self._services.connectors.puller().pull(definition.source_id)
         except SourceBusyError:
             self._again[definition.source_id] = self._services.clock() + AGAIN_SECONDS
             return []

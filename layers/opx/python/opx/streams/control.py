@@ -10,14 +10,20 @@ from opx.errors import InvalidInputError
 from opx.streams.definitions import stream_of, subscription_id
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.domain.knowledge import KnowledgeModel
+    from opx.ports.sources import StreamSubscriptions
+    from opx.streams.repository import StreamRepository
 
 
 class StreamControl:
-    """The streams of the installation that `services` are of."""
+    """The streams of an installation. `subscriptions` has them read on AWS; None where this machine's process reads."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(
+        self, streams: StreamRepository, knowledge: KnowledgeModel, subscriptions: StreamSubscriptions | None
+    ) -> None:
+        self._streams = streams
+        self._knowledge = knowledge
+        self._subscriptions = subscriptions
 
     def subscribe(
         self, source: str, category: str, pattern: Mapping[str, Any] | None, *, name: str = "", **more: Any
@@ -26,9 +32,9 @@ class StreamControl:
         topic = str(more.get("topic", ""))
         chosen = name or subscription_id(source, topic, category)
         given = {"source": source, "category": category, "filter": dict(pattern or {}), **more}
-        definition = stream_of(chosen, given, self._services.knowledge)
+        definition = stream_of(chosen, given, self._knowledge)
         self._check_reader(definition)
-        streams, subscriptions = self._services.streams, self._services.stream_subscriptions
+        streams, subscriptions = self._streams, self._subscriptions
         before = next((one for one in streams.all() if one.name == chosen), None)
         streams.put(definition)
         if subscriptions is not None:
@@ -39,7 +45,7 @@ class StreamControl:
 
     def _check_reader(self, definition: StreamDefinition) -> None:
         """Redis is read by this machine's process, all else by a function of a deployed system."""
-        deployed = self._services.stream_subscriptions is not None
+        deployed = self._subscriptions is not None
         if deployed and definition.kind is StreamKind.REDIS:
             raise InvalidInputError(
                 f"stream {definition.name}: functions don't read Redis; `opx run` on a machine does"
@@ -53,7 +59,7 @@ class StreamControl:
     def end(self, name: str) -> None:
         """End a subscription; its documents stay. Raises `InvalidInputError` for a declared stream, and for one that
         isn't there."""
-        definition = self._services.streams.subscribed(name)
-        if self._services.stream_subscriptions is not None:
-            self._services.stream_subscriptions.delete(definition)
-        self._services.streams.remove(name)
+        definition = self._streams.subscribed(name)
+        if self._subscriptions is not None:
+            self._subscriptions.delete(definition)
+        self._streams.remove(name)

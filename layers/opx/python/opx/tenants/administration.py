@@ -11,7 +11,7 @@ from opx.tenants.finding import Finder
 from opx.tenants.offboarding import Offboarding, Progress
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
     from opx.tenants.report import RemovalReport
 
 
@@ -20,7 +20,7 @@ class Administration:
 
     def __init__(
         self,
-        services: Services,
+        services: System,
         *,
         by: str = "",
         sleep: Callable[[float], None] = time.sleep,
@@ -33,14 +33,14 @@ class Administration:
 
     def clients(self) -> list[ClientView]:
         """Every client that was noted, or of whose questions or values something is kept, by id."""
-        noted = {client.client_id: client for client in self._services.clients.all()}
+        noted = {client.client_id: client for client in self._services.corpus.clients.all()}
         unregistered = self._finder.noted_clients() - noted.keys()
         return [self.view(client_id) for client_id in sorted({*noted, *unregistered})]
 
     def view(self, client_id: str) -> ClientView:
         """One client. Raises `InvalidScopeError` for a malformed id."""
-        client = self._services.clients.get(client_id) or Client(client_id)
-        projects = sum(1 for _ in self._services.projects.projects(client_id))
+        client = self._services.corpus.clients.get(client_id) or Client(client_id)
+        projects = sum(1 for _ in self._services.corpus.projects.projects(client_id))
         documents = self._finder.document_count(client_id)
         return ClientView(client_id, client.state, client.since, documents, projects)
 
@@ -50,7 +50,7 @@ class Administration:
 
     def add(self, client_id: str) -> Client:
         """See `ClientRegistry.add`."""
-        return self._services.clients.add(client_id, self._by)
+        return self._services.corpus.clients.add(client_id, self._by)
 
     def remove(self, client_id: str) -> RemovalReport:
         """See `Offboarding.remove`."""

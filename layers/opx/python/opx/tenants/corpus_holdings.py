@@ -11,14 +11,14 @@ from opx.ingestion.events import parse_event
 from opx.tenants.holdings import Counted, Held, Holding
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 _FOLDERS = ("objects of the corpus, with versions", "copies for a managed service, with versions")
 
 
-def corpus_holdings(services: Services) -> list[Holding]:
+def corpus_holdings(services: System) -> list[Holding]:
     def messages(held: Held, *, dry: bool) -> int:
-        found = services.discard_messages(partial(_is_about, held.client_id), dry=dry)
+        found = services.work.discard(partial(_is_about, held.client_id), dry=dry)
         return found or 0
 
     waiting = Counted("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
@@ -26,8 +26,8 @@ def corpus_holdings(services: Services) -> list[Holding]:
     return [waiting, copies, objects]
 
 
-def _folder(services: Services, name: str, place: int) -> Holding:
-    history = services.object_history
+def _folder(services: System, name: str, place: int) -> Holding:
+    history = services.storage.history
     return Counted(
         name,
         lambda held: sum(1 for _ in history.held(held.folders[place])),

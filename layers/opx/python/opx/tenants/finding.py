@@ -23,7 +23,7 @@ from opx.telemetry.baselines.series import SCOPES as BASELINE_SCOPES
 from opx.tenants.holdings import ClientDocument, Held, is_of
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 MAX_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]{6,30}")
@@ -34,7 +34,7 @@ class Finder:
     """Finds the scopes and documents of clients. Several ways lead to a document, so that none is missed of which only a
     part is left: its key's item, its object, and the chunk files of its versions."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: System) -> None:
         self._services = services
 
     def find(self, client_id: str, known: Held | None = None) -> Held:
@@ -52,7 +52,9 @@ class Finder:
     def document_count(self, client_id: str) -> int:
         """How many document keys the noted scopes of a client have; quick, and without what was never noted."""
         return sum(
-            1 for scope in self.scopes(client_id) for _ in self._services.table(KEYS).query(scope, index="scope-index")
+            1
+            for scope in self.scopes(client_id)
+            for _ in self._services.tables.table(KEYS).query(scope, index="scope-index")
         )
 
     def noted_clients(self) -> set[str]:
@@ -68,7 +70,7 @@ class Finder:
     def _noted(self, client_id: str) -> set[str]:
         own = Scope(client_id).key
         found = {key for key in self._noted_keys(own) if is_of(client_id, key)}
-        for project in self._services.projects.projects(client_id):
+        for project in self._services.corpus.projects.projects(client_id):
             found.add(Scope(client_id, project_id=project.project_id).key)
             if project.group_id:
                 found.add(Scope(client_id, group_id=project.group_id).key)
@@ -76,7 +78,7 @@ class Finder:
 
     def _noted_keys(self, begins_with: str) -> Iterator[str]:
         """Keys of scopes that questions or values were kept of."""
-        where, table = KeyRange(begins_with=begins_with), self._services.table
+        where, table = KeyRange(begins_with=begins_with), self._services.tables.table
         for item in table(AUDIT).query(AUDIT_SCOPES, index="who-askedAt-index", where=where):
             yield item["askedAt"]
         for partition in (GAP_SCOPES, DROPPED):
@@ -89,7 +91,7 @@ class Finder:
 
     def _objects(self, client_id: str) -> Iterator[tuple[Scope, str]]:
         """Owner and rest of every object key in the client's folder, also of what was removed or replaced."""
-        for key in self._services.object_history.held(Scope(client_id).prefix):
+        for key in self._services.storage.history.held(Scope(client_id).prefix):
             try:
                 yield scope_of_object(key)
             except InvalidScopeError:  # put there by another program: nobody's document, and removed with the folder
@@ -102,7 +104,7 @@ class Finder:
         for scope, rest in objects:
             if rest.startswith(DOCUMENTS_FOLDER):
                 found.setdefault(DocumentKey(scope, rest.removesuffix(SIDECAR_SUFFIX)), set())
-        each = Each(self._services.read_threads)
+        each = Each(self._services.storage.read_threads)
         for key, ids in zip(found, each(self._versions, list(found)), strict=True):
             found[key] |= ids
         missing = list(versions - set().union(*found.values()))
@@ -115,17 +117,17 @@ class Finder:
     def _keyed(self, scopes: Iterable[str]) -> dict[DocumentKey, set[str]]:
         found: dict[DocumentKey, set[str]] = {}
         for scope_key in scopes:
-            for item in self._services.table(KEYS).query(scope_key, index="scope-index"):
+            for item in self._services.tables.table(KEYS).query(scope_key, index="scope-index"):
                 ids = {str(item.get("documentId", "")), *(item.get("writing") or {})} - {"", REMOVAL}
                 found[DocumentKey(scope_of_key(scope_key), item["source"])] = ids
         return found
 
     def _versions(self, key: DocumentKey) -> set[str]:
-        items = self._services.table(DOCUMENTS).query(key.id, index="documentKey-version-index")
+        items = self._services.tables.table(DOCUMENTS).query(key.id, index="documentKey-version-index")
         return {str(item["documentId"]) for item in items}
 
     def _keys_of(self, document_id: str) -> list[DocumentKey]:
-        return [document.key for document in self._services.catalog.find(document_id)]
+        return [document.key for document in self._services.corpus.catalog.find(document_id)]
 
     def _words(self, files: Iterable[tuple[Scope, str]]) -> tuple[str, ...]:
         """The longest word of the first chunk of a few versions."""
@@ -139,7 +141,7 @@ class Finder:
         return tuple(words)
 
 
-def chunks_in(services: Services, file: tuple[Scope, str]) -> Iterator[DocumentChunk]:
+def chunks_in(services: System, file: tuple[Scope, str]) -> Iterator[DocumentChunk]:
     """The chunks of a version, if they are still on file."""
     scope, document_id = file
     try:

@@ -14,10 +14,10 @@ from opx.tenants.holdings import Held, Holding, is_of
 from opx.tenants.table_holdings import in_table
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 
-def learned_holdings(services: Services) -> list[Holding]:
+def learned_holdings(services: System) -> list[Holding]:
     rows = LearnedRows(services)
     return [
         in_table(services, "captured entries", STAGING, rows.captured),
@@ -31,30 +31,30 @@ def learned_holdings(services: Services) -> list[Holding]:
 class LearnedRows:
     """The items of tables whose partitions name scopes."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: System) -> None:
         self._services = services
 
     def captured(self, held: Held) -> Iterator[Item]:
-        table = self._services.table(STAGING)
+        table = self._services.tables.table(STAGING)
         for scope in held.scopes:
             yield from table.query(scope, index="scope-index")
 
     def patterns(self, held: Held) -> Iterator[Item]:
-        table = self._services.table(PATTERNS)
+        table = self._services.tables.table(PATTERNS)
         for scope in held.scopes:
             yield from pattern_rows(table, scope)
 
     def outcomes(self, held: Held) -> Iterator[Item]:
-        table = self._services.table(OUTCOMES)
+        table = self._services.tables.table(OUTCOMES)
         for scope in held.scopes:
             yield from outcome_rows(table, scope)
 
     def calendar(self, held: Held) -> Iterator[Item]:
         for scope in held.scopes:
-            yield from self._services.calendar.rows_of(scope)
+            yield from self._services.corpus.calendar.rows_of(scope)
 
     def lifted_holds(self, held: Held) -> Iterator[Item]:
         """Those on something of the client's own: one that is in force keeps the client from being removed."""
-        for item in self._services.table(LIFECYCLE).query(LIFTED):
+        for item in self._services.tables.table(LIFECYCLE).query(LIFTED):
             if item["within"] and is_of(held.client_id, str(item["within"])):
                 yield item

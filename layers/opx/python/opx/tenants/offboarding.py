@@ -31,7 +31,7 @@ from opx.tenants.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
 from opx.tenants.scope_holdings import InstallationSources, registry_holdings, scope_holdings, source_holdings
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 ASKED_AGAIN = 4
 """How often what is left is asked for, in stores that show a removal only after a while."""
@@ -42,7 +42,7 @@ Progress = Callable[[str], None]
 """Called with what is done next."""
 
 
-def inventory_of(services: Services) -> list[Holding]:
+def inventory_of(services: System) -> list[Holding]:
     """Every store that holds something of clients, in the order of removal."""
     return [
         *source_holdings(services),
@@ -86,7 +86,7 @@ class Offboarding:
     """Removes clients of a system. For one process at a time and client."""
 
     def __init__(
-        self, services: Services, *, sleep: Callable[[float], None] = time.sleep, progress: Progress = lambda _: None
+        self, services: System, *, sleep: Callable[[float], None] = time.sleep, progress: Progress = lambda _: None
     ) -> None:
         self._services = services
         self._finder = Finder(services)
@@ -107,7 +107,7 @@ class Offboarding:
         and `StoreUnavailableError`: then begin again.
         """
         client = self._begin(_checked(client_id), by)
-        with self._services.exclusive_work():
+        with self._services.work.exclusive():
             self._wait_for_workers(client_id)
             manifest = self._manifest(client)
             for holding in self._holdings:
@@ -122,7 +122,7 @@ class Offboarding:
 
     def _begin(self, client_id: str, by: str) -> Client:
         self._check_holds(client_id)
-        registry = self._services.clients
+        registry = self._services.corpus.clients
         known = registry.get(client_id)
         if known and known.state is ClientState.REMOVING:
             return known
@@ -136,12 +136,12 @@ class Offboarding:
     def _check_holds(self, client_id: str) -> None:
         """Raise `HeldError` if a legal hold is on something of the client."""
         services = self._services
-        for hold in services.holds.in_force():
+        for hold in services.lifecycle.holds.in_force():
             if not hold.concerns(client_id):
                 continue
             scopes = self._finder.find(client_id).scopes
-            found = services.catalog.visible(
-                scopes, categories=sorted(services.knowledge.categories), current_only=False
+            found = services.corpus.catalog.visible(
+                scopes, categories=sorted(services.installation.knowledge.categories), current_only=False
             )
             if not hold.category or any(hold.covers(one.key, one.category) for one in found):
                 raise HeldError(f"client {client_id} can't be removed: {told(hold)}")
@@ -160,7 +160,7 @@ class Offboarding:
             self._sleep(_POLL_SECONDS)
 
     def _busy(self, scopes: Sequence[str]) -> int:
-        now, table = self._services.clock(), self._services.table(KEYS)
+        now, table = self._services.clock(), self._services.tables.table(KEYS)
         items = (item for scope in scopes for item in table.query(scope, index="scope-index"))
         return sum(1 for item in items if _is_leased(item, now))
 
@@ -224,7 +224,7 @@ class Offboarding:
             notes.append(
                 f"take these out of knowledge.yaml, they bring what nobody takes in now: {', '.join(declared)}"
             )
-        if self._services.discard_messages(lambda _: False, dry=True) is None:
+        if self._services.work.discard(lambda _: False, dry=True) is None:
             notes.append("messages that wait in queues name objects of the client; each is dropped when its turn comes")
         if self._services.copies:
             notes.append("the knowledge base drops its copies in its next run, which was asked for")
@@ -238,9 +238,9 @@ class Offboarding:
         """Keep the report, then forget what there was, then note that it is done."""
         data = json.dumps(report.to_json(), ensure_ascii=False, indent=2).encode()
         self._services.store.put(report.object_key, data)
-        self._services.object_history.erase(_folder(client))
-        self._services.scrub()
-        self._services.clients.put(replace(client, state=ClientState.REMOVED))
+        self._services.storage.history.erase(_folder(client))
+        self._services.tables.scrub()
+        self._services.corpus.clients.put(replace(client, state=ClientState.REMOVED))
 
 
 def _paired(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -19,10 +19,10 @@ from opx.tenants.holdings import Counted, Held, Holding
 from opx.tenants.table_holdings import delete, in_table
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 
-def scope_holdings(services: Services) -> list[Holding]:
+def scope_holdings(services: System) -> list[Holding]:
     rows = ScopeRows(services)
     return [
         in_table(services, "gaps", GAPS, rows.gaps),
@@ -32,12 +32,14 @@ def scope_holdings(services: Services) -> list[Holding]:
     ]
 
 
-def registry_holdings(services: Services) -> list[Holding]:
+def registry_holdings(services: System) -> list[Holding]:
     """Last, as the projects say which scopes there are."""
-    return [in_table(services, "projects", PROJECTS, lambda held: services.table(PROJECTS).query(held.client_id))]
+    return [
+        in_table(services, "projects", PROJECTS, lambda held: services.tables.table(PROJECTS).query(held.client_id))
+    ]
 
 
-def source_holdings(services: Services) -> list[Holding]:
+def source_holdings(services: System) -> list[Holding]:
     """First, so that nothing goes on being pulled."""
     sources = InstallationSources(services)
     return [Counted("sources and streams", sources.count, sources.remove)]
@@ -46,11 +48,11 @@ def source_holdings(services: Services) -> list[Holding]:
 class ScopeRows:
     """The items of tables whose partitions are scopes or clients; of a scope first what is in it, then its note."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: System) -> None:
         self._services = services
 
     def gaps(self, held: Held) -> Iterator[Item]:
-        table = self._services.table(GAPS)
+        table = self._services.tables.table(GAPS)
         for scope in held.scopes:
             yield from table.query(scope)
         yield from table.get_many(
@@ -59,13 +61,13 @@ class ScopeRows:
 
     def audit(self, held: Held) -> Iterator[Item]:
         """By scope; scopes of projects ask, and those of clients. The principal is no key: it is nobody's own."""
-        table = self._services.table(AUDIT)
+        table = self._services.tables.table(AUDIT)
         for scope in held.scopes:
             yield from table.query(scope, index="who-askedAt-index")
         yield from table.get_many([{"receiptId": f"{AUDIT_SCOPES} {scope}"} for scope in held.scopes])
 
     def baselines(self, held: Held) -> Iterator[Item]:
-        table = self._services.table(BASELINES)
+        table = self._services.tables.table(BASELINES)
         for scope in held.scopes:
             series = list(table.query(series_partition(scope)))
             records = list(table.query(recorded_partition(scope)))
@@ -77,16 +79,16 @@ class ScopeRows:
         yield from table.get_many([{"seriesKey": BASELINE_SCOPES, "day": scope} for scope in held.scopes])
 
     def aliases(self, held: Held) -> Iterator[Item]:
-        return self._services.table(ALIASES).query(held.client_id)
+        return self._services.tables.table(ALIASES).query(held.client_id)
 
 
 class InstallationSources:
     """Sources and streams that were registered while the system ran, if what they bring goes to the client. Those that
     knowledge.yaml declares are for people to take out; what is known of their documents goes."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: System) -> None:
         self._services = services
-        self._table = services.table(SOURCES)
+        self._table = services.tables.table(SOURCES)
 
     def count(self, held: Held) -> int:
         if not self._is_own(held):
@@ -95,36 +97,33 @@ class InstallationSources:
         return len(registered) + len(streams) + sum(len(self._rows(source)) for source in self._sources())
 
     def remove(self, held: Held) -> None:
-        from opx.sources.control import SourceControl
-        from opx.streams.control import StreamControl
-
         if not self._is_own(held):
             return
         for source in self._sources():
             delete(self._table, SOURCES, self._rows(source))
         for source in self._registered(REGISTERED):
-            SourceControl(self._services).remove(source)
+            self._services.connectors.control.remove(source)
         for stream in self._registered(REGISTERED_STREAMS):
-            StreamControl(self._services).end(stream)
+            self._services.connectors.stream_control.end(stream)
 
     def declared(self, held: Held) -> list[str]:
         """Those that go on until they are taken out of knowledge.yaml."""
         if not self._is_own(held):
             return []
         registered = {*self._registered(REGISTERED), *self._registered(REGISTERED_STREAMS)}
-        found = [one.source_id for one in self._services.sources.all()] + [
-            one.name for one in self._services.streams.all()
+        found = [one.source_id for one in self._services.connectors.sources.all()] + [
+            one.name for one in self._services.connectors.streams.all()
         ]
         return sorted(set(found) - registered)
 
     def _is_own(self, held: Held) -> bool:
-        return self._services.scope.client_id == held.client_id
+        return self._services.installation.scope.client_id == held.client_id
 
     def _registered(self, partition: str) -> list[str]:
         return [str(item["entry"]) for item in self._table.query(partition)]
 
     def _sources(self) -> list[str]:
-        declared = [definition.source_id for definition in self._services.sources.all()]
+        declared = [definition.source_id for definition in self._services.connectors.sources.all()]
         return list(dict.fromkeys([*declared, *self._registered(REGISTERED)]))
 
     def _rows(self, source: str) -> list[Item]:

@@ -10,15 +10,15 @@ from opx.tables import TableSpec
 from opx.tenants.holdings import Counted, Held, Holding
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 
-def in_table(services: Services, name: str, spec: TableSpec, items: Callable[[Held], Iterator[Item]]) -> Holding:
+def in_table(services: System, name: str, spec: TableSpec, items: Callable[[Held], Iterator[Item]]) -> Holding:
     """A holding of these items of a table; only their keys are looked at."""
 
     def remove(held: Held) -> None:
-        with services.unit_of_work():
-            delete(services.table(spec), spec, list(items(held)))
+        with services.tables.unit_of_work():
+            delete(services.tables.table(spec), spec, list(items(held)))
 
     return Counted(name, lambda held: sum(1 for _ in items(held)), remove)
 

@@ -29,7 +29,7 @@ from opx.webhooks.sns import CONFIRMATION, NOTIFICATION, SnsMessages
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
-    from opx.services import Services
+    from opx.system import System
 
 log = logging.getLogger(__name__)
 
@@ -155,14 +155,14 @@ def _told(found: Read, written: list[str]) -> Answer:
     return Answer(202, {"state": "accepted", "documents": len(written)})
 
 
-def receiver_of(services: Services) -> WebhookReceiver:
+def receiver_of(services: System) -> WebhookReceiver:
     """Over the parts of a system. Raises `KnowledgeConfigError` for webhooks that are declared wrongly."""
-    table = services.table(DELIVERIES)
+    table = services.tables.table(DELIVERIES)
     return WebhookReceiver(
-        definitions=load_webhooks(services.knowledge, services.knowledge_path),
-        knowledge=services.knowledge,
+        definitions=load_webhooks(services.installation.knowledge, services.installation.knowledge_path),
+        knowledge=services.installation.knowledge,
         manager=services.manager,
-        prefix=services.scope.prefix,
+        prefix=services.installation.scope.prefix,
         secrets=services.secrets,
         memory=(Deliveries(table, services.clock), Order(table, services.clock)),
         web=_open_web,

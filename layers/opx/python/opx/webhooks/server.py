@@ -13,7 +13,7 @@ from opx.webhooks.deliveries import MAX_BODY_BYTES
 from opx.webhooks.wsgi import application
 
 if TYPE_CHECKING:
-    from opx.services import Services
+    from opx.system import System
 
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})\Z")
 THREADS = 4
@@ -22,7 +22,7 @@ THREADS = 4
 class LocalServer:
     """Answers webhooks while inside `with`. `arrived` is called after each that put something into the corpus."""
 
-    def __init__(self, services: Services, address: str, arrived: Callable[[], object]) -> None:
+    def __init__(self, services: System, address: str, arrived: Callable[[], object]) -> None:
         """Listens at once. Raises `InvalidInputError` for what is no `host:port`, and for one that is taken."""
         from waitress.server import create_server
 

@@ -17,7 +17,7 @@ from opx.webhooks.receiving import WebhookReceiver, receiver_of
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from opx.services import Services
+    from opx.system import System
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _BLOCK_BYTES = 64 * 1024
 _MAX_PARAMETERS = 20
 
 
-def application(services: Services, accepted: Callable[[], object] = lambda: None) -> WSGIApplication:
+def application(services: System, accepted: Callable[[], object] = lambda: None) -> WSGIApplication:
     """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else. `accepted` is called after each delivery
     that put something into the corpus, so that who works on it need not wait for its next look.
 

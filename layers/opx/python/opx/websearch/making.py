@@ -6,19 +6,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from opx.errors import SourceUnavailableError
+from opx.installation import Installation
 from opx.knowledge_file import read_section
 from opx.marked_yaml import Marked
 from opx.ports.sources import Secrets, WebClient
-from opx.ports.tables import Table
-from opx.ports.time import Clock
+from opx.ports.tables import Tables
 from opx.ports.web_search import WebSearch
-from opx.settings import Settings
 from opx.sources.connecting import allowed_hosts
 from opx.sources.web.client import open_web
-from opx.tables import WEB_CACHE, TableSpec
+from opx.tables import WEB_CACHE
 from opx.websearch.cached import CachedWebSearch
 from opx.websearch.limited import LimitedWebSearch
 from opx.websearch.providers import BRAVE_URL, GOOGLE, GOOGLE_URL, PROVIDERS, BraveWebSearch, GoogleWebSearch
@@ -40,21 +38,6 @@ class InternetSettings:
     cache_ttl: float = DEFAULT_CACHE_SECONDS
     search_engine_id: str = ""
     base_url: str = ""
-
-
-class Around(Protocol):
-    """What live search needs of the system around it."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def secrets(self) -> Secrets: ...
-
-    def table(self, spec: TableSpec) -> Table: ...
 
 
 def read_internet(path: Path | None = None) -> InternetSettings | None:
@@ -88,28 +71,29 @@ def _seconds(entry: Marked | None) -> float:
     return seconds
 
 
-def internet_search(around: Around) -> InternetSearch | None:
+def internet_search(installation: Installation, tables: Tables, secrets: Secrets) -> InternetSearch | None:
     """Live search as configured; None if it isn't."""
-    file = around.settings.knowledge_file
-    wanted = read_internet(Path(file) if file else None)
+    wanted = read_internet(installation.knowledge_path)
     if wanted is None:
         return None
-    limited = LimitedWebSearch(wanted.search_provider, _opening(wanted, around), seconds=DEADLINE_SECONDS)
+    limited = LimitedWebSearch(
+        wanted.search_provider,
+        _opening(wanted, secrets, allowed_hosts(installation.settings)),
+        seconds=DEADLINE_SECONDS,
+    )
     if not wanted.cache_ttl:
         return InternetSearch(limited)
-    table, seconds = around.table(WEB_CACHE), wanted.cache_ttl
+    table, seconds = tables.table(WEB_CACHE), wanted.cache_ttl
 
     def remembered(client_id: str) -> WebSearch:
-        return CachedWebSearch(limited, table, seconds=seconds, clock=around.clock, client_id=client_id)
+        return CachedWebSearch(limited, table, seconds=seconds, clock=installation.clock, client_id=client_id)
 
     return InternetSearch(limited, remembered)
 
 
-def _opening(wanted: InternetSettings, around: Around) -> Callable[[], _Opened]:
-    hosts = allowed_hosts(around.settings)
-
+def _opening(wanted: InternetSettings, secrets: Secrets, hosts: tuple[str, ...]) -> Callable[[], _Opened]:
     def opened() -> _Opened:
-        return _Opened(wanted, around.secrets.get(wanted.api_key_env), hosts)
+        return _Opened(wanted, secrets.get(wanted.api_key_env), hosts)
 
     return opened
 

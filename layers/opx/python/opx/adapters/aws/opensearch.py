@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import boto3
@@ -26,6 +26,14 @@ _REFERENCES_A_PAGE = 1000
 _LEXICAL, _VECTOR, _STATISTICS = "lexical", "vector", "statistics"
 
 
+_NO_RETRIES: Mapping[str, Any] = {
+    "max_retries": 0,
+    "retry_on_timeout": False,
+    "retry_on_status": (),
+    "pool_maxsize": 10,
+}
+
+
 def opensearch_client(endpoint: str, credentials: Any, region: str, *, timeout: float = 5.0) -> OpenSearch:
     """A client for a collection's endpoint that signs with `credentials` (of a boto3 session) and never retries itself.
 
@@ -36,10 +44,7 @@ def opensearch_client(endpoint: str, credentials: Any, region: str, *, timeout: 
         http_auth=Urllib3AWSV4SignerAuth(credentials, region, SERVICE),
         connection_class=Urllib3HttpConnection,
         timeout=timeout,
-        max_retries=0,
-        retry_on_timeout=False,
-        retry_on_status=(),
-        pool_maxsize=10,
+        **_NO_RETRIES,
     )
 
 
@@ -55,6 +60,11 @@ def serverless_client(endpoint: str, *, timeout: float = 5.0, session: boto3.Ses
             "OpenSearch Serverless needs AWS credentials and a region: set AWS_PROFILE or AWS_*"
         )
     return opensearch_client(endpoint, credentials, session.region_name, timeout=timeout)
+
+
+def node_client(endpoint: str, user: tuple[str, str] | None, *, timeout: float = 5.0) -> OpenSearch:
+    """A client for a node or cluster of one's own, as `user` with a password if one is given."""
+    return OpenSearch(hosts=[endpoint], http_auth=user, timeout=timeout, **_NO_RETRIES)
 
 
 class OpenSearchIndex:

@@ -25,18 +25,20 @@ def ensure_index(
     *,
     model_id: str,
     dimension: int,
+    engine: str = "",
     wait_seconds: float = 60.0,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Create the index unless it is there, and wait until it can be used; true if it was created here.
+    """Create the index unless it is there, and wait until it can be used; true if it was created here. `engine` searches
+    the vectors, the service's own default if it is empty.
 
     A new index appears after up to 15 seconds. Raises `IncompatibleIndexError` if there is one for another model,
     dimension or analyzer, and `IndexUnavailableError` if it doesn't appear within `wait_seconds`.
     """
     if check_index(client, index_name, model_id=model_id, dimension=dimension):
         return False
-    created = _create(client, index_name, index_body(model_id, dimension))
+    created = _create(client, index_name, index_body(model_id, dimension, engine=engine))
     deadline = clock() + wait_seconds
     while not check_index(client, index_name, model_id=model_id, dimension=dimension):
         if clock() >= deadline:

@@ -63,16 +63,18 @@ SOURCE_FIELDS: tuple[str, ...] = (*_KEYWORDS, *_STORED_TEXTS, *_STORED_NUMBERS)
 """What a hit brings back: neither the vector nor the analysed terms."""
 
 
-def index_body(model_id: str, dimension: int) -> dict[str, Any]:
+def index_body(model_id: str, dimension: int, *, engine: str = "") -> dict[str, Any]:
     """Settings and mappings of an index for vectors of this model; plain JSON, also for CloudFormation.
 
-    The vector's mapping has no `method`: next-generation collections refuse an `engine`, classic ones choose one. The
+    Without `engine` the vector's mapping has no `method`: next-generation collections refuse one, classic ones choose. The
     searched fields hold terms that are analysed already, joined by blanks. BM25 has Lucene's defaults, k1 = 1.2 and
     b = 0.75. Unknown fields are refused.
     """
     properties: dict[str, Any] = {
         VECTOR_FIELD: {"type": "knn_vector", "dimension": dimension, "space_type": SPACE_TYPE},
     }
+    if engine:
+        properties[VECTOR_FIELD]["method"] = {"name": "hnsw", "engine": engine}
     properties |= {name: {"type": "text", "analyzer": "whitespace"} for name in LEXICAL_FIELDS}
     properties |= {name: {"type": "keyword"} for name in _KEYWORDS}
     properties[DAY_FIELD] = {"type": "integer"}

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.lifecycle.reindex.making import Progress
@@ -22,25 +22,16 @@ LONGEST_DELAY = 900
 _DONE = ("reindex", "go on", "force", "rollback", "discard")
 
 
-class Rebuilding(Protocol):
-    """What of a system is needed."""
-
-    @property
-    def reindexer(self) -> Reindexer: ...
-
-    rebuilds: Queue | None
-
-
-def take_turn(body: str, services: Rebuilding, *, stop: Callable[[], bool]) -> Progress | None:
+def take_turn(body: str, reindexer: Reindexer, rebuilds: Queue | None, *, stop: Callable[[], bool]) -> Progress | None:
     """Do what a message asks for: `{"do": "reindex", "model": ..., "dimension": ...}`, `go on`, `force`, `rollback` or
-    `discard`. Until it is finished, another message goes on with it; None if there is nothing to go on with.
+    `discard`. Until it is finished, another message to `rebuilds` goes on with it; None if there is nothing to go on with.
 
     Raises `InvalidInputError` for a message that isn't understood or can't be done.
     """
     asked = _read(body)
-    reindexer, wanted = services.reindexer, asked["do"]
+    wanted = asked["do"]
     if wanted == "go on":
-        return _gone_on(services, reindexer, stop)
+        return _gone_on(reindexer, rebuilds, stop)
     if wanted == "discard":
         reindexer.discard()
         return None
@@ -52,26 +43,26 @@ def take_turn(body: str, services: Rebuilding, *, stop: Callable[[], bool]) -> P
         reindexer.force()
     if wanted == "reindex":
         reindexer.compare_again()
-    return _worked(services, reindexer, stop)
+    return _worked(reindexer, rebuilds, stop)
 
 
-def _gone_on(services: Rebuilding, reindexer: Reindexer, stop: Callable[[], bool]) -> Progress | None:
+def _gone_on(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], bool]) -> Progress | None:
     """A message may come twice: then another has the work in hand, and goes on with it, or it is done."""
     if not reindexer.is_under_way:
         return None
     try:
-        return _worked(services, reindexer, stop)
+        return _worked(reindexer, rebuilds, stop)
     except ReindexBusyError as exc:
         log.info("%s", exc)
         return None
 
 
-def _worked(services: Rebuilding, reindexer: Reindexer, stop: Callable[[], bool]) -> Progress:
+def _worked(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], bool]) -> Progress:
     progress = reindexer.advance(stop)
     if progress.finished:
         log.info("the new index is %s: %s", progress.job.phase, progress.job.report)
-    elif services.rebuilds:
-        services.rebuilds.send(GO_ON, delay_seconds=min(ceil(progress.wait_seconds), LONGEST_DELAY))
+    elif rebuilds:
+        rebuilds.send(GO_ON, delay_seconds=min(ceil(progress.wait_seconds), LONGEST_DELAY))
     return progress
 
 

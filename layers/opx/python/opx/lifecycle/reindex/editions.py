@@ -25,8 +25,35 @@ from opx.ports import (
 )
 
 
+class IndexService(Protocol):
+    """The service or folder that holds the indexes of an installation, one an edition.
+
+    The editions are noted under `subject`; `own_name` identifies the first index where indexes have no identity of their
+    own, else it is "". A switch may be noticed after `cache_seconds`, a write is found after `settling_seconds` at the
+    latest. `counts_changes`: an index counts its batches itself (`version`).
+    """
+
+    subject: str
+    own_name: str
+    cache_seconds: float
+    settling_seconds: float
+    counts_changes: bool
+
+    def open(self, edition: Edition, embedder: Callable[[], Embedder]) -> SearchIndex:
+        """The index of an edition. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+
+    def make(self, edition: Edition) -> None:
+        """Make its index, unless it exists. Raises `IndexUnavailableError`."""
+
+    def remove(self, edition: Edition) -> None:
+        """Remove its index; nothing if there is none. Raises `IndexUnavailableError`."""
+
+    def check(self, edition: Edition) -> None:
+        """Check that this program can use its index. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+
+
 class EditionParts(Protocol):
-    """What each backend gives of an edition."""
+    """The index and the model of an edition."""
 
     def edition_index(self, edition: Edition) -> SearchIndex:
         """Its index. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""

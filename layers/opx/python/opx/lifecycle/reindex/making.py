@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.record import replace
@@ -13,23 +13,10 @@ from opx.domain.scopes import Scope
 from opx.errors import EmbeddingError, IncompatibleIndexError, InvalidInputError
 from opx.ingestion.catalog import Catalog
 from opx.lifecycle.reindex.book import Edition
-from opx.lifecycle.reindex.editions import EditionParts, Editions
+from opx.lifecycle.reindex.editions import Editions, IndexService
 from opx.lifecycle.reindex.filling import Filler
 from opx.lifecycle.reindex.job import Job, JobStore, Phase
-from opx.ports import Clock, Table
-
-
-class NewIndexParts(EditionParts, Protocol):
-    """What each backend does about indexes as a whole."""
-
-    def make_edition(self, edition: Edition) -> None:
-        """Make its index, unless it is there. Raises `IndexUnavailableError`."""
-
-    def remove_edition(self, edition: Edition) -> None:
-        """Remove its index; nothing if there is none. Raises `IndexUnavailableError`."""
-
-    def check_edition(self, edition: Edition) -> None:
-        """See that this program can use it. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+from opx.ports import Clock, Embedder, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +45,19 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """`chunks` reads those of a version, `exclusive` keeps out who takes documents in, where that can be, and `switched` is
-    told of it. `own_identity` is what the first index is known by where indexes have no names of their own."""
+    """`embedder` gives the model of an edition, `chunks` reads those of a version, `exclusive` keeps out who ingests
+    documents, where that can be, and `switched` is called after a switch."""
 
     editions: Editions
     jobs: JobStore
-    parts: NewIndexParts
+    indexes: IndexService
+    embedder: Callable[[Edition], Embedder]
     filler: Filler
     catalog: Catalog
     keys: Table
     chunks: Callable[[DocumentKey, str], Iterator[DocumentChunk]]
     scopes: Callable[[], Iterable[Scope]]
     categories: Callable[[], Sequence[str]]
-    own_identity: str
     clock: Clock
     pace: Pace
     exclusive: Callable[[], AbstractContextManager[Any]]
@@ -80,7 +67,7 @@ class Making:
         """Whether this program can use its index, and has its model. Raises `IndexUnavailableError`."""
         try:
             embedder = self.editions.open(edition).embedder
-            self.parts.check_edition(replace(edition, model_id=embedder.model_id, dimension=embedder.dimension))
+            self.indexes.check(replace(edition, model_id=embedder.model_id, dimension=embedder.dimension))
         except (EmbeddingError, IncompatibleIndexError, InvalidInputError):
             return False
         return True

@@ -57,7 +57,7 @@ class Orders:
             state=EditionState.BUILDING,
             made_at=iso_time(self._making.clock()),
         )
-        embedder = self._making.parts.edition_embedder(wanted)
+        embedder = self._making.embedder(wanted)
         size = len(embedder.embed_query("Is this model there?"))
         if dimension and size != dimension:
             raise InvalidInputError(f"{embedder.model_id} has vectors of {size} numbers, not {dimension}")
@@ -81,7 +81,7 @@ class Orders:
         model_id, dimension = opened.embedder.model_id, opened.embedder.dimension
         with self._making.editions.bound(opened):
             lineage = self._making.editions.lineage() or model_id
-            ancestor = self._making.editions.identity(self._making.own_identity)
+            ancestor = self._making.editions.identity(self._making.indexes.own_name)
         facts = {"model_id": model_id, "dimension": dimension, "lineage": lineage, "ancestor": ancestor}
         return replace(active, **facts, incarnation=opened.incarnation)
 
@@ -125,7 +125,7 @@ class Orders:
             self._making.jobs.hold(state.target or "", lambda: Job(state.target or "", Phase.DONE))
             state = self._making.editions.book.write(replace(state, others=others, target=None))
         for edition in state.others:  # those of an interrupted attempt included
-            self._making.parts.remove_edition(edition)
+            self._making.indexes.remove(edition)
             self._making.editions.journal.clear(edition.name)
         if gone:
             self._making.jobs.release(Job(state.active.name, Phase.DONE))

@@ -62,7 +62,7 @@ class Steps:
         return self._making.editions.open(edition)
 
     def _make(self, job: Job) -> None:
-        self._making.parts.make_edition(self._target(job).edition)
+        self._making.indexes.make(self._target(job).edition)
         job.phase = Phase.BUILDING
 
     def _build(self, job: Job) -> None:

@@ -13,6 +13,7 @@ from opx.runtime.metrics import Metric, Report
 if TYPE_CHECKING:
     from opx.records.gaps.owners import Owners
     from opx.records.records import QuestionRecords
+    from opx.retrieval.capability import Questions
 
 CHECK: Mapping[str, object] = {"task": "check_gaps"}
 """The event with which the scheduler has gaps asked again."""
@@ -29,12 +30,12 @@ def is_check(event: object, context: object) -> bool:
     return event == CHECK and getattr(context, "client_context", None) is None
 
 
-def check_gaps(records: QuestionRecords) -> dict[str, int]:
+def check_gaps(questions: Questions, records: QuestionRecords) -> dict[str, int]:
     """Ask the open gaps of all scopes again, as long as there is time. Without gaps, nothing is searched.
 
     Raises `StoreUnavailableError`.
     """
-    found = records.check_gaps(records.gaps.scopes(), MAX_ASKED, seconds=CHECK_SECONDS)
+    found = questions.check_gaps(records.gaps.scopes(), MAX_ASKED, seconds=CHECK_SECONDS)
     return {"asked": found.asked, "closed": len(found.closed), "left": found.left, "failed": found.failed}
 
 

@@ -87,8 +87,8 @@ def record_of(given: Mapping[str, Any]) -> BaselineRecord:
     needed = ("node", "metric", "time_window", "mean", "stddev", "samples")
     if "value" in given:
         raise InvalidInputError(
-            f"a value is no document: `opx baseline push`, POST /baselines or services.baselines.add take it; a record of "
-            f"{BASELINES_CATEGORY} has {', '.join(needed)}"
+            f"a value is no document: `opx baseline push`, POST /baselines or "
+            f"system.telemetry.baselines.add take it; a record of {BASELINES_CATEGORY} has {', '.join(needed)}"
         )
     _refuse_others(given, (*needed, "unit"))
     for name in needed:

@@ -1,0 +1,234 @@
+"""The ports of an installation in one home folder of this machine."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opx.adapters.limits import check_item, check_metadata, check_object_key
+from opx.errors import ReindexBusyError, SourceBusyError, SourceRefusedError
+from opx.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
+
+if TYPE_CHECKING:
+    from opx.adapters.embedded.database import Database
+    from opx.adapters.embedded.queue import SqliteQueue
+    from opx.adapters.embedded.search_index import EmbeddedIndex
+    from opx.adapters.embedded.sequence import SqliteSequence
+    from opx.adapters.embedded.table import SqliteTable
+    from opx.lifecycle.reindex.book import Edition
+    from opx.ports import Clock, Embedder, Item, ObjectStore, Table
+    from opx.ports.object_history import ObjectHistory
+
+QUEUE_NAME = "ingest"
+
+
+class HomeDatabases:
+    """The SQLite databases of a home folder, opened when first used. Answers are recorded apart from the rest: a question
+    never waits for who ingests documents."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def main(self) -> Database:
+        from opx.adapters.embedded.database import open_database
+
+        return open_database(self.folder / "opx.db")
+
+    @cached_property
+    def questions(self) -> Database:
+        from opx.adapters.embedded.database import open_database
+
+        return open_database(self.folder / "questions.db", busy_seconds=3.0)
+
+    def close(self) -> None:
+        """Close what was opened, and only that."""
+        for name in ("main", "questions"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
+
+
+class HomeTables:
+    """`Tables` in SQLite."""
+
+    read_threads = 1
+    settling_seconds = 0.0
+    in_folder = True
+
+    def __init__(self, databases: HomeDatabases, clock: Clock) -> None:
+        self._databases = databases
+        self._clock = clock
+
+    def table(self, spec: TableSpec) -> Table:
+        return self._table(spec)
+
+    def _table(self, spec: TableSpec) -> SqliteTable:
+        from opx.adapters.embedded.table import SqliteTable
+
+        databases = self._databases
+        database = databases.questions if spec in (AUDIT, GAPS) else databases.main
+        return SqliteTable(spec, database, clock=self._clock)
+
+    def every_item(self, spec: TableSpec) -> Iterator[Item]:
+        return self._table(spec).scan()
+
+    def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
+        check_item(spec, item)
+
+    def unit_of_work(self) -> AbstractContextManager[Any]:
+        return self._databases.main.transaction()
+
+    def purge_expired(self) -> int:
+        return sum(self._table(spec).purge_expired() for spec in ALL_TABLES if spec.ttl)
+
+    def scrub(self) -> None:
+        """All but the files of the words and vectors of the index, which are written anew when enough of them is dead."""
+        from opx.adapters.embedded.database import open_database
+
+        for database in (self._databases.main, self._databases.questions):
+            database.scrub()
+        for index in self._databases.folder.glob("index*/index.db"):
+            with closing(open_database(index)) as database:
+                database.scrub()
+
+    def close(self) -> None:
+        self._databases.close()
+
+
+class FolderStorage:
+    """`Storage` in a folder."""
+
+    read_threads = 1
+    on_this_machine = True
+    past = None
+    signer = None
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        from opx.adapters.embedded.object_store import FolderObjectStore
+
+        return FolderObjectStore(self._folder)
+
+    @cached_property
+    def history(self) -> ObjectHistory:
+        from opx.adapters.embedded.object_history import FolderObjectHistory
+
+        return FolderObjectHistory(self._folder)
+
+    def location(self, key: str) -> str:
+        from opx.adapters.embedded.object_names import path_of
+
+        return self._folder.absolute().joinpath(*path_of(key)).as_uri()
+
+    def check(self, key: str, metadata: Mapping[str, str]) -> None:
+        check_object_key(key)
+        check_metadata(metadata)
+
+    def other_bucket(self, name: str) -> ObjectStore:
+        raise SourceRefusedError(
+            f"bucket {name} can be read by a system on AWS alone (OPX_BACKEND=aws); copy its files here and watch the folder"
+        )
+
+
+class HomeWorkQueue:
+    """`WorkQueue` of the processes of one machine, in SQLite and with locks of files."""
+
+    in_process = True
+
+    def __init__(self, databases: HomeDatabases, clock: Clock) -> None:
+        self._databases = databases
+        self._clock = clock
+
+    @cached_property
+    def queue(self) -> SqliteQueue:
+        from opx.adapters.embedded.queue import SqliteQueue
+
+        return SqliteQueue(self._databases.main, QUEUE_NAME, clock=self._clock)
+
+    @cached_property
+    def next_number(self) -> SqliteSequence:
+        from opx.adapters.embedded.sequence import SqliteSequence
+
+        return SqliteSequence(self._databases.main, "events")
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """One process works on the queue at a time; what a crashed one had in hand is free again."""
+        from filelock import FileLock
+
+        with FileLock(self._databases.folder / "worker.lock"):
+            self.queue.release_all()
+            yield
+
+    def exclusive_pull(self, source_id: str) -> AbstractContextManager[None]:
+        busy = SourceBusyError(f"source {source_id} is being pulled already, by another process")
+        return self._locked(f"pull-{source_id}.lock", busy)
+
+    def exclusive_reindex(self) -> AbstractContextManager[None]:
+        return self._locked(
+            "reindex.lock", ReindexBusyError("another process makes a new index here: wait for it, or end it")
+        )
+
+    @contextmanager
+    def _locked(self, name: str, busy: Exception) -> Iterator[None]:
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self._databases.folder / name, timeout=0)
+        try:
+            lock.acquire()
+        except Timeout as exc:
+            raise busy from exc
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def discard(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int | None:
+        return self.queue.discard(unwanted, dry=dry)
+
+
+class HomeIndexes:
+    """`IndexService` of the embedded engine: a folder an edition."""
+
+    subject = "index"
+    own_name = ""
+    cache_seconds = 0.0
+    settling_seconds = 0.0
+    counts_changes = True
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def open(self, edition: Edition, embedder: Callable[[], Embedder]) -> EmbeddedIndex:
+        if edition.model_id:
+            return self._open(edition, edition.model_id, edition.dimension)
+        model = embedder()
+        return self._open(edition, model.model_id, model.dimension)
+
+    def _open(self, edition: Edition, model_id: str, dimension: int) -> EmbeddedIndex:
+        from opx.adapters.embedded.search_index import EmbeddedIndex
+
+        return EmbeddedIndex(self._folder(edition), model_id=model_id, dimension=dimension)
+
+    def _folder(self, edition: Edition) -> Path:
+        return self._home / (f"index-{edition.name}" if edition.name else "index")
+
+    def make(self, edition: Edition) -> None:
+        """Opening it does."""
+
+    def remove(self, edition: Edition) -> None:
+        from opx.adapters.embedded.index_database import index_errors
+
+        folder = self._folder(edition)
+        with index_errors(folder), suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
+    def check(self, edition: Edition) -> None:
+        self._open(edition, edition.model_id, edition.dimension).close()

@@ -1,0 +1,145 @@
+"""Composes the graph: its store, its names, and what finds nodes and edges in documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from opx.corpus import Corpus
+from opx.domain.scopes import Identity, Reader
+from opx.domain.times import iso_time
+from opx.installation import Installation
+from opx.ports import ChatModel, Storage, Tables
+from opx.tables import ALIASES, EMBEDDINGS, GRAPH
+
+if TYPE_CHECKING:
+    from opx.domain.documents import KnowledgeDocument
+    from opx.graph.aliases import AliasRegistry
+    from opx.graph.expansion import GraphExpansion
+    from opx.graph.extraction.extractor import Extractor
+    from opx.graph.extraction.mentions import KnownNames
+    from opx.graph.extraction.model import ModelExtraction
+    from opx.graph.knowledge_graph import KnowledgeGraph
+    from opx.graph.merging import Merging
+    from opx.graph.naming_writer import NamingWriter
+    from opx.graph.passages import PassageReader
+    from opx.graph.store import GraphStore
+    from opx.ingestion.context_cache import ContextCache
+
+
+class Graph:
+    """Nodes and edges of all scopes. `new_chat` gives the language model of a name."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        tables: Tables,
+        storage: Storage,
+        corpus: Corpus,
+        new_chat: Callable[[str], ChatModel],
+    ) -> None:
+        self._installation = installation
+        self._tables = tables
+        self._storage = storage
+        self._corpus = corpus
+        self._new_chat = new_chat
+
+    @cached_property
+    def aliases(self) -> AliasRegistry:
+        """Other names of nodes."""
+        from opx.graph.aliases import AliasRegistry
+
+        return AliasRegistry(self._tables.table(ALIASES), clock=self._installation.clock)
+
+    @cached_property
+    def store(self) -> GraphStore:
+        """The statements of documents, of all scopes."""
+        from opx.graph.store import GraphStore
+
+        table, threads = self._tables.table(GRAPH), self._tables.read_threads
+        return GraphStore(table, self._installation.clock, aliases=self.aliases, threads=threads)
+
+    def seen_by(self, identity: Identity | None = None) -> KnowledgeGraph:
+        """The graph as this identity may see it, or the one that the installation is configured for."""
+        return self.of(self._corpus.projects.reader(self._installation.identity_of(identity)))
+
+    def of(self, reader: Reader) -> KnowledgeGraph:
+        """The graph as this reader may see it."""
+        from opx.graph.aliased import AliasedReads
+        from opx.graph.knowledge_graph import KnowledgeGraph
+
+        return KnowledgeGraph(AliasedReads(self.store, self.aliases), reader, self.aliases)
+
+    def expansion(self, reader: Reader) -> GraphExpansion:
+        """Follows edges from what was found as text."""
+        from opx.graph.expansion import GraphExpansion
+
+        installation = self._installation
+        return GraphExpansion(
+            self.of(reader),
+            self.passage_reader(reader),
+            clock=installation.clock,
+            seconds=installation.settings.graph_seconds,
+        )
+
+    def passage_reader(self, reader: Reader) -> PassageReader:
+        """Reads the passages behind edges, of documents that may be shown."""
+        from opx.graph.passages import PassageReader
+        from opx.retrieval.expiry import expired_since
+
+        def expired(document: KnowledgeDocument) -> str:
+            return expired_since(document, self._installation.knowledge, iso_time(self._installation.clock()))
+
+        corpus, threads = self._corpus, self._storage.read_threads
+        return PassageReader(corpus.catalog, corpus.store, reader, expired=expired, threads=threads)
+
+    @cached_property
+    def merging(self) -> Merging:
+        """Makes two nodes one."""
+        from opx.graph.merging import Merging
+
+        return Merging(self._tables.table(ALIASES), self.aliases, self.store, clock=self._installation.clock)
+
+    @cached_property
+    def written_texts(self) -> ContextCache:
+        """The cache of what language models wrote about passages."""
+        from opx.ingestion.context_cache import ContextCache
+
+        days = self._installation.settings.embedding_cache_days
+        return ContextCache(self._tables.table(EMBEDDINGS), days=days, clock=self._installation.clock)
+
+    @cached_property
+    def model_extraction(self) -> ModelExtraction | None:
+        """Has a language model read edges out of passages; None if none is chosen for that."""
+        model = self._installation.settings.graph_model
+        if not model:
+            return None
+        from opx.graph.extraction.model import ModelExtraction
+
+        return ModelExtraction(self._new_chat(model), self.written_texts)
+
+    @cached_property
+    def known_names(self) -> KnownNames:
+        """The names that documents may mention."""
+        from opx.graph.extraction.mentions import MAX_NAMES, KnownNames
+
+        def aliases(scopes: Sequence[str]) -> list[str]:
+            return [one.alias for one in self.aliases.aliases(scopes, limit=MAX_NAMES)]
+
+        return KnownNames(self.store, aliases)
+
+    @cached_property
+    def extractor(self) -> Extractor:
+        """Finds nodes and edges in documents."""
+        from opx.graph.extraction.extractor import Extractor
+
+        model = self.model_extraction
+        return Extractor(known=(self.known_names.mentions,), whole=(model.relations,) if model else ())
+
+    @cached_property
+    def writer(self) -> NamingWriter:
+        """The graph's store, for the pipeline."""
+        from opx.graph.naming_writer import NamingWriter
+
+        return NamingWriter(self.store, self.known_names)

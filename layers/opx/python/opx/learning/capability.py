@@ -1,0 +1,168 @@
+"""Composes learning: captures, checkpoints, patterns, outcomes and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from opx.corpus import Corpus
+from opx.domain.scopes import Identity, Scope
+from opx.installation import Installation
+from opx.lifecycle.reindex.indexing import Indexing
+from opx.ports import Tables
+from opx.records.records import QuestionRecords
+from opx.tables import OUTCOMES, PATTERNS, STAGING
+
+if TYPE_CHECKING:
+    from opx.ingestion.manager import IngestionManager
+    from opx.learning.capture import KnowledgeCaptureService
+    from opx.learning.checkpoints import CheckpointEmbeddingService
+    from opx.learning.matching import PatternMatcher
+    from opx.learning.outcomes.experience import LearnedExperience
+    from opx.learning.outcomes.known import KnownScopes
+    from opx.learning.outcomes.recording import OutcomeService
+    from opx.learning.outcomes.store import OutcomeStore
+    from opx.learning.patterns import PatternStore
+    from opx.learning.projects import LearningProjects
+    from opx.learning.rules import LearningRules
+    from opx.learning.staging import Staging
+    from opx.learning.warnings import StepWarnings
+
+
+class Learning:
+    """What work taught, of all scopes; a service of one identity is that of the installation's own without one.
+    `manager_of` gives the manager that puts patterns of a scope into the corpus."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        tables: Tables,
+        *,
+        corpus: Corpus,
+        indexing: Indexing,
+        manager_of: Callable[[Scope], IngestionManager],
+        records: QuestionRecords,
+    ) -> None:
+        self._installation = installation
+        self._tables = tables
+        self._corpus = corpus
+        self._indexing = indexing
+        self._manager_of = manager_of
+        self._records = records
+
+    @property
+    def rules(self) -> LearningRules:
+        """Who shares what was learned, and who may query it. Raises `KnowledgeConfigError`."""
+        from opx.learning.rules import read_learning_rules
+
+        return self._installation.declared(read_learning_rules)
+
+    @cached_property
+    def staging(self) -> Staging:
+        """Captures that no checkpoint has processed."""
+        from opx.learning.staging import Staging
+
+        return Staging(self._tables.table(STAGING), self._installation.clock)
+
+    @cached_property
+    def projects(self) -> LearningProjects:
+        """The projects that captured something."""
+        from opx.learning.projects import LearningProjects
+
+        return LearningProjects(self._tables.table(PATTERNS))
+
+    @cached_property
+    def patterns(self) -> PatternStore:
+        """Patterns, and how often they worked and failed."""
+        from opx.learning.patterns import PatternStore
+
+        table, clock = self._tables.table(PATTERNS), self._installation.clock
+        return PatternStore(table, clock, unit_of_work=self._tables.unit_of_work)
+
+    @cached_property
+    def known_outcomes(self) -> KnownScopes:
+        """The scopes that have outcomes or warnings."""
+        from opx.learning.outcomes.known import KnownScopes
+
+        return KnownScopes(self._tables.table(OUTCOMES))
+
+    @cached_property
+    def warnings(self) -> StepWarnings:
+        """The steps that answers warn of."""
+        from opx.learning.warnings import StepWarnings
+
+        return StepWarnings(self._tables.table(OUTCOMES), self.known_outcomes, self._installation.clock)
+
+    @cached_property
+    def outcome_store(self) -> OutcomeStore:
+        """Outcome counts of documents."""
+        from opx.learning.outcomes.store import OutcomeStore
+
+        return OutcomeStore(self._tables.table(OUTCOMES), self.known_outcomes, self._installation.clock)
+
+    @cached_property
+    def experience(self) -> LearnedExperience:
+        """Outcomes and warnings, as answers show them."""
+        from opx.learning.outcomes.experience import LearnedExperience
+
+        table = self._tables.table(OUTCOMES)
+        return LearnedExperience(table, self.known_outcomes, self.warnings, lambda: self._corpus.catalog)
+
+    def capture(self, identity: Identity | None = None, at: float | None = None) -> KnowledgeCaptureService:
+        """Captures for an identity what happens now, or what happened `at` a time (seconds since the epoch)."""
+        from opx.learning.capture import KnowledgeCaptureService
+
+        installation = self._installation
+        clock = installation.clock if at is None else lambda: at
+        return KnowledgeCaptureService(
+            installation.identity_of(identity), self.staging, self.projects, self._corpus.clients, clock
+        )
+
+    def checkpoints(self, identity: Identity | None = None) -> CheckpointEmbeddingService:
+        """Makes patterns of what an identity captured. Raises `KnowledgeConfigError`."""
+        from opx.learning.checkpoints import CheckpointEmbeddingService, CheckpointParts
+
+        parts = CheckpointParts(
+            staging=self.staging,
+            projects=self.projects,
+            patterns=self.patterns,
+            rules=self.rules,
+            clients=self._corpus.clients,
+            registry=self._corpus.projects,
+            matcher=self._matcher,
+            manager=self._manager_of,
+            warn=self.warnings.enter,
+            clock=self._installation.clock,
+        )
+        return CheckpointEmbeddingService(self._installation.identity_of(identity), parts)
+
+    def _matcher(self, scope_key: str) -> PatternMatcher:
+        from opx.learning.matching import PatternMatcher
+
+        indexing = self._indexing
+        return PatternMatcher(
+            scope_key,
+            self.patterns,
+            search=lambda: indexing.search_engine,
+            documents=lambda: indexing.document_embedder,
+            questions=indexing.query_embedder is not None,
+        )
+
+    def outcomes(self, identity: Identity | None = None) -> OutcomeService:
+        """Records outcomes for an identity. Raises `KnowledgeConfigError` and `InvalidScopeError`."""
+        from opx.ingestion.chunk_files import read_chunks
+        from opx.learning.outcomes.recording import OutcomeService, Sight
+
+        corpus, installation = self._corpus, self._installation
+        asked = installation.identity_of(identity)
+        own = Scope(asked.client_id, project_id=asked.project_id)
+        sight = Sight(
+            catalog=corpus.catalog,
+            audited=self._records.audit.get if installation.settings.audit_days else None,
+            chunks=partial(read_chunks, corpus.store),
+            capture_warning=self.capture(asked).capture_warning,
+            admits=corpus.clients.admit,
+        )
+        shared = self.rules.shared(own, corpus.projects.group_of)
+        return OutcomeService(corpus.projects.reader(asked), shared, self.outcome_store, sight, installation.clock)

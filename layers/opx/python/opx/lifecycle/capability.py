@@ -1,0 +1,223 @@
+"""Composes retention, holds, reviews, answers as of past times, and the making of a new index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from opx.corpus import Corpus
+from opx.errors import InvalidInputError, ObjectNotFoundError
+from opx.ingestion.capability import Ingestion
+from opx.installation import Installation
+from opx.learning.capability import Learning
+from opx.lifecycle.reindex.indexing import Indexing
+from opx.ports import Storage, Tables, WorkQueue
+from opx.runtime.metrics import Report, unreported
+from opx.settings import MANAGED_ENGINE
+from opx.tables import KEYS, LIFECYCLE
+
+if TYPE_CHECKING:
+    from opx.domain.documents import DocumentChunk, DocumentKey
+    from opx.lifecycle.as_of import AsOf
+    from opx.lifecycle.holds import Holds
+    from opx.lifecycle.pruning import KnowledgePruningService
+    from opx.lifecycle.reindex.filling import Filler
+    from opx.lifecycle.reindex.making import Pace
+    from opx.lifecycle.reindex.reindexing import Reindexer
+    from opx.lifecycle.report import PruneReports
+    from opx.lifecycle.reviews import Reviews
+
+WRITERS_DONE_SECONDS = 330.0
+"""After which no function is at work any more that ingests and began before: those have 300 seconds."""
+
+REINDEX_LEASE_SECONDS = 960.0
+"""More than a function may run: whoever holds the work after that is gone."""
+
+MANAGED = "a managed knowledge base makes its index itself, of a model that its deployment names: see docs/deploy.md"
+ASSIGNED = (
+    "a classic collection names its entries itself, so that no second index can be kept in step with it: make a "
+    "next-generation one, and import there what `opx export` writes"
+)
+
+
+class Lifecycle:
+    """What is kept, reviewed and removed, of all scopes."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        tables: Tables,
+        storage: Storage,
+        work: WorkQueue,
+        *,
+        corpus: Corpus,
+        indexing: Indexing,
+        ingestion: Ingestion,
+        learning: Learning,
+    ) -> None:
+        self._installation = installation
+        self._tables = tables
+        self._storage = storage
+        self._work = work
+        self._corpus = corpus
+        self._indexing = indexing
+        self._ingestion = ingestion
+        self._learning = learning
+
+    # -- retention
+
+    @cached_property
+    def holds(self) -> Holds:
+        """Documents that must not be removed."""
+        from opx.lifecycle.holds import Holds
+
+        return Holds(self._tables.table(LIFECYCLE), self._installation.clock)
+
+    @cached_property
+    def prune_reports(self) -> PruneReports:
+        """Reports of past runs of pruning."""
+        from opx.lifecycle.report import PruneReports
+
+        return PruneReports(self._tables.table(LIFECYCLE), self._installation.clock)
+
+    def pruning(self, report: Report = unreported) -> KnowledgePruningService:
+        """Removes documents whose retention is over, of all scopes. Raises `KnowledgeConfigError`."""
+        from opx.lifecycle.guard import read_guard_rules
+        from opx.lifecycle.patterns import PatternKeeper
+        from opx.lifecycle.pruning import KnowledgePruningService
+        from opx.lifecycle.redating import Redating
+        from opx.lifecycle.removal import Removal
+        from opx.lifecycle.retention import DueVersions, RetentionState
+
+        corpus, tables, installation = self._corpus, self._tables, self._installation
+        state = RetentionState(tables.table(LIFECYCLE), installation.knowledge)
+        patterns = PatternKeeper(lambda: self._learning.patterns, installation.knowledge)
+        removal = Removal(
+            store=corpus.store,
+            catalog=corpus.catalog,
+            calendar=corpus.calendar,
+            pipeline=self._ingestion.pipeline,
+            clock=installation.clock,
+            unit_of_work=tables.unit_of_work,
+            threads=self._storage.read_threads,
+            forgotten=patterns.forget,
+        )
+        return KnowledgePruningService(
+            catalog=corpus.catalog,
+            calendar=corpus.calendar,
+            state=state,
+            holds=self.holds,
+            removal=removal,
+            rules=installation.declared(read_guard_rules),
+            reports=self.prune_reports,
+            clock=installation.clock,
+            due=partial(DueVersions, corpus.catalog, corpus.calendar, installation.knowledge),
+            exclusive=self._work.exclusive,
+            redating=Redating(corpus.catalog, corpus.calendar, state, tables.unit_of_work),
+            patterns=patterns,
+            purge=tables.purge_expired,
+            report=report,
+        )
+
+    @cached_property
+    def reviews(self) -> Reviews:
+        """Documents that are to be reviewed. Raises `KnowledgeConfigError`."""
+        from opx.knowledge_file import read_section
+        from opx.lifecycle.reviews import Reviews
+        from opx.records.gaps.owners import read_owners
+
+        installation = self._installation
+        read_owners(installation.knowledge, installation.knowledge_path)  # refuses what is wrong with them
+        section = read_section("owners", installation.knowledge_path)
+        named = {name: value.text() for name, value in section.entries().items()} if section else {}
+        services = {name.casefold(): owner for name, owner in named.items()}
+        return Reviews(self._corpus.catalog, self._corpus.calendar, {**named, **services}, installation.clock)
+
+    @cached_property
+    def as_of(self) -> AsOf:
+        """Answers as of past times."""
+        from opx.lifecycle.as_of import AsOf
+
+        return AsOf(
+            catalog=self._corpus.catalog,
+            calendar=self._corpus.calendar,
+            store=self._corpus.store,
+            knowledge=self._installation.knowledge,
+            embedder=self._indexing.document_embedder,
+            clock=self._installation.clock,
+            threads=self._storage.read_threads,
+        )
+
+    # -- a new index beside the one that answers
+
+    @property
+    def reindexer(self) -> Reindexer:
+        """Makes a new index. Raises `InvalidInputError` where that can't be."""
+        from opx.graph.naming_scopes import ScopeDirectory
+        from opx.lifecycle.reindex.job import JobStore
+        from opx.lifecycle.reindex.making import Making
+        from opx.lifecycle.reindex.reindexing import Reindexer
+
+        self._require_editions()
+        corpus, indexing, installation = self._corpus, self._indexing, self._installation
+        lease = 0.0 if self._work.in_process else REINDEX_LEASE_SECONDS
+        table, subject = self._tables.table(LIFECYCLE), indexing.indexes.subject
+        making = Making(
+            editions=indexing.editions,
+            jobs=JobStore(table, subject, clock=installation.clock, lease_seconds=lease),
+            indexes=indexing.indexes,
+            embedder=indexing.edition_embedder,
+            filler=self._filler,
+            catalog=corpus.catalog,
+            keys=self._tables.table(KEYS),
+            chunks=self._chunks_on_file,
+            scopes=ScopeDirectory(corpus.clients, corpus.projects).all,
+            categories=lambda: list(installation.knowledge.categories),
+            clock=installation.clock,
+            pace=self._reindex_pace,
+            exclusive=self._work.exclusive,
+            switched=indexing.count_change,
+        )
+        return Reindexer(making)
+
+    @property
+    def _reindex_pace(self) -> Pace:
+        from opx.lifecycle.reindex.making import Pace
+
+        settling = self._indexing.indexes.settling_seconds
+        if self._work.in_process:
+            return Pace(settling_seconds=settling)
+        return Pace(start_seconds=WRITERS_DONE_SECONDS, settling_seconds=settling, pause_seconds=10.0, alone=False)
+
+    def _chunks_on_file(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
+        """Not by the pipeline, which needs an index that can be read; nothing if they are gone."""
+        from opx.ingestion.chunk_files import read_chunks
+
+        try:
+            yield from read_chunks(self._corpus.store, key, document_id)
+        except ObjectNotFoundError:
+            return
+
+    def _require_editions(self) -> None:
+        settings = self._installation.settings
+        if settings.search_engine == MANAGED_ENGINE:
+            raise InvalidInputError(MANAGED)
+        if settings.address("index").startswith("aoss:") and settings.search_generation == "classic":
+            raise InvalidInputError(ASSIGNED)
+        if not self._indexing.has_editions:
+            raise InvalidInputError("the index was given to this process: there is no other one to make")
+
+    @property
+    def _filler(self) -> Filler:
+        from opx.lifecycle.reindex.filling import Filler
+
+        return Filler(
+            catalog=self._corpus.catalog,
+            read_chunks=self._chunks_on_file,
+            knowledge=self._installation.knowledge,
+            embedder=self._indexing.document_embedder,
+            editions=self._indexing.editions,
+            contexts=self._ingestion.context_writer,
+            threads=self._storage.read_threads,
+        )

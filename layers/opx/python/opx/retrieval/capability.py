@@ -1,0 +1,166 @@
+"""Composes questions: search, research and live search of the web, for one identity at a time."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from opx.corpus import Corpus
+from opx.domain.queries import Fusion, QueryConfig
+from opx.domain.results import Answer
+from opx.domain.scopes import Identity, Reader
+from opx.errors import KnowledgeConfigError
+from opx.graph.capability import Graph
+from opx.installation import Installation
+from opx.lifecycle.reindex.indexing import Indexing
+from opx.models.access import Models
+from opx.records.records import QuestionRecords
+from opx.retrieval.expansion import Expander
+from opx.retrieval.measured_query import MeasuredQuery, counted_as_unavailable
+from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, Past
+from opx.retrieval.readable import ReadableDocuments
+from opx.retrieval.reranking import RerankStage
+from opx.retrieval.searching import SearchRules
+from opx.runtime.metrics import Report, unreported
+
+if TYPE_CHECKING:
+    from opx.domain.baselines import BaselineStats
+    from opx.graph.found_text import Expanded, FoundText
+    from opx.learning.capability import Learning
+    from opx.records.gaps.checking import Checked
+    from opx.retrieval.research.planning import Planner
+    from opx.retrieval.research.researcher import Researcher
+    from opx.telemetry.capability import Telemetry
+    from opx.websearch.service import InternetSearch
+
+log = logging.getLogger(__name__)
+
+
+class Questions:
+    """Questions over everything that is kept. `past` gives the engine for a question as of a past time,
+    `internet` opens live search of the web; None where it isn't configured."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        *,
+        corpus: Corpus,
+        indexing: Indexing,
+        models: Models,
+        graph: Graph,
+        learning: Learning,
+        telemetry: Telemetry,
+        records: QuestionRecords,
+        past: Past,
+        internet: Callable[[], InternetSearch | None],
+    ) -> None:
+        self._installation = installation
+        self._corpus = corpus
+        self._indexing = indexing
+        self._models = models
+        self._graph = graph
+        self._learning = learning
+        self._past = past
+        self._telemetry = telemetry
+        self._records = records
+        self._new_internet = internet
+        self.documents = ReadableDocuments(installation, corpus)
+
+    def search(
+        self,
+        identity: Identity | None = None,
+        report: Report = unreported,
+        *,
+        recorded: bool = True,
+        gaps: bool = True,
+    ) -> KnowledgeQuery:
+        """Searches for this identity, or for the one that the installation is configured for. Answers are reported, and
+        `recorded` in the audit log and, with `gaps`, among the gaps, as the settings say."""
+        from opx.retrieval.remembered_vectors import RememberedVectors
+
+        asked = self._installation.identity_of(identity)
+        with counted_as_unavailable(report):
+            reader = self._corpus.projects.reader(asked)
+        questions = self._indexing.query_embedder
+        embedder = RememberedVectors(questions) if questions else None
+        return MeasuredQuery(
+            index=self._indexing.search_engine,
+            embedder=embedder,
+            knowledge=self._installation.knowledge,
+            reader=reader,
+            report=report,
+            rules=self.search_rules,
+            reranker=self._rerank_stage,
+            internet=partial(self._search_internet, asked.client_id),
+            expander=Expander(partial(self.documents.chunks, reader)),
+            baselines=self._baseline_of,
+            graph=partial(self._expand, reader),
+            experience=self._learning.experience.seen_by(reader.visible),
+            past=self._past,
+            clock=self._installation.clock,
+            observers=self._records.observers(reader, embedder, report, gaps=gaps) if recorded else (),
+        )
+
+    @cached_property
+    def search_rules(self) -> SearchRules:
+        """How this installation searches where a question doesn't say it."""
+        settings = self._installation.settings
+        fusion = Fusion(settings.fusion) if settings.fusion else None
+        return SearchRules(settings.search_legs, fusion, rerank=settings.reranker != "off")
+
+    @property
+    def _rerank_stage(self) -> RerankStage | None:
+        reranker = self._models.reranker
+        return RerankStage(reranker, self._installation.settings.rerank_seconds) if reranker else None
+
+    def _expand(self, reader: Reader, found: FoundText) -> Expanded:
+        return self._graph.expansion(reader)(found)
+
+    def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
+        return self._telemetry.baselines.get(reader, node, metric, time_window)
+
+    def research(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
+        """Research for this identity, or for the one that the installation is configured for. Its searches are reported
+        and audited as questions are; in a planner's words, they tell of no gaps."""
+        from opx.retrieval.research.researcher import Researcher
+        from opx.runtime.turns import in_turns
+
+        query = self.search(identity, in_turns(report), gaps=False)
+        return Researcher(query, self._planner, seconds=self._installation.settings.research_seconds)
+
+    @cached_property
+    def _planner(self) -> Planner:
+        """Decides which searches a research does."""
+        from opx.retrieval.research.model_planner import ChatPlanner
+        from opx.retrieval.research.rules import RulePlanner
+
+        chat = self._models.chat if self._installation.settings.research_planner != "rules" else None
+        return ChatPlanner(chat) if chat else RulePlanner()
+
+    @cached_property
+    def internet(self) -> InternetSearch | None:
+        """Live search of the web; None unless `knowledge.yaml` names an engine."""
+        return self._new_internet()
+
+    def _search_internet(self, client_id: str, query: str, max_results: int) -> Answer:
+        """A mistake in the section `internet` is a note to an agent, not an error."""
+        try:
+            search = self.internet
+        except KnowledgeConfigError as exc:
+            log.exception("live search can't be set up")
+            return Answer(query, (), partial=True, notes=(str(exc),))
+        if search is None:
+            return Answer(query, (), notes=(NOT_CONFIGURED,))
+        return search.answer(query, max_results, client_id=client_id)
+
+    def check_gaps(self, scopes: Sequence[str], limit: int, seconds: float = math.inf) -> Checked:
+        """Ask open gaps again, unrecorded, as `opx.records.gaps.checking.check` does."""
+        from opx.records.gaps.checking import check
+
+        def ask(identity: Identity, query: str, config: QueryConfig) -> Answer:
+            return self.search(identity, recorded=False).answer(query, config)
+
+        return check(self._records.gaps, scopes, ask, limit=limit, seconds=seconds)

@@ -1,0 +1,57 @@
+"""Reads documents by id, as far as a reader may see them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.ids import ID_LENGTH
+from opx.domain.scopes import Reader
+from opx.domain.times import iso_time
+from opx.errors import DocumentNotFoundError, ObjectNotFoundError
+from opx.installation import Installation
+from opx.retrieval.expiry import expired_since
+
+if TYPE_CHECKING:
+    from opx.corpus import Corpus
+    from opx.domain.documents import DocumentChunk
+
+_ID = re.compile(r"[0-9a-f]+\Z")
+
+
+class ReadableDocuments:
+    """Documents that haven't expired."""
+
+    def __init__(self, installation: Installation, corpus: Corpus) -> None:
+        self._installation = installation
+        self._corpus = corpus
+
+    def expired_since(self, document: KnowledgeDocument) -> str:
+        """The day from which on a document is not to be shown, if that has come; "" for one that may be."""
+        return expired_since(document, self._installation.knowledge, iso_time(self._installation.clock()))
+
+    def find(self, reader: Reader, document_id: str) -> KnowledgeDocument:
+        """The document with this full id: a current one, else the newest version. Raises `DocumentNotFoundError`, also for
+        what is no id, which isn't looked up."""
+        is_id = len(document_id) == ID_LENGTH and _ID.match(document_id)
+        found = [one for one in self._corpus.catalog.find(document_id) if reader.may_see(one.scope)] if is_id else []
+        if not found:
+            raise DocumentNotFoundError(f"no document with this id: {document_id}")
+        days = {document.key.id: self.expired_since(document) for document in found}
+        found = [document for document in found if not days[document.key.id]]
+        if not found:
+            raise DocumentNotFoundError(f"document {document_id} expired on {max(days.values())}, and is being removed")
+        return max(found, key=lambda one: (one.state is DocumentState.CURRENT, one.version))
+
+    def chunks(self, reader: Reader, document_id: str) -> Iterator[DocumentChunk]:
+        """The chunks of the document with this full id, in order. Raises `DocumentNotFoundError`, also while it iterates if
+        the chunks are gone."""
+        from opx.ingestion.chunk_files import read_chunks
+
+        document = self.find(reader, document_id.lower())
+        try:
+            yield from read_chunks(self._corpus.store, document.key, document.document_id)
+        except ObjectNotFoundError:
+            raise DocumentNotFoundError(f"the chunks of {document.document_id} are gone: ingest it again") from None

@@ -1,0 +1,74 @@
+"""Composes questions about running systems, and the baselines of their metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from opx.errors import InvalidInputError
+from opx.installation import Installation
+from opx.ports import Tables
+from opx.ports.metrics import MetricReader
+from opx.ports.telemetry import TelemetryStores
+from opx.runtime.metrics import Report, unreported
+from opx.tables import BASELINES
+
+if TYPE_CHECKING:
+    from opx.telemetry.baselines.rolling_up import RollUp
+    from opx.telemetry.baselines.store import BaselineStore
+    from opx.telemetry.rules import TelemetryRules
+
+
+class Telemetry:
+    """`stores` and `reader` give the logs, metrics and traces of running systems, and their metrics for baselines; None
+    where there are none."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        tables: Tables,
+        stores: Callable[[], TelemetryStores | None],
+        reader: Callable[[], MetricReader | None],
+    ) -> None:
+        self._installation = installation
+        self._tables = tables
+        self._new_stores = stores
+        self._new_reader = reader
+
+    @cached_property
+    def stores(self) -> TelemetryStores | None:
+        return self._new_stores()
+
+    @cached_property
+    def metric_reader(self) -> MetricReader | None:
+        return self._new_reader()
+
+    @property
+    def rules(self) -> TelemetryRules:
+        """What may be queried. Raises `KnowledgeConfigError`."""
+        from opx.telemetry.rules import read_telemetry
+
+        return self._installation.declared(read_telemetry)
+
+    @cached_property
+    def baselines(self) -> BaselineStore:
+        """Normal values of metrics of nodes."""
+        from opx.telemetry.baselines.store import BaselineStore
+
+        return BaselineStore(
+            self._tables.table(BASELINES),
+            clock=self._installation.clock,
+            scope=self._installation.scope,
+            unit_of_work=self._tables.unit_of_work,
+        )
+
+    def roll_up(self, report: Report = unreported) -> RollUp:
+        """Rolls metrics up into baselines. Raises `KnowledgeConfigError`, and `InvalidInputError` without a reader."""
+        from opx.telemetry.baselines.definitions import declared_metrics
+        from opx.telemetry.baselines.rolling_up import RollUp
+
+        if self.metric_reader is None:
+            raise InvalidInputError("metrics are rolled up by a system on AWS (OPX_BACKEND=aws), from CloudWatch")
+        metrics = self._installation.declared(declared_metrics)
+        return RollUp(metrics, self.metric_reader, self.baselines, clock=self._installation.clock, report=report)
