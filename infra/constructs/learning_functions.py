@@ -22,7 +22,7 @@ from infra.constructs.use_case_function import (
 )
 from infra.names import Names
 from opx.domain.learning import CATEGORY, WARNINGS
-from opx.operations.tool_groups import LEARNING
+from opx.operations.registry import LEARNING
 from opx.tables import (
     ALIASES,
     AUDIT,

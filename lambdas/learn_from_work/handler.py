@@ -9,7 +9,7 @@ from typing import Any
 
 from opx.bootstrap import bootstrap
 from opx.edges.tools import respond
-from opx.operations.tool_groups import LEARNING
+from opx.operations.registry import LEARNING
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.services import Services

@@ -12,7 +12,8 @@ from opx.cli.output import aligned, print_json, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, Finding, ResearchReport, Step, StepKind, Stopped
-from opx.operations.search import MAX_QUESTION, Research, research
+from opx.operations.research import Research, research
+from opx.operations.search import MAX_QUESTION
 
 _DEFAULTS = QueryConfig()
 _SHOWN_CHARACTERS = 70

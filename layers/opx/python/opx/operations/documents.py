@@ -19,9 +19,8 @@ from opx.domain.versions import VersionDiff
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.operations.context import Context
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
-from opx.operations.registry import Tool, operation
+from opx.operations.registry import KNOWLEDGE, Tool, operation
 from opx.operations.requests import NOT_BLANK, Request, Text
-from opx.operations.tool_groups import KNOWLEDGE
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 _CANDIDATES_NAMED = 5

@@ -29,9 +29,8 @@ from opx.graph.views import (
 )
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
-from opx.operations.registry import Access, Function, Tool, operation
+from opx.operations.registry import KNOWLEDGE, Access, Function, Tool, operation
 from opx.operations.requests import NOT_BLANK, Request
-from opx.operations.tool_groups import KNOWLEDGE
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
