@@ -17,7 +17,7 @@ from opx.bootstrap import bootstrap
 from opx.domain.evidence_pack import EvidencePack
 from opx.evaluation.datasets import load_dataset
 from opx.evaluation.measures import hit_rate, ndcg
-from opx.retrieval.fusion import reciprocal_rank_fusion
+from opx.retrieval.hybrid import reciprocal_rank_fusion
 from opx.settings import Settings
 from tests.quality.expected import FOLDER as OWN
 from tests.quality.graph_questions import FOLDER as GRAPH

@@ -27,13 +27,12 @@ from opx.learning.outcomes.experience import LearnedExperience
 from opx.learning.outcomes.known import KnownScopes
 from opx.learning.warnings import StepWarnings
 from opx.retrieval.citations import citations
-from opx.retrieval.experience import NOT_READ
 from opx.retrieval.hybrid import FusedHit
-from opx.retrieval.judging import Judged
-from opx.retrieval.merging import in_order
+from opx.retrieval.judging import NOT_READ, Judged
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.receipts import Receipt
 from opx.retrieval.replaying import Verdict, replay
+from opx.retrieval.routing import in_order
 from opx.services import Services
 from opx.tables import OUTCOMES
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of

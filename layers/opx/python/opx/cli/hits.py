@@ -10,8 +10,7 @@ import click
 from opx.cli.excerpts import excerpt, highlighted
 from opx.cli.output import aligned
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
-from opx.retrieval.citations import WARNINGS
-from opx.retrieval.warned import warning_line
+from opx.retrieval.citations import WARNINGS, warning_line
 
 _INDENT = "   "
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from opx.domain.learning import WARNINGS
 from opx.domain.outcomes import OutcomeScore
 from opx.domain.record import replace
-from opx.domain.results import IndexedChunk, RetrievalResult, ScoreParts
-from opx.retrieval.copies import one_of_each
-from opx.retrieval.hybrid import FusedHit
+from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
+from opx.errors import StoreUnavailableError
+from opx.retrieval.asking import Asked
+from opx.retrieval.hybrid import FusedHit, one_of_each
 
 MAX_COPIES = 10
 """Other documents that are named with a result that they say, too."""
@@ -120,3 +122,50 @@ def _copies(hit: FusedHit) -> list[dict[str, Any]]:
         }
         for indexed in islice(others.values(), MAX_COPIES)
     ]
+
+
+# -- recorded outcomes: they move scores, and warn of steps
+
+log = logging.getLogger(__name__)
+
+NOT_READ = "what came of these documents before could not be read: scores and warnings are without it"
+
+
+class Experienced(Protocol):
+    """What is known of the hits of one question."""
+
+    def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
+        """The same in the same order, with the outcomes of their documents."""
+
+    def told_of(self, answer: Answer) -> Answer:
+        """With warnings at the results that hold a step which was tried before, and with what tells the outcomes that
+        moved scores from others."""
+
+
+class Experience(Protocol):
+    """Asked once a question."""
+
+    def of(self, judged: Sequence[Judged]) -> Experienced:
+        """Raises `StoreUnavailableError`."""
+
+
+class Inexperienced:
+    """Nothing is known."""
+
+    def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
+        return list(judged)
+
+    def told_of(self, answer: Answer) -> Answer:
+        return answer
+
+
+def experienced(asked: Asked, experience: Experience | None, judged: Sequence[Judged]) -> Experienced:
+    """What is known of these hits. A store that fails is noted: an answer without outcomes is better than none."""
+    if experience is None or not judged:
+        return Inexperienced()
+    try:
+        return experience.of(judged)
+    except StoreUnavailableError:
+        log.exception("outcomes can't be read")
+        asked.lacks(NOT_READ)
+        return Inexperienced()

@@ -18,13 +18,10 @@ from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
 from opx.retrieval.asking import Asked, asked_for
-from opx.retrieval.experience import Experience, experienced
 from opx.retrieval.expiry import Validity
-from opx.retrieval.judging import Judged, result_of, without_copies
-from opx.retrieval.live_web import Internet, live_results
-from opx.retrieval.merging import asks_to_act, in_order
+from opx.retrieval.judging import Experience, Judged, experienced, result_of, without_copies
 from opx.retrieval.reranking import RerankStage
-from opx.retrieval.routing import Router
+from opx.retrieval.routing import Internet, Router, asks_to_act, in_order, live_results
 from opx.retrieval.searching import SearchRules, TierSearch
 
 if TYPE_CHECKING:

@@ -15,11 +15,8 @@ from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.times import day_number, day_text, first_day
-from opx.retrieval.identifiers import identifiers
-from opx.retrieval.operator_values import paths_of, problem
-from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators
-from opx.retrieval.phrases import contains, folded, required_groups, whole_terms
-from opx.retrieval.question import Question
+from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
+from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
 
 __all__ = ["Question", "read_question"]
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from opx.domain.record import replace
 from opx.errors import ModelError
-from opx.models.candidates import MAX_CANDIDATES, check_range
-from opx.models.deadlines import within
 from opx.ports import Candidate, Reranker
 from opx.retrieval.asking import Asked
 from opx.retrieval.judging import Judged
@@ -26,6 +24,8 @@ class RerankStage:
 
     def reordered(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
         """The first `MAX_CANDIDATES` in the reranker's order, the others behind them; as they were if it fails."""
+        from opx.models.candidates import MAX_CANDIDATES
+
         head, tail = list(judged[:MAX_CANDIDATES]), list(judged[MAX_CANDIDATES:])
         if not head:
             return tail
@@ -46,6 +46,9 @@ class RerankStage:
         return [*found, *tail]
 
     def _scores(self, text: str, head: Sequence[Judged]) -> tuple[float, ...]:
+        from opx.models.candidates import check_range
+        from opx.models.deadlines import within
+
         candidates = [Candidate(one.hit.indexed.chunk.text) for one in head]
         ranking = within(
             self._seconds, lambda: self._reranker.rank(text, candidates, seconds=self._seconds), self._reranker.name

@@ -16,7 +16,6 @@ from opx.retrieval.asking import Asked
 from opx.retrieval.confidence import confidences
 from opx.retrieval.hybrid import Accepts, Asking, FusedHits, HybridSearch
 from opx.retrieval.judging import Judged
-from opx.retrieval.local_ranker import rank_again, without_values
 from opx.retrieval.query_language import Question
 
 log = logging.getLogger(__name__)
@@ -87,6 +86,8 @@ class TierSearch:
 
     def _by_ranker(self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits) -> Judge:
         """The local ranker, with the hits of a second search without the question's values."""
+        from opx.retrieval.local_ranker import rank_again, without_values
+
         text = without_values(asked.text, found)
         second = found
         if text != asked.text:

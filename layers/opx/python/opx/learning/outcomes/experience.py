@@ -17,14 +17,13 @@ from opx.domain.scopes import scope_of_key
 from opx.errors import StoreUnavailableError
 from opx.learning.outcomes.known import KnownScopes
 from opx.learning.outcomes.rows import OUTCOMES, WARNINGS, head_key, head_scope, known_key, known_scope
-from opx.learning.outcomes.tried import Holds, Passage, TriedSteps
-from opx.learning.warnings import StepWarnings
 from opx.ports import Item, Table
-from opx.retrieval.experience import Experienced, Inexperienced
-from opx.retrieval.judging import Judged
+from opx.retrieval.judging import Experienced, Inexperienced, Judged
 
 if TYPE_CHECKING:
     from opx.ingestion.catalog import Catalog
+    from opx.learning.outcomes.tried import Holds, TriedSteps
+    from opx.learning.warnings import StepWarnings
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +66,8 @@ class LearnedExperience:
 
     def _tried_in(self, item: Item) -> TriedSteps:
         """The steps of a scope, read again when its mark is another one."""
+        from opx.learning.outcomes.tried import TriedSteps
+
         scope, mark = known_scope(item), str(item["mark"])
         found = self._tried.get(scope)
         if found is None or found[0] != mark:
@@ -136,6 +137,8 @@ class Told:
         return replace(answer, outcomes=outcomes, results=results)
 
     def _warned(self, result: RetrievalResult) -> RetrievalResult:
+        from opx.learning.outcomes.tried import Passage
+
         if result.category == WARNINGS_CATEGORY:
             return result
         indexed = self._indexed.get((result.document_id, str(result.metadata.get("chunkId", ""))))
