@@ -14,7 +14,7 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from opx.bootstrap import bootstrap
-from opx.domain.evidence_pack import EvidencePack
+from opx.domain.results import EvidencePack
 from opx.evaluation.datasets import load_dataset
 from opx.evaluation.measures import hit_rate, ndcg
 from opx.retrieval.hybrid import reciprocal_rank_fusion

@@ -13,13 +13,12 @@ import click
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.cli.related import related_lines
+from opx.cli.search_command import related_lines
 from opx.domain.documents import DocumentKey
-from opx.domain.evidence_pack import EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.results import Answer
+from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.scopes import Identity, scope_of_object
 from opx.errors import IndexUnavailableError, NodeNotFoundError, StoreUnavailableError
 from opx.graph.evidence import MAX_GRAPH_ITEMS, MAX_OF_ONE_DOCUMENT

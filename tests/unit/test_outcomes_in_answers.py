@@ -67,7 +67,7 @@ def services(system: Services) -> Iterator[Services]:
     """Without outcomes and warnings of the tests before."""
     yield system
     table = system.table(OUTCOMES)
-    from opx.learning.outcomes.rows import rows_of
+    from opx.learning.outcomes.known import rows_of
 
     for scope in ("global", "client:acme", "client:other"):
         for row in rows_of(table, scope):

@@ -16,8 +16,7 @@ import click
 
 from opx import __version__
 from opx.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
-from opx.cli.session import SESSION, ServicesFactory, Session, verbose_logging
-from opx.cli.target import check, local_if_home_is_given
+from opx.cli.session import SESSION, ServicesFactory, Session, check, local_if_home_is_given, verbose_logging
 from opx.errors import OpxError
 from opx.settings import Settings
 

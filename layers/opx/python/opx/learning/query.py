@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from opx.domain.learning import CATEGORY, Pattern, RAGPattern
+from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.learning import MAX_RESULTS as MOST_PATTERNS
+from opx.domain.learning import Pattern, RAGPattern
 from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, QueryConfig
 from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
@@ -34,7 +35,7 @@ FAILURE_THRESHOLD = 0.75
 FAILURE_RESULTS = 3
 
 SEARCHED = QueryConfig(
-    categories=(CATEGORY,),
+    categories=(PATTERNS_CATEGORY,),
     min_confidence=0.0,
     max_results=MAX_RESULTS,
     max_chunks_per_document=1,

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opx.knowledge_file import read_section
-from opx.marked_yaml import Marked
+from opx.knowledge_file import Marked, read_section
 from opx.operations import load, of_tool
 from opx.operations.registry import MAX_TOOLS, ToolGroup
 

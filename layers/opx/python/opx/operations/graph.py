@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, field
 
 from opx.domain.aliases import Alias, Merge
-from opx.domain.evidence_pack import PathStep
 from opx.domain.graph import MAX_HOPS, Direction, Edge, Node, Relinked, Walk
 from opx.domain.record import Record, replace
+from opx.domain.results import PathStep
 from opx.graph.asked import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 from opx.graph.coverage import GraphCoverage, coverage
 from opx.graph.names import edge_type

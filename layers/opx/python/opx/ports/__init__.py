@@ -7,12 +7,12 @@ error. They don't change what they are given.
 from __future__ import annotations
 
 from opx.ports.copies import ChunkCopies, CopyChange, IndexSync
-from opx.ports.embedding import Embedder, Vector
 from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reranker
 from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, UploadSigner
 from opx.ports.queues import Message, Queue
 from opx.ports.search import (
     DocumentChange,
+    Embedder,
     HeldDocument,
     IndexEntry,
     Leg,
@@ -21,6 +21,7 @@ from opx.ports.search import (
     SearchIndex,
     SearchRequest,
     SearchResponse,
+    Vector,
 )
 from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, Item, KeyRange, LessThan, Table
 from opx.ports.time import Clock

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.expiry import expiry_day, expiry_of
-from opx.domain.knowledge import KnowledgeModel
-from opx.domain.learning import CATEGORY as PATTERNS
+from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel
 from opx.domain.results import IndexedChunk
 from opx.domain.times import iso_time
 from opx.ports import Clock
@@ -32,7 +31,7 @@ class Validity:
         def valid(indexed: IndexedChunk) -> bool:
             category = indexed.chunk.category
             expires = indexed.expires
-            if not expires and category != PATTERNS:
+            if not expires and category != PATTERNS_CATEGORY:
                 expires = expiry_of(category, indexed.last_updated, self._knowledge)
             return not expires or day < expires
 
@@ -41,7 +40,7 @@ class Validity:
 
 def expired_since(document: KnowledgeDocument, knowledge: KnowledgeModel, now: str) -> str:
     """The day from which on a document is not to be shown, if that has come; "" for one that may be."""
-    if document.category == PATTERNS and not document.expires:
+    if document.category == PATTERNS_CATEGORY and not document.expires:
         return ""
     expires = expiry_day(document, knowledge)
     return expires if expires and expires <= now[:DAY] else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TypeVar
 
-from opx.domain.learning import WARNINGS
+from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
@@ -252,7 +252,9 @@ def fused_hits(
 
 def _without_warnings(response: SearchResponse) -> SearchResponse:
     """The same response if it has none."""
-    chunks = {entry: indexed for entry, indexed in response.chunks.items() if indexed.chunk.category != WARNINGS}
+    chunks = {
+        entry: indexed for entry, indexed in response.chunks.items() if indexed.chunk.category != WARNINGS_CATEGORY
+    }
     if len(chunks) == len(response.chunks):
         return response
 

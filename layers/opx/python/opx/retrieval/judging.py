@@ -6,15 +6,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.domain.learning import WARNINGS
-from opx.domain.outcomes import OutcomeScore
+from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
 from opx.errors import StoreUnavailableError
 from opx.retrieval.asking import Asked
 from opx.retrieval.hybrid import FusedHit, one_of_each
+
+if TYPE_CHECKING:
+    from opx.domain.outcomes import OutcomeScore
 
 MAX_COPIES = 10
 """Other documents that are named with a result that they say, too."""
@@ -43,7 +45,7 @@ class Judged:
     @property
     def warns(self) -> bool:
         """Whether it tells what not to do."""
-        return self.hit.indexed.chunk.category == WARNINGS
+        return self.hit.indexed.chunk.category == WARNINGS_CATEGORY
 
 
 def result_of(judged: Judged, day: str = "") -> RetrievalResult:

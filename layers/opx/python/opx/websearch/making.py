@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from opx.errors import SourceUnavailableError
-from opx.knowledge_file import read_section
-from opx.marked_yaml import Marked
+from opx.knowledge_file import Marked, read_section
 from opx.ports.sources import Secrets, WebClient
 from opx.ports.tables import Table
 from opx.ports.time import Clock

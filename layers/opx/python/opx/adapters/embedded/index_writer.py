@@ -14,8 +14,15 @@ from filelock import FileLock, Timeout
 
 from opx.adapters.embedded.index_database import IndexDatabase
 from opx.adapters.embedded.lexical import LexicalWriter
-from opx.adapters.embedded.segments import SegmentFacts, SegmentRow, entry_line, indexed_chunk
-from opx.adapters.embedded.vector_file import VECTORS, VectorWriter, read_rows
+from opx.adapters.embedded.segments import (
+    VECTORS,
+    SegmentFacts,
+    SegmentRow,
+    VectorWriter,
+    entry_line,
+    indexed_chunk,
+    read_rows,
+)
 from opx.domain.results import IndexedChunk
 from opx.domain.times import day_number
 from opx.errors import IndexUnavailableError

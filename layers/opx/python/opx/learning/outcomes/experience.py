@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.ids import stable_hash
-from opx.domain.learning import WARNINGS as WARNINGS_CATEGORY
-from opx.domain.outcomes import DocumentOutcomes
+from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import scope_of_key
 from opx.errors import StoreUnavailableError
-from opx.learning.outcomes.known import KnownScopes
-from opx.learning.outcomes.rows import OUTCOMES, WARNINGS, head_key, head_scope, known_key, known_scope
+from opx.learning.outcomes.known import OUTCOMES, WARNINGS, KnownScopes, head_key, head_scope, known_key, known_scope
 from opx.ports import Item, Table
 from opx.retrieval.judging import Experienced, Inexperienced, Judged
 
 if TYPE_CHECKING:
+    from opx.domain.outcomes import DocumentOutcomes
     from opx.ingestion.catalog import Catalog
     from opx.learning.outcomes.tried import Holds, TriedSteps
     from opx.learning.warnings import StepWarnings
@@ -157,6 +156,8 @@ class Told:
 
 def _by_key(items: Sequence[Item]) -> Mapping[str, Sequence[DocumentOutcomes]]:
     """What is known of documents by the id of their key, the scopes in order."""
+    from opx.domain.outcomes import DocumentOutcomes
+
     found: dict[str, list[DocumentOutcomes]] = {}
     for item in sorted(items, key=head_scope):
         found.setdefault(str(item["entry"]), []).append(DocumentOutcomes.from_json(item))
