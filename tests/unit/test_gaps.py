@@ -35,7 +35,7 @@ from opx.records.gaps.owners import Owners, read_owners
 from opx.records.gaps.recording import MAX_TEXT, shown
 from opx.records.question_recording import is_gap
 from opx.retrieval.query import INDEX_DOWN, NO_TIER
-from opx.retrieval.remembered_vectors import RememberedVectors
+from opx.retrieval.searching import RememberedVectors
 from opx.runtime.metrics import Metric
 from opx.services import Services
 from opx.tables import GAPS

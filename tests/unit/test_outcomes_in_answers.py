@@ -23,8 +23,7 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ingestion.catalog import Catalog
-from opx.learning.outcomes.experience import LearnedExperience
-from opx.learning.outcomes.known import KnownScopes
+from opx.learning.outcomes.experience import KnownScopes, LearnedExperience
 from opx.learning.warnings import StepWarnings
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import FusedHit
@@ -67,7 +66,7 @@ def services(system: Services) -> Iterator[Services]:
     """Without outcomes and warnings of the tests before."""
     yield system
     table = system.table(OUTCOMES)
-    from opx.learning.outcomes.known import rows_of
+    from opx.learning.outcomes.experience import rows_of
 
     for scope in ("global", "client:acme", "client:other"):
         for row in rows_of(table, scope):

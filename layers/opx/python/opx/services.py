@@ -17,10 +17,8 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.retrieval.expansion import Expander
-from opx.retrieval.measured_query import MeasuredQuery, counted_as_unavailable
-from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery
-from opx.retrieval.reranking import RerankStage
-from opx.retrieval.searching import SearchRules
+from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, counted_as_unavailable
+from opx.retrieval.searching import RerankStage, SearchRules
 from opx.runtime.metrics import Report, unreported
 from opx.tables import SOURCES
 
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.as_of import AsOf
     from opx.ports import SearchEngine, SearchFilter
     from opx.records.records import QuestionRecords
-    from opx.retrieval.asking import Asked
+    from opx.retrieval.query_language import Asked
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
     from opx.sources.connecting import ConnectedSource
@@ -162,7 +160,7 @@ class Services(LifecycleServices):
     ) -> KnowledgeQuery:
         """Questions of this identity, or of the one that the installation is configured for. Answers are reported, and
         `recorded` in the audit log and, with `gaps`, among the gaps, as the settings say."""
-        from opx.retrieval.remembered_vectors import RememberedVectors
+        from opx.retrieval.searching import RememberedVectors
 
         asked = self.identity_of(identity)
         with counted_as_unavailable(report):

@@ -29,9 +29,9 @@ from opx.tables import TableSpec
 
 if TYPE_CHECKING:
     from opx.ingestion.worker import QueueDrain
-    from opx.ports.corpus_version import CorpusVersion
     from opx.ports.object_history import ObjectHistory, PastObjects
     from opx.ports.reading import ParsingTools
+    from opx.ports.search import CorpusVersion
     from opx.ports.telemetry import TelemetryStores
     from opx.running import Feed
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opx.learning.capture import KnowledgeCaptureService
     from opx.learning.checkpoints import CheckpointEmbeddingService
     from opx.learning.matching import PatternMatcher
-    from opx.learning.outcomes.known import KnownScopes
+    from opx.learning.outcomes.experience import KnownScopes
     from opx.learning.patterns import PatternStore
     from opx.learning.projects import LearningProjects
     from opx.learning.rules import LearningRules
@@ -55,7 +55,7 @@ class LearningServices(ReindexServices):
     @cached_property
     def known_outcomes(self) -> KnownScopes:
         """Of which scopes anything is known at all."""
-        from opx.learning.outcomes.known import KnownScopes
+        from opx.learning.outcomes.experience import KnownScopes
 
         return KnownScopes(self.table(OUTCOMES))
 

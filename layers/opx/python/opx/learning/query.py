@@ -22,7 +22,7 @@ from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.patterns import PatternStore
 from opx.learning.ranking import Match, best_of
 from opx.learning.similarity import PatternQuestion, similarity
-from opx.retrieval.measured_query import Answered, Observer
+from opx.retrieval.query import Answered, Observer
 from opx.runtime.metrics import unreported
 
 if TYPE_CHECKING:

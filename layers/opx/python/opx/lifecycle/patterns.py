@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from opx.domain.documents import DocumentKey, DocumentState
-from opx.domain.expiry import expiry_of
+from opx.domain.documents import DocumentKey, DocumentState, expiry_of
 from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel
 from opx.domain.record import replace
 from opx.lifecycle.retention import DueVersions, Found, Verdict

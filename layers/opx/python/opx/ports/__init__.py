@@ -6,15 +6,17 @@ error. They don't change what they are given.
 
 from __future__ import annotations
 
-from opx.ports.copies import ChunkCopies, CopyChange, IndexSync
 from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reranker
 from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, UploadSigner
 from opx.ports.queues import Message, Queue
 from opx.ports.search import (
+    ChunkCopies,
+    CopyChange,
     DocumentChange,
     Embedder,
     HeldDocument,
     IndexEntry,
+    IndexSync,
     Leg,
     SearchEngine,
     SearchFilter,

@@ -17,11 +17,9 @@ from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Reader
 from opx.errors import OpxError
-from opx.ports.corpus_version import CorpusState, CorpusVersion
-from opx.records.audit import AuditLog
-from opx.records.installation_key import InstallationKey
-from opx.retrieval.measured_query import Answered, Finish
-from opx.retrieval.query import INDEX_DOWN, NO_TIER
+from opx.ports.search import CorpusState, CorpusVersion
+from opx.records.audit import AuditLog, InstallationKey
+from opx.retrieval.query import INDEX_DOWN, NO_TIER, Answered, Finish
 from opx.retrieval.receipts import Asked, receipt_of
 from opx.runtime.metrics import Metric, Report
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opx.domain.documents import KnowledgeDocument
-from opx.domain.expiry import expiry_day, expiry_of
+from opx.domain.documents import KnowledgeDocument, expiry_day, expiry_of
 from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel
 from opx.domain.results import IndexedChunk
 from opx.domain.times import iso_time

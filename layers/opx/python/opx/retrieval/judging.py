@@ -12,8 +12,8 @@ from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
 from opx.errors import StoreUnavailableError
-from opx.retrieval.asking import Asked
 from opx.retrieval.hybrid import FusedHit, one_of_each
+from opx.retrieval.query_language import Asked
 
 if TYPE_CHECKING:
     from opx.domain.outcomes import OutcomeScore

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from opx.domain.record import replace
 from opx.errors import ModelError
 from opx.ports import Candidate, Ranking
-from opx.retrieval.asking import Asked
 from opx.retrieval.confidence import Contrast, Cover, Parts, answerable, lead, logistic, standardised
 from opx.retrieval.hybrid import FusedHit, FusedHits
 from opx.retrieval.judging import Judged
+from opx.retrieval.query_language import Asked
 from opx.text.fields import words
 
 # -- the question without its values: pod names, percentages, durations

@@ -16,8 +16,8 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult, TierStep
 from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter
-from opx.retrieval.asking import Asked
 from opx.retrieval.judging import Judged
+from opx.retrieval.query_language import Asked
 
 ENOUGH = 3
 """Documents with a good result that cover a question, or as many as results are wanted."""

@@ -32,8 +32,8 @@ from opx.tables import DOCUMENTS, TableSpec
 if TYPE_CHECKING:
     from opx.lifecycle.reindex.book import Edition
     from opx.lifecycle.reindex.making import Pace
-    from opx.ports.corpus_version import CorpusVersion
     from opx.ports.object_history import ObjectHistory, PastObjects
+    from opx.ports.search import CorpusVersion
     from opx.retrieval.corpus_count import CorpusCount
 
 EDITION_CACHE_SECONDS = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from opx.ports.corpus_version import CorpusState
+from opx.ports.search import CorpusState
 
 
 class Versioned(Protocol):

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from opx.ingestion.catalog import Catalog
     from opx.ingestion.worker import QueueDrain
     from opx.lifecycle.reindex.book import Edition
-    from opx.ports.corpus_version import CorpusVersion
     from opx.ports.object_history import ObjectHistory
     from opx.ports.reading import ParsingTools
+    from opx.ports.search import CorpusVersion
     from opx.running import Feed
     from opx.streams.taking import RecordTaker
 
