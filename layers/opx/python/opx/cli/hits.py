@@ -12,7 +12,6 @@ import click
 
 from opx.cli.output import aligned
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
-from opx.retrieval.citations import WARNINGS, warning_line
 from opx.text.analyzer import analyze, cjk_runs
 from opx.text.languages import question_languages
 
@@ -109,6 +108,10 @@ def warning_lines(hit: RetrievalResult) -> Iterator[str]:
     """That it comes from outside, what its flags say, and which of its steps were tried before."""
     if hit.untrusted:
         yield click.style(f"untrusted: from outside ({hit.tier})", fg="yellow")
+    if not (hit.flags or hit.warnings):
+        return
+    from opx.retrieval.citations import WARNINGS, warning_line
+
     for flag in hit.flags:
         yield click.style(f"warning: {WARNINGS.get(flag, flag)}", fg="red")
     for warning in hit.warnings:

@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from opx.cli.exits import NO_ANSWER, CommandFailed
 from opx.cli.hits import answer_lines, no_answer_lines
-from opx.cli.output import print_json, printable, warn
+from opx.cli.output import NO_ANSWER, CommandFailed, print_json, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode

@@ -54,7 +54,7 @@ class GraphServices(CorpusServices):
     def passage_reader(self, reader: Reader) -> PassageReader:
         """Reads the passages behind relations, of documents that may be shown."""
         from opx.graph.passages import PassageReader
-        from opx.retrieval.expiry import expired_since
+        from opx.retrieval.judging import expired_since
 
         def expired(document: KnowledgeDocument) -> str:
             return expired_since(document, self.knowledge, iso_time(self.clock()))

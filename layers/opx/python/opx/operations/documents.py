@@ -248,9 +248,9 @@ def _visible(
 
 def expired_since(context: Context, document: KnowledgeDocument) -> str:
     """The day since when a document is not to be shown, "" for one that is."""
-    from opx.retrieval import expiry
+    from opx.retrieval import judging
 
-    return expiry.expired_since(document, context.system.knowledge, iso_time(context.system.clock()))
+    return judging.expired_since(document, context.system.knowledge, iso_time(context.system.clock()))
 
 
 def check_not_expired(context: Context, *documents: KnowledgeDocument) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.domain.knowledge import WARNINGS_CATEGORY
+from opx.domain.documents import KnowledgeDocument, expiry_day, expiry_of
+from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY, KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
+from opx.domain.times import iso_time
 from opx.errors import StoreUnavailableError
+from opx.ports import Clock
 from opx.retrieval.hybrid import FusedHit, one_of_each
 from opx.retrieval.query_language import Asked
 
@@ -171,3 +174,40 @@ def experienced(asked: Asked, experience: Experience | None, judged: Sequence[Ju
         log.exception("outcomes can't be read")
         asked.lacks(NOT_READ)
         return Inexperienced()
+
+
+# -- expired documents: hidden also while pruning has not deleted them
+
+DAY = len("2026-03-31")
+
+
+class Validity:
+    """Judges hits by today's policies. Patterns are left to those who know when each last worked."""
+
+    def __init__(self, knowledge: KnowledgeModel, clock: Clock) -> None:
+        self._knowledge = knowledge
+        self._clock = clock
+
+    def day(self, as_of: str = "") -> str:
+        """The day of a question: that of the time it is about, or today's."""
+        return (as_of or iso_time(self._clock()))[:DAY]
+
+    def on(self, day: str) -> Callable[[IndexedChunk], bool]:
+        """Whether a hit may be shown on a day: if it doesn't expire before, or on it."""
+
+        def valid(indexed: IndexedChunk) -> bool:
+            category = indexed.chunk.category
+            expires = indexed.expires
+            if not expires and category != PATTERNS_CATEGORY:
+                expires = expiry_of(category, indexed.last_updated, self._knowledge)
+            return not expires or day < expires
+
+        return valid
+
+
+def expired_since(document: KnowledgeDocument, knowledge: KnowledgeModel, now: str) -> str:
+    """The day from which on a document is not to be shown, if that has come; "" for one that may be."""
+    if document.category == PATTERNS_CATEGORY and not document.expires:
+        return ""
+    expires = expiry_day(document, knowledge)
+    return expires if expires and expires <= now[:DAY] else ""

@@ -19,8 +19,7 @@ from opx.domain.scopes import Reader
 from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
-from opx.retrieval.expiry import Validity
-from opx.retrieval.judging import Experience, Judged, experienced, result_of, without_copies
+from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
 from opx.retrieval.query_language import Asked, asked_for
 from opx.retrieval.routing import Internet, Router, asks_to_act, in_order, live_results
 from opx.retrieval.searching import RerankStage, SearchRules, TierSearch

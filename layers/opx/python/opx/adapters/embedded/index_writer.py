@@ -14,10 +14,10 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from opx.adapters.embedded.durable_files import sync_file, sync_folder
-from opx.adapters.embedded.index_database import IndexDatabase
 from opx.adapters.embedded.lexical import LexicalWriter
 from opx.adapters.embedded.segments import (
     VECTORS,
+    IndexDatabase,
     Matrix,
     SegmentFacts,
     SegmentRow,

@@ -18,9 +18,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from opx.adapters.embedded.index_database import IndexDatabase, index_errors
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Place
-from opx.adapters.embedded.segments import VECTORS, Mask, Matrix, SegmentMap, indexed_chunk, read_rows
+from opx.adapters.embedded.segments import (
+    VECTORS,
+    IndexDatabase,
+    Mask,
+    Matrix,
+    SegmentMap,
+    index_errors,
+    indexed_chunk,
+    read_rows,
+)
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError

@@ -144,7 +144,7 @@ class EmbeddedServices(StorableChecks, Services):
         self.edition_index(edition).close()
 
     def remove_edition(self, edition: Edition) -> None:
-        from opx.adapters.embedded.index_database import index_errors
+        from opx.adapters.embedded.segments import index_errors
 
         folder = self._index_folder(edition)
         with index_errors(folder), suppress(FileNotFoundError):
