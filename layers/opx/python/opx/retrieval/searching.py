@@ -201,7 +201,6 @@ class RerankStage:
 
     def _scores(self, text: str, head: Sequence[Judged]) -> tuple[float, ...]:
         from opx.models.candidates import check_range
-        from opx.models.deadlines import within
 
         candidates = [Candidate(one.hit.indexed.chunk.text) for one in head]
         ranking = within(
