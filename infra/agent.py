@@ -11,7 +11,7 @@ from infra.constructs.agent_tools import offers
 from infra.constructs.classic_agent import ClassicAgent
 from infra.constructs.knowledge_gateway import KnowledgeGateway
 from infra.names import Names
-from opx.operations.tool_groups import KNOWLEDGE, LEARNING, OPERATIONS
+from opx.operations.registry import KNOWLEDGE, LEARNING, OPERATIONS
 
 INSTRUCTIONS = """\
 You help people who operate systems. You answer from the organisation's knowledge base, which your tools search.

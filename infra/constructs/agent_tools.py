@@ -8,8 +8,7 @@ from typing import Any
 
 from opx.edges.tools import granted
 from opx.operations.grants import ToolGrants, read_grants
-from opx.operations.registry import Operation, ToolGroup
-from opx.operations.tool_groups import GROUPS
+from opx.operations.registry import GROUPS, Operation, ToolGroup
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from infra.constructs.use_case_function import (
     corpus_settings,
 )
 from infra.names import Names
-from opx.domain.learning import CATEGORY, WARNINGS
-from opx.operations.tool_groups import LEARNING
+from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY
+from opx.operations.registry import LEARNING
 from opx.tables import (
     ALIASES,
     AUDIT,
@@ -70,7 +70,11 @@ LEARN_FROM_WORK = FunctionSpec(
 )
 
 _CHUNKS = ("chunks/*", "clients/*/chunks/*")
-_LEARNED = tuple(f"{place}documents/{category}/*" for category in (CATEGORY, WARNINGS) for place in ("", "clients/*/"))
+_LEARNED = tuple(
+    f"{place}documents/{category}/*"
+    for category in (PATTERNS_CATEGORY, WARNINGS_CATEGORY)
+    for place in ("", "clients/*/")
+)
 _READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, PROJECTS)
 _FOLDER_REASON = "objects have no names known at deployment; the folders are those of what was learned, and of chunks"
 

@@ -14,9 +14,8 @@ from infra.constructs.agent_tools import tool_grants
 from infra.constructs.code import LayerSource
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
 from infra.names import Names
-from opx.operations.registry import REGISTRY, Run
+from opx.operations.registry import OPERATIONS, REGISTRY, Run
 from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
-from opx.operations.tool_groups import OPERATIONS
 from opx.tables import BASELINES, PROJECTS
 from opx.telemetry.rules import TelemetryRules, read_telemetry
 

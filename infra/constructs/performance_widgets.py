@@ -9,7 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from infra.constructs.dashboard_widgets import Rows, graph
 from infra.constructs.measurements import Measurements, of_collections, of_function, of_queue
 from opx.domain.queries import SearchMode
-from opx.retrieval.measured_query import LEGS, STAGES
+from opx.retrieval.query import LEGS, STAGES
 from opx.runtime.metrics import Metric
 
 

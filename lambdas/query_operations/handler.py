@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from opx.edges.tools import respond
-from opx.operations.tool_groups import OPERATIONS
+from opx.operations.registry import OPERATIONS
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import System, bootstrap

@@ -9,8 +9,7 @@ from typing import Any
 
 from opx.edges import http, tools
 from opx.operations import load
-from opx.operations.registry import Function
-from opx.operations.tool_groups import KNOWLEDGE
+from opx.operations.registry import KNOWLEDGE, Function
 from opx.records.gaps.daily import check_gaps, is_check
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
@@ -19,15 +18,14 @@ from opx.system import System, bootstrap
 
 
 def start() -> System:
-    """The system that the environment describes. Operations are loaded with it, so that they are part of a snapshot."""
-    load()
+    """The system that the environment describes."""
     return bootstrap(function_settings())
 
 
 def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], dict[str, Any]]:
     """The function's handler; `start` is called once: before a snapshot, or at the first event of a cold start."""
     started = cache(start)
-    around_snapshot(started)
+    around_snapshot(started, load)
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:

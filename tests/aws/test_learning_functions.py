@@ -26,7 +26,7 @@ from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.learning import ProcessCheckpoint, process_checkpoint
 from opx.operations.patterns import FindPatternsForTask, ListPatterns, find_patterns_for_task, list_patterns
-from opx.operations.tool_groups import LEARNING
+from opx.operations.registry import LEARNING
 from opx.system import System, bootstrap
 from tests.agent_calls import a_function_event, text_of
 from tests.aws.cloud import BUCKET, Cloud, a_cloud

@@ -142,7 +142,7 @@ def simulated(entries: int, days: int) -> None:
         services = bootstrap(Settings(home=folder), clock=time_of_day.clock, embedder=WordsEmbedder())
         make = services.tables.table
         objects = NoObjects()
-        services.corpus.store = objects
+        services.corpus.store = objects  # type: ignore[assignment]
         services.tables.table = lambda spec: CountedTable(make(spec), spec.name, counts)  # type: ignore[method-assign]
         began = time.perf_counter()
         fill(services, (withdrawn(number, first_day) for number in range(entries)))

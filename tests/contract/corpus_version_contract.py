@@ -4,7 +4,7 @@ which tells its versions."""
 from __future__ import annotations
 
 from opx.ports import SearchIndex, SearchRequest
-from opx.ports.corpus_version import CorpusVersion
+from opx.ports.search import CorpusVersion
 from tests.builders import EVERYONE, a_change, a_removal, an_entry, any_vector
 
 

@@ -15,7 +15,7 @@ from opx.domain.scopes import Identity
 from opx.edges import schemas
 from opx.edges.tools import granted
 from opx.operations.grants import for_all
-from opx.operations.tool_groups import KNOWLEDGE
+from opx.operations.registry import KNOWLEDGE
 from opx.settings import Settings
 from tests.agent_calls import DISK_TITLE, Handler
 from tests.fakes import FakeContext

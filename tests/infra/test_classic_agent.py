@@ -15,7 +15,7 @@ from infra.configuration import ContextError, Deployment
 from infra.constructs.rights import model_arns
 from infra.names import Names
 from opx.edges import schemas
-from opx.operations.tool_groups import KNOWLEDGE
+from opx.operations.registry import KNOWLEDGE
 from tests.agent_calls import DISK_TITLE, Handler, body_of, text_of
 from tests.fakes import FakeContext
 from tests.infra.templates import Assembly, Resource, lint_findings

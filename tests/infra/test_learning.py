@@ -28,7 +28,7 @@ from opx.learning.events import SOURCE, Kind, read_event
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants
-from opx.operations.tool_groups import LEARNING
+from opx.operations.registry import LEARNING
 from opx.settings import Settings, env_name
 from tests.aws.cloud import Cloud, a_cloud
 from tests.fakes import function_logs

@@ -19,7 +19,7 @@ from infra.constructs.operational_queries import OperationalQueries, are_wanted,
 from infra.names import Names
 from opx.operations import load
 from opx.operations.grants import ToolGrants, for_all
-from opx.operations.tool_groups import KNOWLEDGE, OPERATIONS
+from opx.operations.registry import KNOWLEDGE, OPERATIONS
 from opx.settings import Settings, env_name
 from opx.telemetry.rules import MetricFamily, TelemetryRules
 from tests.infra.templates import Assembly, Resource, synthesised

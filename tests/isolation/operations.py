@@ -83,7 +83,8 @@ from opx.operations.questions import (
     list_gaps,
     settle_gap,
 )
-from opx.operations.search import Query, Research, query, research
+from opx.operations.research import Research, research
+from opx.operations.search import Query, query
 from tests.isolation.observing import ALL_RECORDS, Known, Operation, Seat, plain
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 

@@ -17,8 +17,7 @@ from opx.learning.rules import LearningRules, read_learning_rules
 from opx.operations.context import Caller, Context
 from opx.operations.search import Query, query
 from opx.ports import Condition, Item, KeyRange, Table
-from opx.records.audit import AuditLog
-from opx.records.installation_key import InstallationKey
+from opx.records.audit import AuditLog, InstallationKey
 from opx.system import System
 from opx.tables import AUDIT, GAPS, TableSpec
 from tests.e2e.systems import SystemUnderTest, a_system

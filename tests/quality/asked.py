@@ -13,11 +13,10 @@ from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
 from opx.evaluation.runner import Evaluation
 from opx.ports import Leg, SearchRequest, SearchResponse
-from opx.retrieval.confidence import FEATURES, feature_rows
+from opx.retrieval.confidence import FEATURES, feature_rows, question_parts
 from opx.retrieval.hybrid import DEPTH, FusedHit, FusedHits, fused_hits
 from opx.retrieval.local_ranker import FEATURES as RANKED
 from opx.retrieval.local_ranker import pooled, ranked_parts, without_values
-from opx.retrieval.parts import question_parts
 from opx.text.fields import words
 from opx.text.languages import question_languages
 from tests.quality.logistic import Array

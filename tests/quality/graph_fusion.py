@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 
-from opx.domain.evidence_pack import EvidencePack
+from opx.domain.results import EvidencePack
 from opx.evaluation.datasets import load_dataset
 from opx.evaluation.measures import hit_rate, ndcg
-from opx.retrieval.fusion import reciprocal_rank_fusion
+from opx.retrieval.hybrid import reciprocal_rank_fusion
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.quality.expected import FOLDER as OWN

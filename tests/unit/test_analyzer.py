@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.text import analyzer
-from opx.text.analyzer import analyze, folded, split_identifiers
+from opx.text.analyzer import STOP_WORDS, analyze, folded, split_identifiers
 from opx.text.fields import MAX_TERM_LENGTH, first_words, query_terms, words
-from opx.text.vocabulary import STOP_WORDS
 
 calm = settings(deadline=None)  # a busy machine is no failure
 

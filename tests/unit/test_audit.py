@@ -13,8 +13,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
-from opx.records.audit import AuditLog, AuditRecord, matching
-from opx.records.installation_key import InstallationKey
+from opx.records.audit import AuditLog, AuditRecord, InstallationKey, matching
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from opx.system import System, bootstrap

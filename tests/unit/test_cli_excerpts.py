@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.cli.excerpts import clean_lines, excerpt, highlighted
+from opx.cli.hits import clean_lines, excerpt, highlighted
 
 
 def test_an_excerpt_holds_the_lines_with_the_questions_words() -> None:

@@ -31,11 +31,11 @@ from opx.records.gaps.likeness import likeness, wording_of
 from opx.records.gaps.listing import NOBODY, GapView, listed, report_lines
 from opx.records.gaps.log import GapLog, gap_id, the_gap
 from opx.records.gaps.model import MAX_CALLERS, MAX_EXAMPLES, Gap, GapStatus, Nearest, from_item, to_item
-from opx.records.gaps.noticing import is_gap
 from opx.records.gaps.owners import Owners, read_owners
 from opx.records.gaps.recording import MAX_TEXT, shown
+from opx.records.question_recording import is_gap
 from opx.retrieval.query import INDEX_DOWN, NO_TIER
-from opx.retrieval.remembered_vectors import RememberedVectors
+from opx.retrieval.searching import RememberedVectors
 from opx.runtime.metrics import Metric
 from opx.system import System
 from opx.tables import GAPS

@@ -13,13 +13,12 @@ import click
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.cli.related import related_lines
+from opx.cli.search_command import related_lines
 from opx.domain.documents import DocumentKey
-from opx.domain.evidence_pack import EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.results import Answer
+from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.scopes import Identity, scope_of_object
 from opx.errors import IndexUnavailableError, NodeNotFoundError, StoreUnavailableError
 from opx.graph.evidence import MAX_GRAPH_ITEMS, MAX_OF_ONE_DOCUMENT
@@ -142,7 +141,7 @@ class TestUnasked:
     def test_an_answer_has_no_pack_and_the_graph_is_not_read(
         self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(services.graph, "store", BrokenGraph())
+        monkeypatch.setattr(services.graph.seen_by, "store", BrokenGraph())
         answer = ask(services, config=replace(RELATED, expand_graph=False))
         assert answer.evidence is None
         assert not answer.partial
@@ -287,7 +286,7 @@ class TestQuestionsOfTheGraph:
 
 class TestWithoutAGraph:
     def test_the_text_is_answered_with_a_note(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(services.graph, "store", BrokenGraph())
+        monkeypatch.setattr(services.graph.seen_by, "store", BrokenGraph())
         answer = ask(services)
         assert answer.results
         assert NO_GRAPH in answer.notes

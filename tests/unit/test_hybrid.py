@@ -11,8 +11,7 @@ from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.ports import HeldDocument, IndexEntry, Leg, SearchFilter, SearchRequest, SearchResponse
-from opx.retrieval.fusion import LEXICAL_WEIGHT
-from opx.retrieval.hybrid import DEPTH, Asking, HybridSearch, fused_hits
+from opx.retrieval.hybrid import DEPTH, LEXICAL_WEIGHT, Asking, HybridSearch, fused_hits
 from tests.builders import EVERYONE, an_entry, any_vector
 
 

@@ -10,8 +10,7 @@ from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Identity
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import IndexEntry, SearchResponse
-from opx.retrieval.copies import groups_of_copies
-from opx.retrieval.hybrid import FusedHit, fused_hits
+from opx.retrieval.hybrid import FusedHit, fused_hits, groups_of_copies
 from tests.agent_calls import a_system
 from tests.builders import an_entry
 from tests.unit.test_hybrid import POD, a_response

@@ -25,7 +25,7 @@ from opx.learning.ranking import Match, best_of, wilson_lower_bound
 from opx.learning.rules import LearningRules
 from opx.learning.similarity import PatternQuestion, errors_agree, same_technology, similarity
 from opx.ports import Table
-from opx.retrieval.measured_query import Answered, Finish
+from opx.retrieval.query import Answered, Finish
 from opx.tables import PATTERNS
 
 PROBLEM = "Kafka consumers leave the group while a batch is worked on"

@@ -15,9 +15,9 @@ from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.errors import ModelError
 from opx.ports import Candidate, IndexEntry, SearchResponse
+from opx.retrieval.confidence import question_parts
 from opx.retrieval.hybrid import FusedHits, fused_hits
 from opx.retrieval.local_ranker import CANDIDATES, FEATURES, LocalReranker, pooled, ranked_parts, without_values
-from opx.retrieval.parts import question_parts
 from opx.retrieval.searching import SearchRules
 from opx.text.fields import words
 from tests.fakes import WordsEmbedder

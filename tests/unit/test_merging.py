@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.retrieval.merging import UNLIKELY, asks_to_act, in_order
+from opx.retrieval.routing import UNLIKELY, asks_to_act, in_order
 
 
 @dataclass(frozen=True)

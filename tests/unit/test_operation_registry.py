@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,12 +26,14 @@ from opx.edges.calling import text_of as text_for_agents
 from opx.edges.deployed import open_client
 from opx.edges.mcp import make_server, tools_for
 from opx.errors import InvalidInputError
-from opx.operations import load
+from opx.operations import load, of_route, of_tool
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import (
+    KNOWLEDGE,
     MAX_FUNCTION_PARAMETERS,
     MAX_TOOLS,
+    OPERATIONS,
     REGISTRY,
     Access,
     DeclarationError,
@@ -39,7 +43,6 @@ from opx.operations.registry import (
     operation,
 )
 from opx.operations.requests import Request, fields_of
-from opx.operations.tool_groups import KNOWLEDGE
 from opx.settings import Settings
 from opx.system import System
 from tests import api_requests
@@ -461,6 +464,20 @@ class TestWrongDeclarations:
             operation(**second[1], registry=registry)(second[0])
         assert [one.name for one in registry] == ["narrow"]
 
+    @pytest.mark.parametrize(
+        ("declared", "problem"),
+        [
+            ({"http": "GET /moons/big"}, "MODULES says of no address /moons that search has it"),
+            ({"tool": Tool(OPERATIONS, "Use it.")}, "MODULES says of no tool in query-operations that search has it"),
+        ],
+    )
+    def test_module_that_would_not_be_looked_in_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any], problem: str
+    ) -> None:
+        monkeypatch.setattr(narrow, "__module__", "opx.operations.search")
+        with pytest.raises(DeclarationError, match=f"^operation narrow: {problem}$"):
+            operation(**declared, registry=Registry())(narrow)
+
     def test_more_tools_for_every_agent_than_one_can_have_are_refused(self) -> None:
         registry = Registry()
         for number in range(MAX_TOOLS):
@@ -519,3 +536,39 @@ def test_operation_that_was_removed_is_unknown() -> None:
     assert "narrow" not in registry
     assert registry.routes == {}
     operation(http="GET /x", command="x", registry=registry)(narrow)
+
+
+LOOK_UP = """
+import json, sys
+from opx.operations import of_route, of_tool, registry
+found = {call}
+loaded = [one.name for one in registry.MODULES if "opx.operations." + one.name in sys.modules]
+print(json.dumps([found and found.name, loaded]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "modules"),
+    [
+        ("of_route('GET /knowledge/{kbId}/search')", "search", ["search"]),
+        ("of_route('POST /documents/{documentId}/restore')", "restore_document", ["documents", "corpus"]),
+        ("of_route('GET /nowhere')", None, []),
+        ("of_tool('search_docs', registry.KNOWLEDGE)", "search_docs", ["search", "research"]),
+        ("of_tool('get_baseline', registry.OPERATIONS)", "get_baseline", ["telemetry", "baselines"]),
+    ],
+)
+def test_what_is_named_is_found_without_the_modules_of_others(call: str, name: str | None, modules: list[str]) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", LOOK_UP.replace("{call}", call)], capture_output=True, text=True, check=True
+    )
+    assert json.loads(run.stdout) == [name, modules]
+
+
+def test_tool_of_another_group_is_not_found() -> None:
+    assert of_tool("get_baseline", KNOWLEDGE) is None
+
+
+def test_every_route_and_tool_is_found_by_its_name() -> None:
+    for one in load():
+        assert one.route is None or of_route(one.route.key) is one
+        assert one.tool is None or of_tool(one.name, one.tool.group) is one

@@ -11,7 +11,7 @@ from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.scopes import Identity
 from opx.errors import IndexUnavailableError, StoreUnavailableError, UnknownCategoryError
 from opx.ports import SearchRequest, SearchResponse
-from opx.retrieval.measured_query import LEGS, STAGES
+from opx.retrieval.query import LEGS, STAGES
 from opx.runtime.metrics import Metric
 from opx.system import System
 from tests.agent_calls import DISK_TITLE, a_system

@@ -23,17 +23,15 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ingestion.catalog import Catalog
-from opx.learning.outcomes.experience import LearnedExperience
-from opx.learning.outcomes.known import KnownScopes
+from opx.learning.outcomes.experience import KnownScopes, LearnedExperience
 from opx.learning.warnings import StepWarnings
 from opx.retrieval.citations import citations
-from opx.retrieval.experience import NOT_READ
 from opx.retrieval.hybrid import FusedHit
-from opx.retrieval.judging import Judged
-from opx.retrieval.merging import in_order
+from opx.retrieval.judging import NOT_READ, Judged
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.receipts import Receipt
 from opx.retrieval.replaying import Verdict, replay
+from opx.retrieval.routing import in_order
 from opx.system import System
 from opx.tables import OUTCOMES
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
@@ -68,7 +66,7 @@ def services(system: System) -> Iterator[System]:
     """Without outcomes and warnings of the tests before."""
     yield system
     table = system.tables.table(OUTCOMES)
-    from opx.learning.outcomes.rows import rows_of
+    from opx.learning.outcomes.experience import rows_of
 
     for scope in ("global", "client:acme", "client:other"):
         for row in rows_of(table, scope):

@@ -11,7 +11,8 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.domain.learning import CATEGORY, EntryType, Pattern
+from opx.domain.knowledge import PATTERNS_CATEGORY
+from opx.domain.learning import EntryType, Pattern
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
@@ -373,7 +374,7 @@ class TestPatterns:
     @pytest.fixture
     def pattern(self, system: SystemUnderTest) -> str:
         """The key of the document of a pattern that worked a hundred days later once more."""
-        key = f"documents/{CATEGORY}/{self.ID}.json"
+        key = f"documents/{PATTERNS_CATEGORY}/{self.ID}.json"
         record = {"title": "Disk full", "failure_description": "The disk is full", "solution_steps": ["Grow it"]}
         put_pattern(system, key, record)
         again = iso_time(system.time.now + 100 * DAY)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opx.ports import SearchFilter
-from opx.retrieval.identifiers import MAX_IDENTIFIERS, identifiers
-from opx.retrieval.phrases import required_groups, whole_terms
-from opx.retrieval.question import MAX_GROUPS, Question
+from opx.retrieval.question import MAX_GROUPS, MAX_IDENTIFIERS, Question, identifiers, required_groups, whole_terms
 from opx.text.fields import query_terms
 
 GLOBAL = SearchFilter(("global",))

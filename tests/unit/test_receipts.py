@@ -15,7 +15,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
-from opx.ports.corpus_version import CorpusState
+from opx.ports.search import CorpusState
 from opx.retrieval.receipts import (
     Asked,
     Receipt,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.cli.target import is_remote
+from opx.cli.session import is_remote
 from opx.edges.loading import RemoteLoader
 from opx.edges.waiting import Waiting
 from opx.settings import Settings

@@ -15,10 +15,10 @@ from opx.errors import ModelError
 from opx.models.candidates import MAX_CANDIDATES as CANDIDATES
 from opx.models.deadlines import within
 from opx.ports import Candidate, Ranking
-from opx.retrieval.asking import Asked, asked_for
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import Judged
-from opx.retrieval.reranking import RerankStage
+from opx.retrieval.query_language import Asked, asked_for
+from opx.retrieval.searching import RerankStage
 from tests.builders import an_entry
 
 NO_KNOWLEDGE = KnowledgeModel({}, "")

@@ -17,7 +17,7 @@ from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.record import replace
 from opx.edges.tools import MAX_RESPONSE_BYTES, respond
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.operations.tool_groups import KNOWLEDGE
+from opx.operations.registry import KNOWLEDGE
 from opx.runtime.metrics import NAMESPACE, Metric
 from opx.system import System
 from tests.agent_calls import (
@@ -346,7 +346,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def answered(services: System, event: Any, context: FakeContext) -> dict[str, Any]:
     """Like the handler, with every result counting as good."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("opx.operations.search.AGENT_CONFIDENCE", 0.0)
+        patched.setattr("opx.operations.research.AGENT_CONFIDENCE", 0.0)
         return respond(event, context, KNOWLEDGE, lambda: services, Measured())
 
 

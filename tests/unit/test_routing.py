@@ -15,8 +15,8 @@ from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
 from opx.errors import IndexUnavailableError
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import IndexEntry, SearchRequest, SearchResponse
-from opx.retrieval.merging import in_order
 from opx.retrieval.query import INDEX_DOWN, KnowledgeQuery
+from opx.retrieval.routing import in_order
 from tests.builders import a_change
 from tests.fakes import WordsEmbedder
 from tests.unit.test_query import ANYTHING, a_query, a_text, contents

@@ -15,8 +15,7 @@ from opx.knowledge_file import load_knowledge
 from opx.learning.outcomes.steps import Step, StepFinder, needed, steps_of
 from opx.learning.outcomes.tried import MAX_SHOWN, Passage, TriedSteps
 from opx.learning.warnings import TriedStep, warning_document
-from opx.retrieval.citations import citation
-from opx.retrieval.warned import with_warnings
+from opx.retrieval.citations import citation, with_warnings
 
 FAILOVER = "Fail over to the standby database with patronictl switchover"
 RUNBOOK = f"""# Replication lag

@@ -12,10 +12,9 @@ from opx.edges.schemas import description
 from opx.edges.tools import granted, read_arguments, snake_case, tool_named
 from opx.operations import load
 from opx.operations.documents import GetDocumentDetails
-from opx.operations.registry import MAX_FUNCTION_PARAMETERS, MAX_TOOLS, Operation
+from opx.operations.registry import GROUPS, KNOWLEDGE, LEARNING, MAX_FUNCTION_PARAMETERS, MAX_TOOLS, Operation
 from opx.operations.requests import Request, RequestError, fields_of
-from opx.operations.search import ResearchTopic, SearchDocs, SearchRunbooks
-from opx.operations.tool_groups import GROUPS, KNOWLEDGE, LEARNING
+from opx.operations.research import ResearchTopic, SearchDocs, SearchRunbooks
 
 TOOLS = load().tools()
 KNOWLEDGE_TOOLS = load().tools(KNOWLEDGE)

@@ -80,7 +80,7 @@ def tools(services: System) -> KnowledgeTools:
 @pytest.fixture
 def threshold(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets what a result has to reach for an agent."""
-    return lambda confidence: monkeypatch.setattr("opx.operations.search.AGENT_CONFIDENCE", confidence)
+    return lambda confidence: monkeypatch.setattr("opx.operations.research.AGENT_CONFIDENCE", confidence)
 
 
 @pytest.fixture

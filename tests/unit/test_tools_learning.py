@@ -21,7 +21,7 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.learning import ProcessCheckpoint, process_checkpoint
-from opx.operations.tool_groups import LEARNING
+from opx.operations.registry import LEARNING
 from opx.settings import Settings
 from opx.system import System
 from tests.agent_calls import a_function_event, an_api_event, body_of, text_of

@@ -23,8 +23,8 @@ from opx.operations import load
 from opx.operations.baselines import GetBaseline, get_baseline
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
+from opx.operations.registry import OPERATIONS
 from opx.operations.requests import RequestError
-from opx.operations.tool_groups import OPERATIONS
 from opx.ports.telemetry import LogQuery
 from opx.settings import Settings
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of

@@ -20,9 +20,8 @@ from opx.edges.calling import plain
 from opx.edges.tools import call_tool
 from opx.operations import load
 from opx.operations.context import Caller, Context
-from opx.operations.registry import MAX_FUNCTION_PARAMETERS, MAX_TOOLS, ToolGroup
+from opx.operations.registry import GROUPS, KNOWLEDGE, MAX_FUNCTION_PARAMETERS, MAX_TOOLS, ToolGroup
 from opx.operations.requests import fields_of
-from opx.operations.tool_groups import GROUPS, KNOWLEDGE
 from opx.system import System
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 

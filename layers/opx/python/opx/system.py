@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from opx.ports.reading import ImageDescriber, Ocr, ParsingTools
     from opx.ports.sources import Secrets
     from opx.ports.telemetry import TelemetryStores
-    from opx.retrieval.asking import Asked
+    from opx.retrieval.query_language import Asked
     from opx.running import Feed
     from opx.sources.capability import Connectors
     from opx.streams.taking import RecordTaker

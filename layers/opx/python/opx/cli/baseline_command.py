@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opx.cli.exits import NO_ANSWER
 from opx.cli.operations import Shape, operation_command
-from opx.cli.output import plural, print_table, warn
+from opx.cli.output import NO_ANSWER, plural, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.anomalies import Distribution, Verdict, shown
 from opx.domain.baselines import AddedValues, BaselineStats

@@ -8,9 +8,8 @@ from collections.abc import Collection
 import click
 
 from opx.cli.documents import find_versions
-from opx.cli.exits import NO_ANSWER
 from opx.cli.intake import Tally, still_under_way
-from opx.cli.output import plural, warn
+from opx.cli.output import NO_ANSWER, plural, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.edges.loading import remove_document

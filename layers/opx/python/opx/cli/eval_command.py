@@ -12,7 +12,7 @@ import click
 
 from opx.cli import eval_output as output
 from opx.cli.eval_compare import FLOOR, READABLE, compare_command, comparison, show_comparison, show_losers
-from opx.cli.target import is_remote
+from opx.cli.session import is_remote
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.settings import Settings

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from opx.cli.exits import NO_ANSWER
-from opx.cli.output import warn
+from opx.cli.output import NO_ANSWER, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.evidence import Evidence
 from opx.errors import InvalidInputError, OpxError

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from opx.cli.exits import NO_ANSWER
-from opx.cli.output import SHORT_ID, plural, print_json, print_table, warn
+from opx.cli.output import NO_ANSWER, SHORT_ID, plural, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.edges.calling import all_pages
 from opx.errors import InvalidInputError

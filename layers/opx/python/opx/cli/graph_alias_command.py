@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from opx.cli.exits import NO_ANSWER
 from opx.cli.operations import Shape, operation_command
-from opx.cli.output import print_table, printable
+from opx.cli.output import NO_ANSWER, print_table, printable
 from opx.cli.session import Session
 from opx.domain.aliases import Alias, Merge
 from opx.operations import graph

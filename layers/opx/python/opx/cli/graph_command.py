@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from opx.cli.exits import NO_ANSWER
 from opx.cli.graph_alias_command import alias_command
 from opx.cli.graph_output import (
     answer_lines,
@@ -16,7 +15,7 @@ from opx.cli.graph_output import (
     path_lines,
 )
 from opx.cli.operations import Shape, operation_command
-from opx.cli.output import plural, print_json, print_table, warn
+from opx.cli.output import NO_ANSWER, plural, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.graph.coverage import GraphCoverage
 from opx.graph.questions.answers import GraphAnswer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opx.cli.excerpts import excerpt
+from opx.cli.hits import excerpt
 from opx.cli.output import SHORT_ID, aligned, plural, printable
 from opx.graph.views import in_words, said
 

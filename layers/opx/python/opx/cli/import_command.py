@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opx.cli.archive_progress import Phases
-from opx.cli.exits import NO_ANSWER, CommandFailed
-from opx.cli.output import plural, print_json, printable, warn
+from opx.cli.output import NO_ANSWER, CommandFailed, plural, print_json, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import ArchiveError
 from opx.operations.administration import ImportArchive, import_archive

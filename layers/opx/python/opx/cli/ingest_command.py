@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from opx.cli.closed_gaps import tell_closed_gaps
-from opx.cli.exits import INTERRUPTED, NO_ANSWER, CommandFailed
 from opx.cli.intake import Intake, Tally, canonical, find_category, still_under_way, summary
-from opx.cli.output import warn
+from opx.cli.output import INTERRUPTED, NO_ANSWER, CommandFailed, warn
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.session import Session, pass_session
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import click
 
-from opx.cli.exits import NO_ANSWER
 from opx.cli.learn_capture_command import capture_command
 from opx.cli.learn_output import entry_rows, found_lines, pattern_lines, pattern_rows, report_lines, verified_line
 from opx.cli.operations import Shape, operation_command
-from opx.cli.output import print_json, print_table, warn
+from opx.cli.output import NO_ANSWER, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, Effect, EntryState, PatternView, RAGPattern, StagingEntry
 from opx.domain.record import replace

@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 import click
 
 from opx import __version__
-from opx.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
-from opx.cli.session import SESSION, ServicesFactory, Session, verbose_logging
-from opx.cli.target import check, local_if_home_is_given
+from opx.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
+from opx.cli.session import SESSION, ServicesFactory, Session, check, local_if_home_is_given, verbose_logging
 from opx.errors import OpxError
 from opx.settings import Settings
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from opx.cli.exits import NO_ANSWER
-from opx.cli.output import print_json, print_table, warn
+from opx.cli.output import NO_ANSWER, print_json, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.lifecycle.report import PruneReport

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from opx.cli.exits import NO_ANSWER, TAMPERED, UNEXPLAINED, CommandFailed
-from opx.cli.output import print_json, print_table
+from opx.cli.output import NO_ANSWER, TAMPERED, UNEXPLAINED, CommandFailed, print_json, print_table
 from opx.cli.receipts import receipt_text
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opx.cli.exits import NO_ANSWER
-from opx.cli.output import plural, print_json, printable, warn
+from opx.cli.output import NO_ANSWER, plural, print_json, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.operations.administration import Reconcile, reconcile
 

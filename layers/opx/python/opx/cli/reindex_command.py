@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opx.cli.exits import NO_ANSWER, CommandFailed
-from opx.cli.output import aligned, print_json
+from opx.cli.output import NO_ANSWER, CommandFailed, aligned, print_json
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.lifecycle.reindex.job import Phase

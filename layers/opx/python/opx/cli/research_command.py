@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from opx.cli.exits import NO_ANSWER, CommandFailed
 from opx.cli.hits import heading, hit_lines
-from opx.cli.output import aligned, print_json, warn
+from opx.cli.output import NO_ANSWER, CommandFailed, aligned, print_json, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, Finding, ResearchReport, Step, StepKind, Stopped
-from opx.operations.search import MAX_QUESTION, Research, research
+from opx.operations.research import Research, research
+from opx.operations.search import MAX_QUESTION
 
 _DEFAULTS = QueryConfig()
 _SHOWN_CHARACTERS = 70

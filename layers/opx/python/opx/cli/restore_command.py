@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from opx.cli.exits import NO_ANSWER
 from opx.cli.intake import Tally, still_under_way
-from opx.cli.output import warn
+from opx.cli.output import NO_ANSWER, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.versions import Restored
 from opx.operations.corpus import RestoreDocument, restore_document

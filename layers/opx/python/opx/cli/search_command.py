@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from opx.cli.exits import NO_ANSWER, CommandFailed
 from opx.cli.hits import answer_lines, no_answer_lines
-from opx.cli.output import print_json, warn
-from opx.cli.receipts import write_receipt
-from opx.cli.related import related_lines, relations
+from opx.cli.output import NO_ANSWER, CommandFailed, print_json, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
-from opx.domain.results import Answer
+from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.times import day_text, first_day
 from opx.errors import InvalidInputError
 from opx.operations.search import MAX_QUESTION, Query
@@ -87,6 +85,8 @@ def search_command(
     if INDEX_DOWN in answer.notes:
         raise CommandFailed(INDEX_DOWN)
     if receipt is not None:
+        from opx.cli.receipts import write_receipt
+
         write_receipt(answer, receipt)
     if as_json:
         print_json(answer.to_json())
@@ -143,3 +143,38 @@ def _print(answer: Answer, config: QueryConfig, *, limit: int, explain: bool) ->
         warn(note)
     if limit > MAX_RESULTS:
         warn(f"at most {MAX_RESULTS} results are given")
+
+
+# -- relations: what an evidence pack adds, with the text that proves them
+
+_INDENT = "   "
+_LINES = 4
+"""Of a passage."""
+
+
+def related_lines(pack: EvidencePack) -> Iterator[str]:
+    """A summary, how the question was understood, and each relation with where it is from."""
+    yield ""
+    yield click.style(pack.summary, bold=True)
+    if pack.understood:
+        yield f"The graph says: {printable(pack.understood)}"
+    for item in relations(pack):
+        yield ""
+        yield from _item_lines(item)
+
+
+def relations(pack: EvidencePack) -> tuple[EvidenceItem, ...]:
+    """The items that the graph gave."""
+    return tuple(item for item in pack.items if item.source is EvidenceSource.GRAPH)
+
+
+def _item_lines(item: EvidenceItem) -> Iterator[str]:
+    told, _, text = item.content.partition("\n\n")
+    when = f", {printable(item.at)}" if item.at else ""
+    yield click.style(f"- {printable(told)}", bold=item.answers) + f"  ({item.confidence:.2f}{when})"
+    if item.untrusted:
+        yield _INDENT + click.style(f"untrusted: from outside ({item.tier})", fg="yellow")
+    lines = [line for line in map(printable, text.splitlines()) if line]
+    yield from (f"{_INDENT}| {line}" for line in lines[:_LINES])
+    if item.document_id:
+        yield _INDENT + click.style(f"{printable(item.title)}  [Document ID: {item.document_id}]", dim=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from opx.cli.exits import NO_ANSWER, CommandFailed
 from opx.cli.hits import heading
-from opx.cli.output import print_json, warn
+from opx.cli.output import NO_ANSWER, CommandFailed, print_json, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.results import Answer
 from opx.errors import InvalidInputError

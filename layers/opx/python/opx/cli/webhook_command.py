@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 
 import click
 
-from opx.cli.exits import NO_ANSWER
-from opx.cli.output import print_table
+from opx.cli.output import NO_ANSWER, print_table
 from opx.cli.session import Session, pass_session
 
 if TYPE_CHECKING:

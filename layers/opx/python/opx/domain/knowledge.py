@@ -20,6 +20,12 @@ class Tier(StrEnum):
     INTERNET = "internet"
 
 
+PATTERNS_CATEGORY = "learning/patterns"
+"""Of the documents that patterns are searched as."""
+
+WARNINGS_CATEGORY = "learning/warnings"
+"""Of the documents that warn of what was tried in vain, or made things worse."""
+
 TRUST_RANGE: dict[Tier, tuple[float, float]] = {
     Tier.INTERNAL: (1.0, 1.0),
     Tier.SPECIALIZED: (0.9, 0.95),

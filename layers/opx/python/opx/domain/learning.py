@@ -7,14 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
+from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.record import Record, derive
-
-CATEGORY = "learning/patterns"
-"""Of the documents that patterns are searched as."""
-
-WARNINGS = "learning/warnings"
-"""Of the documents that warn of what was tried in vain, or made things worse."""
-
 
 MAX_NAME, MAX_LINE, MAX_TEXT = 100, 500, 8_000
 MAX_ERROR = 100_000
@@ -151,7 +145,7 @@ class Pattern(Record, frozen=True):
     @property
     def source(self) -> str:
         """The name of its document in the corpus, below its scope's folder."""
-        return f"documents/{CATEGORY}/{self.pattern_id}.json"
+        return f"documents/{PATTERNS_CATEGORY}/{self.pattern_id}.json"
 
 
 class PatternOccurrence(Record, frozen=True):

@@ -15,9 +15,8 @@ from opx.domain.record import Record
 from opx.edges.api_requests import ApiClient, Authorizer, Connections, Pause
 from opx.edges.calling import decoded, encoded, given_of
 from opx.errors import InvalidInputError, OpxError
-from opx.operations import load
 from opx.operations.corpus import API_VERSION, Status
-from opx.operations.registry import Operation, Route, Run
+from opx.operations.registry import REGISTRY, Operation, Route, Run
 from opx.operations.requests import Request, read_request
 
 Q = TypeVar("Q", bound=Request)
@@ -57,7 +56,7 @@ class RemoteClient:
         """The reply of an operation, which may have fields that this version doesn't know. Raises the errors that the API
         tells, `InvalidInputError` for an operation that is done on the machine of the system alone, and `OpxError` for an
         answer that this version doesn't understand."""
-        operation = load().of(run)
+        operation = REGISTRY.of(run)
         if operation.route is None:
             raise InvalidInputError(
                 f"{operation.name} works where the stores are: leave --profile and --api out, and for a system on AWS set "

@@ -20,7 +20,7 @@ from opx.edges.tools import call_tool
 from opx.operations.context import Caller, Context
 from opx.operations.registry import REGISTRY, Operation
 from opx.operations.requests import FieldFacts, fields_of
-from opx.operations.search import research_topic, search_docs
+from opx.operations.research import research_topic, search_docs
 
 if TYPE_CHECKING:
     from opx.system import System

@@ -21,7 +21,7 @@ from opx.domain.scopes import Identity, reader_of
 from opx.edges.calling import json_bytes, perform
 from opx.edges.failures import Failure, UnknownKnowledgeBaseError, UnknownRouteError, attempt, started
 from opx.errors import ForbiddenError, InvalidScopeError, TooLargeError
-from opx.operations import load
+from opx.operations import of_route
 from opx.operations.context import Caller, Context
 from opx.operations.forms import is_form, read_form
 from opx.operations.paging import sent_bytes
@@ -77,7 +77,7 @@ def respond(event: Mapping[str, Any], function: Function, start: Callable[[], Sy
 
 
 def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], System], report: Report) -> Json:
-    operation = load().routes.get(event["routeKey"])
+    operation = of_route(event["routeKey"])
     if operation is None or operation.route is None or operation.route.function is not function:
         raise UnknownRouteError("there is no such route")
     system = started(start)

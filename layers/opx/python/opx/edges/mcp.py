@@ -28,8 +28,7 @@ from opx.edges.tools import call_tool, granted
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.grants import read_grants
-from opx.operations.registry import Operation
-from opx.operations.tool_groups import OPERATIONS
+from opx.operations.registry import OPERATIONS, Operation
 
 Tools = Mapping[str, Operation[Any, Any]]
 

@@ -22,9 +22,8 @@ from opx.json_schema import without_references
 from opx.operations import load
 from opx.operations.corpus import API_VERSION
 from opx.operations.forms import FILE_FIELD, MEDIA_TYPE
-from opx.operations.registry import Access, Operation, ToolGroup
+from opx.operations.registry import GROUPS, Access, Operation, ToolGroup
 from opx.operations.requests import NOT_BLANK, FieldFacts, fields_of
-from opx.operations.tool_groups import GROUPS
 
 Tools = Sequence[Operation[Any, Any]]
 HTTP_FILE = "http-api.json"

@@ -27,14 +27,14 @@ from opx.domain.scopes import Identity, reader_of
 from opx.edges.calling import perform, plain, text_of
 from opx.edges.failures import Failure, UnknownToolError, attempt, started
 from opx.errors import ForbiddenError, InvalidScopeError, StoreUnavailableError
-from opx.operations import load
+from opx.operations import load, of_tool
 from opx.operations.context import Caller, Context
-from opx.operations.grants import read_grants
 from opx.operations.registry import Operation, ToolGroup, is_agent_reply
 from opx.operations.requests import RequestError, fields_of, quoted, read_request
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
+    from opx.operations.grants import ToolGrants
     from opx.system import System
 
 CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE = "opxClientId", "opxProjectId"
@@ -93,6 +93,14 @@ def granted(group: ToolGroup | None, allowed: Collection[str]) -> dict[str, Oper
     return {name: one for name, one in load().tools(group).items() if name in allowed}
 
 
+def granted_tool(group: ToolGroup, grants: ToolGrants, call: Call) -> Operation[Any, Any]:
+    """The tool that is called. Raises `UnknownToolError` as `tool_named`."""
+    found = of_tool(snake_case(call.tool), group) if isinstance(call.tool, str) else None
+    if found is not None and found.name in grants.allowed(call.agent):
+        return found
+    return tool_named(granted(group, grants.allowed(call.agent)), call.tool)
+
+
 def snake_case(name: str) -> str:
     """`maxResults` as `max_results`; any other form of name as it is."""
     return _HUMP.sub("_", name).lower() if _CAMEL_CASE.match(name) else name
@@ -129,10 +137,12 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Syst
     runtime = runtime_of(event, context)
     report(Metric.TOOL_CALLS)
 
+    from opx.operations.grants import read_grants
+
     def answered() -> Json:
         call = runtime.call()
         system = started(start, StoreUnavailableError)  # an agent goes on without it
-        operation = tool_named(granted(group, system.installation.declared(read_grants).allowed(call.agent)), call.tool)
+        operation = granted_tool(group, system.installation.declared(read_grants), call)
         configured = Identity(system.settings.client_id, system.settings.project_id)
         identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
         _check_identity(identity)

@@ -11,8 +11,7 @@ from opx.evaluation.datasets import Dataset
 from opx.evaluation.figures import Table, means_by_kind
 from opx.evaluation.ingesting import CorpusIntake, IngestFigures, Progress
 from opx.ports import SearchFilter, SearchRequest, SearchResponse
-from opx.retrieval.fusion import DEFAULT_FUSION
-from opx.retrieval.hybrid import DEPTH, fused_hits
+from opx.retrieval.hybrid import DEFAULT_FUSION, DEPTH, fused_hits
 from opx.system import System
 from opx.text.fields import words
 from opx.text.languages import question_languages

@@ -86,7 +86,7 @@ class Graph:
     def passage_reader(self, reader: Reader) -> PassageReader:
         """Reads the passages behind edges, of documents that may be shown."""
         from opx.graph.passages import PassageReader
-        from opx.retrieval.expiry import expired_since
+        from opx.retrieval.judging import expired_since
 
         def expired(document: KnowledgeDocument) -> str:
             return expired_since(document, self._installation.knowledge, iso_time(self._installation.clock()))

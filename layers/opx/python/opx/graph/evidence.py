@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.evidence_pack import EvidenceItem, EvidencePack, EvidenceSource, PathStep
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
-from opx.domain.results import RetrievalResult
+from opx.domain.results import EvidenceItem, EvidencePack, EvidenceSource, PathStep, RetrievalResult
 from opx.graph.questions.answers import name_of
 from opx.graph.views import in_words
 

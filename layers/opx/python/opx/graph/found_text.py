@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from opx.domain.evidence_pack import EvidencePack
 from opx.domain.knowledge import Tier
-from opx.domain.results import RetrievalResult
+from opx.domain.results import EvidencePack, RetrievalResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, SearchEngine
 from opx.ports.search import SearchFilter, SearchRequest
-from opx.retrieval.phrases import required_groups
+from opx.retrieval.question import required_groups
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from opx.domain.evidence_pack import PathStep
 from opx.domain.graph import Edge, Evidence, Node, Reached, shown
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record, always, derive
+from opx.domain.results import PathStep
 
 Names = Annotated[Mapping[str, str], Meta(description="What things are called, by reference, where that says more.")]
 Passages = Annotated[tuple["Passage", ...], Meta(description="The text of evidence, by chunk id; of much, the first.")]

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from opx.domain.documents import DocumentKey, KnowledgeDocument
-from opx.domain.expiry import expiry_day
+from opx.domain.documents import DocumentKey, KnowledgeDocument, expiry_day
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import scope_of_key
 from opx.domain.times import day_text

@@ -12,8 +12,7 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import IO, Any
 
-from opx.domain.documents import DocumentKey, KnowledgeDocument, Revision
-from opx.domain.expiry import expiry_day, fetched_expiry
+from opx.domain.documents import DocumentKey, KnowledgeDocument, Revision, expiry_day, fetched_expiry
 from opx.domain.ids import document_id, normalise
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.record import replace

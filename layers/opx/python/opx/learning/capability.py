@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from opx.learning.capture import KnowledgeCaptureService
     from opx.learning.checkpoints import CheckpointEmbeddingService
     from opx.learning.matching import PatternMatcher
-    from opx.learning.outcomes.experience import LearnedExperience
-    from opx.learning.outcomes.known import KnownScopes
+    from opx.learning.outcomes.experience import KnownScopes, LearnedExperience
     from opx.learning.outcomes.recording import OutcomeService
     from opx.learning.outcomes.store import OutcomeStore
     from opx.learning.patterns import PatternStore
@@ -83,7 +82,7 @@ class Learning:
     @cached_property
     def known_outcomes(self) -> KnownScopes:
         """The scopes that have outcomes or warnings."""
-        from opx.learning.outcomes.known import KnownScopes
+        from opx.learning.outcomes.experience import KnownScopes
 
         return KnownScopes(self._tables.table(OUTCOMES))
 

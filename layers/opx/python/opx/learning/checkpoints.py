@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY
 from opx.domain.learning import (
-    CATEGORY,
-    WARNINGS,
     CheckpointReport,
     CheckpointType,
     EntryState,
@@ -210,7 +209,7 @@ class _Run:
         warned = [entry for entry in entries if _warns(entry)]
         for entry in warned:
             source, record = warning_document(entry)
-            self._manager.put_document(WARNINGS, record, {"source": source.rpartition("/")[2]})
+            self._manager.put_document(WARNINGS_CATEGORY, record, {"source": source.rpartition("/")[2]})
             self._parts.warn(self._shared, entry)
         now = iso_time(self._parts.clock())
         taken = {entry.id for entry in entries if self._parts.staging.take_in(entry, pattern_id, now)}
@@ -230,7 +229,7 @@ class _Run:
 
     def _put(self, pattern: Pattern) -> None:
         source = pattern.source.rpartition("/")[2]
-        self._manager.put_document(CATEGORY, record_of(pattern), {"source": source})
+        self._manager.put_document(PATTERNS_CATEGORY, record_of(pattern), {"source": source})
 
 
 def _warns(entry: StagingEntry) -> bool:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import mul
 
-from opx.domain.learning import CATEGORY, EntryType, Pattern, StagingEntry
+from opx.domain.knowledge import PATTERNS_CATEGORY
+from opx.domain.learning import EntryType, Pattern, StagingEntry
 from opx.errors import IndexUnavailableError
 from opx.learning.pattern_documents import pattern_id_of, problem_of, solution_of
 from opx.learning.patterns import PatternStore
@@ -108,7 +109,7 @@ class PatternMatcher:
         """Ids of the patterns whose documents a search finds."""
         self.prepare([entry])
         vector = self._vectors[_problem_text(entry)] if self._questions else None
-        where = SearchFilter(scopes=(self._scope_key,), categories=(CATEGORY,))
+        where = SearchFilter(scopes=(self._scope_key,), categories=(PATTERNS_CATEGORY,))
         request = SearchRequest(where, problem_of(entry)[:_MAX_SEARCHED], vector, CANDIDATES)
         response = self._search().search(request)
         legs = [leg for leg in (response.lexical, response.vector, response.fused) if leg]

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from opx.domain.learning import CATEGORY, Pattern, RAGPattern
+from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.learning import MAX_RESULTS as MOST_PATTERNS
+from opx.domain.learning import Pattern, RAGPattern
 from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, QueryConfig
 from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
@@ -18,7 +19,7 @@ from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.patterns import PatternStore
 from opx.learning.ranking import Match, best_of
 from opx.learning.similarity import PatternQuestion, similarity
-from opx.retrieval.measured_query import Answered, Observer
+from opx.retrieval.query import Answered, Observer
 
 TASK_THRESHOLD = 0.7
 FAILURE_THRESHOLD = 0.75
@@ -27,7 +28,7 @@ FAILURE_THRESHOLD = 0.75
 FAILURE_RESULTS = 3
 
 SEARCHED = QueryConfig(
-    categories=(CATEGORY,),
+    categories=(PATTERNS_CATEGORY,),
     min_confidence=0.0,
     max_results=MAX_RESULTS,
     max_chunks_per_document=1,

@@ -6,15 +6,16 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opx.domain.ids import normalise, stable_hash
-from opx.domain.learning import WARNINGS as CATEGORY
-from opx.domain.learning import Effect, StagingEntry
+from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.scopes import Scope
-from opx.learning.outcomes.known import KnownScopes
-from opx.learning.outcomes.rows import WARNINGS, warned_partition
+from opx.learning.outcomes.experience import WARNINGS, KnownScopes, warned_partition
 from opx.ports import Clock, Item, Table
+
+if TYPE_CHECKING:
+    from opx.domain.learning import Effect, StagingEntry
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ def warning_document(entry: StagingEntry) -> tuple[str, dict[str, Any]]:
 
 def warning_source(entry: StagingEntry) -> str:
     """The name of its document in the corpus, below its scope's folder."""
-    return f"documents/{CATEGORY}/{_warning_id(entry)}.json"
+    return f"documents/{WARNINGS_CATEGORY}/{_warning_id(entry)}.json"
 
 
 class StepWarnings:
@@ -108,6 +109,8 @@ def _warning_id(entry: StagingEntry) -> str:
 
 
 def _effect_of(entry: StagingEntry) -> Effect:
+    from opx.domain.learning import Effect
+
     return Effect(entry.effect) if entry.effect else Effect.NO_EFFECT
 
 
@@ -130,6 +133,8 @@ def _row(scope: Scope, entry: StagingEntry, at: int, step: str, expires_at: int)
 
 
 def _from_row(row: Mapping[str, Any]) -> TriedStep:
+    from opx.domain.learning import Effect
+
     return TriedStep(
         entry_id=row["entryId"],
         source=row["source"],

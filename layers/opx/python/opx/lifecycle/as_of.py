@@ -22,7 +22,7 @@ from opx.ingestion.embedding_cache import CachedEmbedder
 from opx.lifecycle.past_engine import PastEngine
 from opx.lifecycle.past_reading import Bounds, PastReader, portions
 from opx.ports import Clock, ObjectStore, SearchEngine, SearchFilter
-from opx.retrieval.asking import Asked
+from opx.retrieval.query_language import Asked
 
 OF_TODAY = (
     "who may see what, trust, tags, outcomes and the graph are those of today; what was pruned since is not found"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from opx.domain.documents import DocumentKey, DocumentState
-from opx.domain.expiry import expiry_of
-from opx.domain.knowledge import KnowledgeModel
-from opx.domain.learning import CATEGORY
+from opx.domain.documents import DocumentKey, DocumentState, expiry_of
+from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel
 from opx.domain.record import replace
 from opx.lifecycle.retention import DueVersions, Found, Verdict
 
@@ -31,7 +29,7 @@ class PatternKeeper:
             return ""
         pattern_id = self._pattern_id(document.key, document.category)
         head = self._patterns().head(document.key.scope.key, pattern_id) if pattern_id else None
-        expires = expiry_of(CATEGORY, head.embedded_at, self._knowledge) if head else ""
+        expires = expiry_of(PATTERNS_CATEGORY, head.embedded_at, self._knowledge) if head else ""
         return expires if expires > until else ""
 
     def judged(self, due: DueVersions, entries: Sequence[CalendarEntry]) -> Iterator[Found]:
@@ -55,4 +53,4 @@ class PatternKeeper:
             self._patterns().forget(key.scope.key, pattern_id)
 
     def _pattern_id(self, key: DocumentKey, category: str) -> str:
-        return self._patterns().pattern_id_of_source(key.source) if category == CATEGORY else ""
+        return self._patterns().pattern_id_of_source(key.source) if category == PATTERNS_CATEGORY else ""

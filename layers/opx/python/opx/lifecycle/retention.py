@@ -11,8 +11,7 @@ from enum import Enum
 from itertools import islice
 from typing import TypeVar
 
-from opx.domain.documents import KnowledgeDocument
-from opx.domain.expiry import expiry_day
+from opx.domain.documents import KnowledgeDocument, expiry_day
 from opx.domain.knowledge import KnowledgeModel, retention_days
 from opx.domain.times import day_number, day_text
 from opx.ingestion.calendar import Calendar, CalendarEntry

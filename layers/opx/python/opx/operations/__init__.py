@@ -1,13 +1,19 @@
-"""The use cases: one function each, with a typed request and a typed reply, declared in one registry."""
+"""The use cases: one function each, with a typed request and a typed reply, declared in one registry.
+
+A request needs only the module of the operation that it names: `of_route` and `of_tool` import no others that are behind
+it. All are imported by `load`, for whatever lists operations; a declaration that contradicts one of another module fails
+there at the latest.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from opx.operations.registry import Registry
+    from opx.operations.registry import Module, Operation, Registry, ToolGroup
 
 
 @cache
@@ -16,5 +22,43 @@ def load() -> Registry:
     from opx.operations.registry import MODULES, REGISTRY
 
     for module in MODULES:
-        importlib.import_module(f"opx.operations.{module}")
+        _import(module)
     return REGISTRY
+
+
+def of_route(key: str) -> Operation[Any, Any] | None:
+    """The operation with an HTTP route, named as API Gateway does: `GET /documents/{documentId}`."""
+    from opx.operations.registry import REGISTRY
+
+    segment = key.partition("/")[2].partition("/")[0]
+    return _found(lambda: REGISTRY.of_route(key), lambda module: segment in module.addresses)
+
+
+def of_tool(name: str, group: ToolGroup | None = None) -> Operation[Any, Any] | None:
+    """The operation that is a tool of the group, or of any."""
+    from opx.operations.registry import REGISTRY
+
+    return _found(
+        lambda: REGISTRY.of_tool(name, group),
+        lambda module: bool(module.groups) if group is None else group in module.groups,
+    )
+
+
+def _found(
+    look: Callable[[], Operation[Any, Any] | None], may_have: Callable[[Module], bool]
+) -> Operation[Any, Any] | None:
+    """What is in the registry, or comes into it with one of the modules that may have it."""
+    from opx.operations.registry import MODULES
+
+    found = look()
+    for module in MODULES:
+        if found is not None:
+            break
+        if may_have(module):
+            _import(module)
+            found = look()
+    return found
+
+
+def _import(module: Module) -> None:
+    importlib.import_module(f"opx.operations.{module.name}")

@@ -12,11 +12,10 @@ from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
 from opx.domain.record import Record
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
-from opx.operations.registry import Access, Function, Tool, operation
+from opx.operations.registry import OPERATIONS, Access, Function, Tool, operation
 from opx.operations.requests import NOT_BLANK, Request, RequestError
 from opx.operations.telemetry import MAX_NAME, naming_the_store
 from opx.operations.telemetry_answers import BaselineAnswer
-from opx.operations.tool_groups import OPERATIONS
 
 SERIES_A_PAGE = 5000
 MAX_VALUES = 1000

@@ -19,9 +19,8 @@ from opx.domain.versions import VersionDiff
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.operations.context import Context
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
-from opx.operations.registry import Tool, operation
+from opx.operations.registry import KNOWLEDGE, Tool, operation
 from opx.operations.requests import NOT_BLANK, Request, Text
-from opx.operations.tool_groups import KNOWLEDGE
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 _CANDIDATES_NAMED = 5
@@ -240,9 +239,9 @@ def _visible(
 
 def expired_since(context: Context, document: KnowledgeDocument) -> str:
     """The day since when a document is not to be shown, "" for one that is."""
-    from opx.retrieval import expiry
+    from opx.retrieval import judging
 
-    return expiry.expired_since(document, context.system.installation.knowledge, iso_time(context.system.clock()))
+    return judging.expired_since(document, context.system.installation.knowledge, iso_time(context.system.clock()))
 
 
 def check_not_expired(context: Context, *documents: KnowledgeDocument) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opx.knowledge_file import read_section
-from opx.marked_yaml import Marked
-from opx.operations import load
+from opx.knowledge_file import Marked, read_section
+from opx.operations import load, of_tool
 from opx.operations.registry import MAX_TOOLS, ToolGroup
 
 SECTION = "agents"
@@ -16,25 +15,40 @@ DEFAULT = "default"
 """The key of what agents may use that aren't listed."""
 
 
+class ForAll(Set[str]):
+    """The tools that an agent may use unless the section says otherwise: all but those that need opting in. Looking for one
+    imports only the modules that it may be in."""
+
+    def __contains__(self, name: object) -> bool:
+        found = of_tool(name) if isinstance(name, str) else None
+        return found is not None and found.is_for_all
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, one in load().tools().items() if one.is_for_all)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def for_all() -> frozenset[str]:
-    """The tools that an agent may use unless the section says otherwise: all but those that need opting in."""
-    return frozenset(name for name, one in load().tools().items() if one.tool and not one.tool.opt_in)
+    """The names in `ForAll`."""
+    return frozenset(ForAll())
 
 
 @dataclass(frozen=True, slots=True)
 class ToolGrants:
     """Names of tools, by the agent that may use them; `default` for all other agents."""
 
-    default: frozenset[str] = field(default_factory=for_all)
-    agents: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    default: Set[str] = field(default_factory=ForAll)
+    agents: Mapping[str, Set[str]] = field(default_factory=dict)
 
-    def allowed(self, agent: str) -> frozenset[str]:
+    def allowed(self, agent: str) -> Set[str]:
         """What the agent may use; an empty name is an agent that isn't listed."""
         return self.agents.get(agent, self.default)
 
     def anyone_may(self, *tools: str) -> bool:
         """Whether some agent may use one of the tools."""
-        return not self.default.union(*self.agents.values()).isdisjoint(tools)
+        return any(not allowed.isdisjoint(tools) for allowed in (self.default, *self.agents.values()))
 
     def anyone_may_use(self, group: ToolGroup) -> bool:
         """Whether some agent may use some tool of the group."""
@@ -49,9 +63,8 @@ def read_grants(path: Path | None = None) -> ToolGrants:
     section = read_section(SECTION, path)
     if section is None:
         return ToolGrants()
-    listed = {agent: _tools(entry) for agent, entry in section.entries().items()}
-    default = listed.pop(DEFAULT) if DEFAULT in listed else for_all()
-    return ToolGrants(default, listed)
+    listed: dict[str, Set[str]] = {agent: _tools(entry) for agent, entry in section.entries().items()}
+    return ToolGrants(listed.pop(DEFAULT, ForAll()), listed)
 
 
 def _tools(entry: Marked) -> frozenset[str]:
@@ -65,7 +78,6 @@ def _tools(entry: Marked) -> frozenset[str]:
 
 def _tool(item: Marked) -> str:
     name = item.text()
-    tools = load().tools()
-    if name not in tools:
-        raise item.error(f"unknown tool {name!r}; there are: {', '.join(tools)}")
+    if of_tool(name) is None:
+        raise item.error(f"unknown tool {name!r}; there are: {', '.join(load().tools())}")
     return name

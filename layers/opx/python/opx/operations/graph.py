@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, field
 
 from opx.domain.aliases import Alias, Merge
-from opx.domain.evidence_pack import PathStep
 from opx.domain.graph import MAX_HOPS, Direction, Edge, Node, Relinked, Walk
 from opx.domain.record import Record, replace
+from opx.domain.results import PathStep
 from opx.graph.asked import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 from opx.graph.coverage import GraphCoverage, coverage
 from opx.graph.names import edge_type
@@ -29,9 +29,8 @@ from opx.graph.views import (
 )
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
-from opx.operations.registry import Access, Function, Tool, operation
+from opx.operations.registry import KNOWLEDGE, Access, Function, Tool, operation
 from opx.operations.requests import NOT_BLANK, Request
-from opx.operations.tool_groups import KNOWLEDGE
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph

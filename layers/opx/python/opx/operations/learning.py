@@ -26,9 +26,8 @@ from opx.domain.record import Record
 from opx.operations.context import Context
 from opx.operations.learning_answers import EntryAnswer
 from opx.operations.paging import fitting
-from opx.operations.registry import Access, Function, Tool, operation
+from opx.operations.registry import LEARNING, Access, Function, Tool, operation
 from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
-from opx.operations.tool_groups import LEARNING
 
 MAX_ENTRIES = 500
 

@@ -19,9 +19,8 @@ from opx.domain.record import replace
 from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id
 from opx.operations.learning_answers import OutcomeAnswer
-from opx.operations.registry import Access, Function, Tool, operation
+from opx.operations.registry import LEARNING, Access, Function, Tool, operation
 from opx.operations.requests import FilledText, Request, Text
-from opx.operations.tool_groups import LEARNING
 
 Incident = Annotated[Text, Meta(description="The incident's id.")]
 Result = Annotated[OutcomeResult, Meta(description="What came of it.")]

@@ -17,9 +17,8 @@ from opx.operations.context import Context
 from opx.operations.learning import FilledLongText
 from opx.operations.learning_answers import ContextAnswer, PatternsAnswer
 from opx.operations.paging import fitting
-from opx.operations.registry import Access, Tool, operation
+from opx.operations.registry import LEARNING, Access, Tool, operation
 from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
-from opx.operations.tool_groups import LEARNING
 
 MAX_TASK = 20_000
 MAX_PATTERNS = 500

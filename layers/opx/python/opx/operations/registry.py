@@ -14,33 +14,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from msgspec import UnsetType, inspect
 
 from opx.domain.record import Record
 from opx.operations.context import Context
-from opx.operations.requests import Request, fields_of
-
-MODULES = (
-    "search",
-    "documents",
-    "corpus",
-    "graph",
-    "learning",
-    "outcomes",
-    "patterns",
-    "telemetry",
-    "baselines",
-    "questions",
-    "sources",
-    "webhooks",
-    "evidence",
-    "lifecycle",
-    "projects",
-    "administration",
-)
-"""The modules of this package that declare operations, in the order in which these are listed."""
+from opx.operations.requests import Request
 
 MAX_TOOLS = 11
 """Of an agent, over all its groups: Bedrock's quota "APIs per Agent"."""
@@ -109,6 +90,11 @@ class Route:
         return tuple(re.findall(r"{(\w+)\+?}", self.path))
 
     @property
+    def segment(self) -> str:
+        """The first of its path."""
+        return self.path.split("/")[1]
+
+    @property
     def takes_body(self) -> bool:
         """Whether fields that the path doesn't have are in a JSON body; else they are in the address."""
         return self.method in ("POST", "PUT", "PATCH")
@@ -150,9 +136,24 @@ class Operation(Generic[Q, R]):
     command: str
 
     @property
+    def is_for_all(self) -> bool:
+        """Whether it is a tool that every agent may use unless `knowledge.yaml` says otherwise."""
+        return self.tool is not None and not self.tool.opt_in
+
+    @property
     def doc(self) -> str:
         """The first paragraph of its docstring, on one line."""
         return " ".join(self.about.split("\n\n", 1)[0].split())
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module of this package that declares operations. Its routes begin with these segments, its tools are of these
+    groups: what a request names is looked for only in modules that can have it."""
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    groups: tuple[ToolGroup, ...] = ()
 
 
 class Registry:
@@ -161,6 +162,8 @@ class Registry:
     def __init__(self) -> None:
         self._operations: dict[str, Operation[Any, Any]] = {}
         self._by_run: dict[Callable[..., Any], Operation[Any, Any]] = {}
+        self._by_route: dict[str, Operation[Any, Any]] = {}
+        self._by_command: dict[str, Operation[Any, Any]] = {}
 
     def __iter__(self) -> Iterator[Operation[Any, Any]]:
         return iter(sorted(self._operations.values(), key=_place))
@@ -175,14 +178,20 @@ class Registry:
         """The operation that this function does."""
         return self._by_run[run]
 
+    def of_route(self, key: str) -> Operation[Any, Any] | None:
+        return self._by_route.get(key)
+
+    def of_tool(self, name: str, group: ToolGroup | None = None) -> Operation[Any, Any] | None:
+        found = self._operations.get(name)
+        return found if found and found.tool and group in (None, found.tool.group) else None
+
     def add(self, added: Operation[Any, Any]) -> None:
         """Raises `DeclarationError` for a name, a route, a tool or a command that is there already, for a tool with more
         parameters than Bedrock takes, and for a reply that is no JSON."""
         _check_alone(added)
-        for other in self._operations.values():
-            _check_apart(added, other)
-        if added.tool and not added.tool.opt_in:
-            usual = [one.name for one in (*self, added) if one.tool and not one.tool.opt_in]
+        self._check_apart(added)
+        if added.is_for_all:
+            usual = [one.name for one in (*self, added) if one.is_for_all]
             if len(usual) > MAX_TOOLS:
                 raise DeclarationError(
                     f"operation {added.name}: an agent may have {MAX_TOOLS} tools, and {', '.join(usual)} are for every "
@@ -190,10 +199,27 @@ class Registry:
                 )
         self._operations[added.name] = added
         self._by_run[added.run] = added
+        if added.route:
+            self._by_route[added.route.key] = added
+        if added.command:
+            self._by_command[added.command] = added
+
+    def _check_apart(self, added: Operation[Any, Any]) -> None:
+        same = {"name": self._operations.get(added.name)}
+        if added.route:
+            same[f"route {added.route.key}"] = self._by_route.get(added.route.key)
+        same[f"command {added.command}"] = self._by_command.get(added.command)
+        for what, other in same.items():
+            if other:
+                raise DeclarationError(f"operation {added.name}: {other.name} has the same {what}")
 
     def remove(self, name: str) -> None:
         """Forget an operation that was declared for a while."""
-        del self._by_run[self._operations.pop(name).run]
+        removed = self._operations.pop(name)
+        del self._by_run[removed.run]
+        if removed.route:
+            del self._by_route[removed.route.key]
+        self._by_command.pop(removed.command, None)
 
     @property
     def routes(self) -> dict[str, Operation[Any, Any]]:
@@ -206,7 +232,47 @@ class Registry:
 
 
 REGISTRY = Registry()
-"""What `opx.operations.load` fills."""
+"""What `opx.operations.load` fills, and what is looked up there."""
+
+KNOWLEDGE = ToolGroup(
+    "retrieve-knowledge",
+    "OPX Knowledge retrieval",
+    "Runbooks, postmortems and documentation for operations agents, with their sources.",
+)
+OPERATIONS = ToolGroup(
+    "query-operations",
+    "OPX Knowledge operational queries",
+    "Logs, metrics, traces and baselines of the running systems, for operations agents.",
+)
+LEARNING = ToolGroup(
+    "learn-from-work",
+    "OPX Knowledge learning",
+    "What work taught: told by agents, and asked for by orchestrators.",
+)
+GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
+
+MODULES = (
+    Module("search", ("knowledge",)),
+    Module("research", ("research",), (KNOWLEDGE,)),
+    Module("documents", ("documents", "categories"), (KNOWLEDGE,)),
+    Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
+    Module("graph", ("graph",), (KNOWLEDGE,)),
+    Module("learning", ("learning",), (LEARNING,)),
+    Module("outcomes", ("outcomes", "documents"), (LEARNING,)),
+    Module("patterns", ("learning",), (LEARNING,)),
+    Module("telemetry", (), (OPERATIONS,)),
+    Module("baselines", ("baselines",), (OPERATIONS,)),
+    Module("questions", ("audit", "gaps")),
+    Module("sources", ("sources", "crawl")),
+    Module("webhooks"),
+    Module("evidence", ("evidence",)),
+    Module("lifecycle", ("reviews", "prunings", "holds")),
+    Module("projects", ("projects",)),
+    Module("administration"),
+)
+"""In the order in which their operations are listed."""
+
+_PLACES = {f"opx.operations.{one.name}": place for place, one in enumerate(MODULES)}
 
 
 def operation(
@@ -249,9 +315,7 @@ def operation(
 def _place(operation: Operation[Any, Any]) -> tuple[int, str, int]:
     """The same order whichever module was imported first. Operations of other modules are behind those of this package."""
     module = operation.run.__module__
-    name = module.rpartition(".")[2]
-    place = MODULES.index(name) if name in MODULES else len(MODULES)
-    return place, module, operation.run.__code__.co_firstlineno
+    return _PLACES.get(module, len(MODULES)), module, operation.run.__code__.co_firstlineno
 
 
 def _record_of(reply: Any) -> Any:
@@ -270,41 +334,52 @@ def _check_alone(added: Operation[Any, Any]) -> None:
         problem = "its request is no Request"
     elif not added.about:
         problem = "it has no docstring"
-    elif added.tool and len(fields_of(added.request)) > MAX_FUNCTION_PARAMETERS:
-        problem = f"a tool takes at most {MAX_FUNCTION_PARAMETERS} parameters, not {len(fields_of(added.request))}"
-    elif added.route and (missing := set(added.route.path_names) - _json_names(added) - {"kbId"}):
+    elif added.tool and len(added.request.__struct_fields__) > MAX_FUNCTION_PARAMETERS:
+        count = len(added.request.__struct_fields__)
+        problem = f"a tool takes at most {MAX_FUNCTION_PARAMETERS} parameters, not {count}"
+    elif added.route and (missing := {*added.route.path_names} - {"kbId"} - {*added.request.__struct_encode_fields__}):
         problem = f"its path has {', '.join(sorted(missing))}, which its request lacks"
     else:
-        problem = _json_problem(added.reply)
+        problem = _module_problem(added) or _json_problem(added.reply)
     if problem:
         raise DeclarationError(f"operation {added.name}: {problem}")
 
 
-def _json_names(added: Operation[Any, Any]) -> set[str]:
-    return {field.json_name for field in fields_of(added.request)}
+def _module_problem(added: Operation[Any, Any]) -> str:
+    """What keeps an operation of this package from being found, "" if nothing does."""
+    place = _PLACES.get(added.run.__module__)
+    if place is None:
+        return ""
+    module = MODULES[place]
+    if added.route and added.route.segment not in module.addresses:
+        return f"MODULES says of no address /{added.route.segment} that {module.name} has it"
+    if added.tool and added.tool.group not in module.groups:
+        return f"MODULES says of no tool in {added.tool.group.name} that {module.name} has it"
+    return ""
 
 
 def _json_problem(reply: Any) -> str:
     """What keeps a type from being JSON, "" if nothing does."""
-    seen: set[type] = set()
+    seen: set[Any] = set()
     waiting: list[Any] = [reply]
     while waiting:
         kind = waiting.pop()
+        if kind in _JSON_KINDS or kind in seen:
+            continue
+        seen.add(kind)
         if isinstance(kind, type) and issubclass(kind, Record):
-            if kind in seen or kind in _JSON_RECORDS:
-                continue
-            seen.add(kind)
             waiting.extend(get_type_hints(kind).values())
-        elif kind is not UnsetType and _is_no_json(kind):
+        elif get_origin(kind) in _CONTAINERS:
+            waiting.extend(get_args(kind))
+        elif _is_no_json(kind):
             return f"its reply has {kind!r}, which is no JSON"
-        else:
-            waiting.extend(one for one in get_args(kind) if isinstance(one, type) or get_origin(one))
-    _JSON_RECORDS.update(seen)
+    _JSON_KINDS.update(seen)
     return ""
 
 
-_JSON_RECORDS: set[type] = set()
-"""Records that were found to be JSON: most of them are part of several replies."""
+_CONTAINERS = (tuple, list, dict, Union, UnionType)
+_JSON_KINDS: set[Any] = {str, int, float, bool, type(None), Any, UnsetType, ...}
+"""Types that were found to be JSON: most of them are part of several replies."""
 
 
 def _is_no_json(kind: Any) -> bool:
@@ -312,15 +387,3 @@ def _is_no_json(kind: Any) -> bool:
         return isinstance(inspect.type_info(kind), inspect.CustomType)
     except TypeError:  # such as another class or a number
         return True
-
-
-def _check_apart(added: Operation[Any, Any], other: Operation[Any, Any]) -> None:
-    same = ""
-    if added.name == other.name:
-        same = "name"
-    elif added.route and other.route and added.route.key == other.route.key:
-        same = f"route {added.route.key}"
-    elif added.command and added.command == other.command:
-        same = f"command {added.command}"
-    if same:
-        raise DeclarationError(f"operation {added.name}: {other.name} has the same {same}")

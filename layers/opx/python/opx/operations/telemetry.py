@@ -15,10 +15,9 @@ from msgspec import Meta
 
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.context import Context
-from opx.operations.registry import Tool, operation
+from opx.operations.registry import OPERATIONS, Tool, operation
 from opx.operations.requests import NOT_BLANK, Request
 from opx.operations.telemetry_answers import LogsAnswer, MetricsAnswer, TracesAnswer
-from opx.operations.tool_groups import OPERATIONS
 from opx.ports.telemetry import LogShow
 
 if TYPE_CHECKING:

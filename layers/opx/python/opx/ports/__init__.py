@@ -6,21 +6,24 @@ error. They don't change what they are given.
 
 from __future__ import annotations
 
-from opx.ports.copies import ChunkCopies, CopyChange, IndexSync
-from opx.ports.embedding import Embedder, Vector
 from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reranker
 from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, Storage, UploadSigner
 from opx.ports.queues import Message, Queue, WorkQueue
 from opx.ports.search import (
+    ChunkCopies,
+    CopyChange,
     DocumentChange,
+    Embedder,
     HeldDocument,
     IndexEntry,
+    IndexSync,
     Leg,
     SearchEngine,
     SearchFilter,
     SearchIndex,
     SearchRequest,
     SearchResponse,
+    Vector,
 )
 from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, Item, KeyRange, LessThan, Table, Tables
 from opx.ports.time import Clock

@@ -6,8 +6,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from opx.domain.documents import DocumentKey
 from opx.domain.results import IndexedChunk
-from opx.ports.embedding import Vector
+
+# -- embedding
+
+Vector = Sequence[float]
+"""A unit vector; adapters return compact sequences (arrays), not lists of objects."""
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors whose dot product is their similarity.
+
+    `model_id` identifies model, version and dimension; vectors of different ids must never be compared.
+    """
+
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """One vector a text, in order; `[]` for none. Longer texts than the model reads are cut by it. An empty text
+        has a vector too. Raises `EmbeddingError`."""
+
+    def embed_query(self, text: str) -> Vector:
+        """The vector of a question. Raises `EmbeddingError`."""
+
+
+# -- searching
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +182,59 @@ class SearchIndex(SearchEngine, Protocol):
         """What there is in the index, page by page: the first `limit` (1-10,000) document versions behind `after`, in the
         order of scope, key, document and category, by UTF-8 bytes. Fewer than `limit` are the last. An entry that is
         stored twice counts twice. Raises `IndexUnavailableError`."""
+
+
+# -- copies of chunks, for a managed service that makes an index of its own
+
+
+@dataclass(frozen=True, slots=True)
+class CopyChange:
+    """The chunks of a document version, and the ids of other versions of the same key that they replace.
+
+    `chunks` may be a generator; it is consumed once, in bounded memory. A version without chunks leaves; `document_id`
+    is empty if there is only what is superseded.
+    """
+
+    key: DocumentKey
+    document_id: str
+    chunks: Iterable[IndexedChunk] = ()
+    superseded: Sequence[str] = ()
+
+
+class ChunkCopies(Protocol):
+    """Copies of the searchable chunks, of which a managed service makes an index of its own."""
+
+    def apply(self, changes: Iterable[CopyChange]) -> None:
+        """Write and remove copies, and ask for them to be indexed. Durable on return; they are found some minutes
+        later. Applying changes again, or removing what is not there, does no harm. Raises `StoreUnavailableError`; then
+        some changes may be applied, and all may be applied again."""
+
+
+class IndexSync(Protocol):
+    """Has a managed service index what `ChunkCopies` wrote, one run at a time."""
+
+    def cover(self, since: float) -> bool:
+        """See to it that a run began after `since` (seconds since the epoch). True if one did or does now; False while
+        an earlier one is under way, or if the service wants to be asked later. Raises `StoreUnavailableError`."""
+
+
+# -- the state of the corpus that an answer is from
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusState:
+    """`version` is another text after each change of what can be found, and only then; "" where nobody counts.
+
+    `settled`: every change that `version` counts can be found by now. Where that isn't so, two questions of one version
+    may find different things.
+    """
+
+    version: str
+    settled: bool = True
+
+
+class CorpusVersion(Protocol):
+    """Tells the state of the corpus. Cheap enough to be asked with every question."""
+
+    def current(self) -> CorpusState:
+        """The state now, not older than the call. Raises `StoreUnavailableError`."""

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Reader
 from opx.errors import OpxError
-from opx.ports.corpus_version import CorpusState, CorpusVersion
-from opx.records.audit import AuditLog
-from opx.records.gaps.noticing import is_gap
-from opx.records.installation_key import InstallationKey
-from opx.retrieval.measured_query import Answered, Finish
+from opx.ports.search import CorpusState, CorpusVersion
+from opx.records.audit import AuditLog, InstallationKey
+from opx.retrieval.query import INDEX_DOWN, NO_TIER, Answered, Finish
 from opx.retrieval.receipts import Asked, receipt_of
 from opx.runtime.metrics import Metric, Report
 
@@ -118,3 +117,25 @@ class QuestionRecorder:
         except Exception:  # as above
             failures.append("a question without an answer is not among the gaps")
             log.exception("%s", failures[-1])
+
+
+# -- questions without a good answer
+
+FLOOR = QueryConfig().min_confidence
+"""Who asks for more than this and doesn't get it has found no gap."""
+
+
+def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
+    """Whether everything was searched and nothing is good enough.
+
+    Not if only one document was searched, or a time that is over, or if more was asked of the answer than usual.
+    """
+    nothing_searched = answer.partial or {INDEX_DOWN, NO_TIER} & set(answer.notes)
+    if answer.results or nothing_searched or config.document_id or config.as_of:
+        return False
+    from opx.records.gaps.likeness import is_empty
+
+    if is_empty(query):
+        return False
+    nearest = answer.best_rejected
+    return nearest is None or nearest.confidence < FLOOR

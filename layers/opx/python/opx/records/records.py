@@ -12,10 +12,9 @@ from opx.domain.scopes import Reader
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing
 from opx.ports import Tables
-from opx.records.audit import AuditLog
-from opx.records.installation_key import InstallationKey
+from opx.records.audit import AuditLog, InstallationKey
 from opx.records.question_recording import QuestionRecorder, Recording, VectorOf
-from opx.retrieval.measured_query import Observer
+from opx.retrieval.query import Observer
 from opx.runtime.metrics import Report
 from opx.tables import AUDIT, GAPS
 from opx.text.analyzer import ANALYZER_VERSION
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from opx.records.gaps.log import GapLog
     from opx.records.gaps.owners import Owners
     from opx.records.gaps.recording import GapRecorder
-    from opx.retrieval.remembered_vectors import RememberedVectors
+    from opx.retrieval.searching import RememberedVectors
 
 
 class QuestionRecords:

@@ -19,11 +19,9 @@ from opx.lifecycle.reindex.indexing import Indexing
 from opx.models.access import Models
 from opx.records.records import QuestionRecords
 from opx.retrieval.expansion import Expander
-from opx.retrieval.measured_query import MeasuredQuery, counted_as_unavailable
-from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, Past
+from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
 from opx.retrieval.readable import ReadableDocuments
-from opx.retrieval.reranking import RerankStage
-from opx.retrieval.searching import SearchRules
+from opx.retrieval.searching import RerankStage, SearchRules
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ class Questions:
     ) -> KnowledgeQuery:
         """Searches for this identity, or for the one that the installation is configured for. Answers are reported, and
         `recorded` in the audit log and, with `gaps`, among the gaps, as the settings say."""
-        from opx.retrieval.remembered_vectors import RememberedVectors
+        from opx.retrieval.searching import RememberedVectors
 
         asked = self._installation.identity_of(identity)
         with counted_as_unavailable(report):

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Absent, Clock, Condition, Equals, Table
-from opx.ports.corpus_version import CorpusState
+from opx.ports.search import CorpusState
 
 SETTLING_SECONDS = 20
 """How long a change may be counted and not found: OpenSearch Serverless shows it after up to 15 seconds, and the clocks

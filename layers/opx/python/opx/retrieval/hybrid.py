@@ -6,17 +6,132 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from typing import TypeVar
 
-from opx.domain.learning import WARNINGS
+from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
+from opx.hygiene.near_duplicates import MAX_DISTANCE, Comparable
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
-from opx.retrieval.copies import one_of_each
-from opx.retrieval.fusion import COVERED_ENOUGH, DEFAULT_FUSION, LEXICAL_WEIGHT, fuse
 from opx.text.analyzer import ENGLISH
 from opx.text.fields import query_terms, words
 from opx.text.languages import document_languages
+
+# -- two ranked lists to one
+
+Scored = Sequence[tuple[str, float]]
+"""Entry ids with their scores, best first."""
+
+RRF_K = 60
+"""Cormack, Clarke and Buettcher, Reciprocal rank fusion outperforms Condorcet (SIGIR 2009)."""
+
+LEXICAL_WEIGHT = 0.6
+"""Of both legs' weights together. Measured, see docs/decisions/0003-fusion.md: nearly flat between .6 and .8."""
+
+COVERED_ENOUGH = 0.2
+"""Share of a question that the best hit by words has to cover for words to get their full weight."""
+
+DEFAULT_FUSION = Fusion.MIN_MAX
+
+
+def reciprocal_rank_fusion(
+    lists: Sequence[Scored], weights: Sequence[float] | None = None, k: int = RRF_K
+) -> list[tuple[str, float]]:
+    """Sum of weight / (k + i + 1) over the lists that hold an entry at rank i, counted from 0."""
+    fused: dict[str, float] = {}
+    for scored, weight in zip(lists, weights or [1.0] * len(lists), strict=True):
+        for i, (entry, _) in enumerate(scored):
+            fused[entry] = fused.get(entry, 0.0) + weight / (k + i + 1)
+    return _ordered(fused)
+
+
+def min_max_fusion(lists: Sequence[Scored], weights: Sequence[float]) -> list[tuple[str, float]]:
+    """Weighted sum of each list's scores, scaled to [0, 1] over that list; an entry that a list lacks has 0 there."""
+    fused: dict[str, float] = {}
+    for scored, weight in zip(lists, weights, strict=True):
+        for entry, value in _scaled(scored):
+            fused[entry] = fused.get(entry, 0.0) + weight * value
+    return _ordered(fused)
+
+
+def fuse(
+    method: Fusion, lexical: Scored, vector: Scored, lexical_weight: float = LEXICAL_WEIGHT
+) -> list[tuple[str, float]]:
+    """Both legs as one list, best first, ties by id. A leg without hits leaves the other's order and all the weight."""
+    share = lexical_weight if lexical and vector else float(bool(lexical))
+    return _METHODS[method]([lexical, vector], (share, 1 - share))
+
+
+_METHODS: dict[Fusion, Callable[[Sequence[Scored], Sequence[float]], list[tuple[str, float]]]] = {
+    Fusion.RRF: lambda lists, _: reciprocal_rank_fusion(lists),
+    Fusion.WEIGHTED_RRF: reciprocal_rank_fusion,
+    Fusion.MIN_MAX: min_max_fusion,
+}
+
+
+def _scaled(scored: Scored) -> list[tuple[str, float]]:
+    if not scored:
+        return []
+    low = min(score for _, score in scored)
+    span = max(score for _, score in scored) - low
+    return [(entry, (score - low) / span if span > 0 else 1.0) for entry, score in scored]
+
+
+def _ordered(fused: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(fused.items(), key=lambda item: (-item[1], item[0]))
+
+
+# -- near duplicates: one of them is shown, the others are named with it
+
+H = TypeVar("H")
+
+
+def one_of_each(hits: Sequence[H], indexed: Callable[[H], IndexedChunk]) -> Iterator[tuple[H, H, list[H]]]:
+    """For each group of hits that say the same, in the order of their first: that first one, the most trusted, of equally
+    trusted ones the first, and the others than that. `indexed` is the chunk of a hit."""
+    for group in groups_of_copies([indexed(hit) for hit in hits]):
+        members = [hits[at] for at in group]
+        chosen = max(members, key=lambda hit: indexed(hit).trust)
+        yield members[0], chosen, [hit for hit in members if hit is not chosen]
+
+
+def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
+    """Positions of chunks that say the same, group by group, in the order of each group's first.
+
+    A chunk belongs to the first group whose first chunk it is a copy of. Chunks without a fingerprint (from before there
+    were any) have only copies of the same document.
+    """
+    groups: list[list[int]] = []
+    by_chunk: dict[str, int] = {}
+    firsts: list[Comparable] = []
+    marks: list[int | None] = []
+    for position, indexed in enumerate(chunks):
+        chunk = Comparable(indexed.chunk)
+        mark = int(indexed.fingerprint, 16) if indexed.fingerprint else None
+        at = by_chunk.get(indexed.chunk.chunk_id)
+        if at is None and mark is not None:
+            at = _copy_of(chunk, mark, marks, firsts)
+        if at is None:
+            at = len(groups)
+            groups.append([])
+            firsts.append(chunk)
+            marks.append(mark)
+        by_chunk.setdefault(indexed.chunk.chunk_id, at)
+        groups[at].append(position)
+    return groups
+
+
+def _copy_of(chunk: Comparable, mark: int, marks: Sequence[int | None], firsts: Sequence[Comparable]) -> int | None:
+    """The group that a chunk belongs to: only those whose fingerprint is close are compared."""
+    for at, known in enumerate(marks):
+        close = known is not None and (known ^ mark).bit_count() <= MAX_DISTANCE
+        if close and chunk.is_copy_of(firsts[at]):
+            return at
+    return None
+
+
+# -- both legs
 
 Accepts = Callable[[IndexedChunk], bool]
 """Whether a hit may be shown."""
@@ -137,7 +252,9 @@ def fused_hits(
 
 def _without_warnings(response: SearchResponse) -> SearchResponse:
     """The same response if it has none."""
-    chunks = {entry: indexed for entry, indexed in response.chunks.items() if indexed.chunk.category != WARNINGS}
+    chunks = {
+        entry: indexed for entry, indexed in response.chunks.items() if indexed.chunk.category != WARNINGS_CATEGORY
+    }
     if len(chunks) == len(response.chunks):
         return response
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.domain.learning import WARNINGS
-from opx.domain.outcomes import OutcomeScore
+from opx.domain.documents import KnowledgeDocument, expiry_day, expiry_of
+from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY, KnowledgeModel
 from opx.domain.record import replace
-from opx.domain.results import IndexedChunk, RetrievalResult, ScoreParts
-from opx.retrieval.copies import one_of_each
-from opx.retrieval.hybrid import FusedHit
+from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
+from opx.domain.times import iso_time
+from opx.errors import StoreUnavailableError
+from opx.ports import Clock
+from opx.retrieval.hybrid import FusedHit, one_of_each
+from opx.retrieval.query_language import Asked
+
+if TYPE_CHECKING:
+    from opx.domain.outcomes import OutcomeScore
 
 MAX_COPIES = 10
 """Other documents that are named with a result that they say, too."""
@@ -41,7 +48,7 @@ class Judged:
     @property
     def warns(self) -> bool:
         """Whether it tells what not to do."""
-        return self.hit.indexed.chunk.category == WARNINGS
+        return self.hit.indexed.chunk.category == WARNINGS_CATEGORY
 
 
 def result_of(judged: Judged, day: str = "") -> RetrievalResult:
@@ -120,3 +127,87 @@ def _copies(hit: FusedHit) -> list[dict[str, Any]]:
         }
         for indexed in islice(others.values(), MAX_COPIES)
     ]
+
+
+# -- recorded outcomes: they move scores, and warn of steps
+
+log = logging.getLogger(__name__)
+
+NOT_READ = "what came of these documents before could not be read: scores and warnings are without it"
+
+
+class Experienced(Protocol):
+    """What is known of the hits of one question."""
+
+    def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
+        """The same in the same order, with the outcomes of their documents."""
+
+    def told_of(self, answer: Answer) -> Answer:
+        """With warnings at the results that hold a step which was tried before, and with what tells the outcomes that
+        moved scores from others."""
+
+
+class Experience(Protocol):
+    """Asked once a question."""
+
+    def of(self, judged: Sequence[Judged]) -> Experienced:
+        """Raises `StoreUnavailableError`."""
+
+
+class Inexperienced:
+    """Nothing is known."""
+
+    def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
+        return list(judged)
+
+    def told_of(self, answer: Answer) -> Answer:
+        return answer
+
+
+def experienced(asked: Asked, experience: Experience | None, judged: Sequence[Judged]) -> Experienced:
+    """What is known of these hits. A store that fails is noted: an answer without outcomes is better than none."""
+    if experience is None or not judged:
+        return Inexperienced()
+    try:
+        return experience.of(judged)
+    except StoreUnavailableError:
+        log.exception("outcomes can't be read")
+        asked.lacks(NOT_READ)
+        return Inexperienced()
+
+
+# -- expired documents: hidden also while pruning has not deleted them
+
+DAY = len("2026-03-31")
+
+
+class Validity:
+    """Judges hits by today's policies. Patterns are left to those who know when each last worked."""
+
+    def __init__(self, knowledge: KnowledgeModel, clock: Clock) -> None:
+        self._knowledge = knowledge
+        self._clock = clock
+
+    def day(self, as_of: str = "") -> str:
+        """The day of a question: that of the time it is about, or today's."""
+        return (as_of or iso_time(self._clock()))[:DAY]
+
+    def on(self, day: str) -> Callable[[IndexedChunk], bool]:
+        """Whether a hit may be shown on a day: if it doesn't expire before, or on it."""
+
+        def valid(indexed: IndexedChunk) -> bool:
+            category = indexed.chunk.category
+            expires = indexed.expires
+            if not expires and category != PATTERNS_CATEGORY:
+                expires = expiry_of(category, indexed.last_updated, self._knowledge)
+            return not expires or day < expires
+
+        return valid
+
+
+def expired_since(document: KnowledgeDocument, knowledge: KnowledgeModel, now: str) -> str:
+    """The day from which on a document is not to be shown, if that has come; "" for one that may be."""
+    if document.category == PATTERNS_CATEGORY and not document.expires:
+        return ""
+    expires = expiry_day(document, knowledge)
+    return expires if expires and expires <= now[:DAY] else ""

@@ -2,14 +2,159 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import chain
 from typing import Any
 
 from opx.domain.record import replace
 from opx.domain.times import day_text
+from opx.hygiene.invisible import blanked
 from opx.ports import SearchFilter
-from opx.retrieval.phrases import TermGroups, contains, folded, folded_phrase, required_groups, whole_terms
+from opx.text.analyzer import STEMMERS, STOP_WORDS
+from opx.text.analyzer import folded as without_accents
+from opx.text.fields import query_terms, words
+
+# -- identifiers: names and codes that a person copied, and wants to find as they stand
+
+MAX_IDENTIFIERS = 32
+_LONGEST = 200
+_MOST_WORDS = 2_000
+
+_BREAKS = re.compile(r"[\s\"'`()\[\]{}<>,;|=«»“”„‘’]+")
+_ENDS = ".:!?…*"
+_WHOLE = re.compile(
+    r"\bHTTP(?:/[\d.]+)? [1-5](?:\d\d|xx)\b|\b[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>()]+(?<![.,;:!?])", re.IGNORECASE
+)
+
+_LETTER = r"[^\W\d_]"
+_WORD = r"[^\W_]+"
+_FORMS = {
+    "arn": r"arn:aws[\w-]*(?::[^:]*){3}:\S+",
+    "path": r"(?:~|\.{1,2})?(?:/[\w.@+%*-]+)+/?|[A-Za-z]:\\\S+|\\\\\S+",
+    "ip": r"\d{1,3}(?:\.\d{1,3}){3}(?:[/:]\d+)?|(?=\S*::|(?:\S*:){7})[0-9a-f:]{3,39}(?:/\d+)?",
+    "version": r"[vV]?\d+(?:\.\d+)+(?:[-+.]?[a-z]+[\w.-]*)?|[vV]\d+",
+    "hexadecimal": r"0x[0-9a-f]{2,}|(?=\S*\d)(?=\S*[a-f])[0-9a-f]{7,64}",
+    "code": rf"[A-Z]{{1,12}}-?\d{{2,}}[A-Z0-9]*(?:[-.]\w+)*|[A-Z]{{2,}}(?:_[A-Z0-9]+)+|{_LETTER}+-\d{{2,}}(?:-\d+)*",
+    "dotted": rf"(?=\S*{_LETTER}{{2}}){_WORD}(?:(?:\.|::){_LETTER}[\w-]+)+(?::\d+)*",
+    "joined": rf"(?=\S*{_LETTER})_*{_WORD}(?:[_-]+{_WORD}(?:\.\d+)*)+_*|_+{_LETTER}\w+",
+    "mixed case": r"_*[a-z][a-z0-9]*[A-Z]\w*|_*(?:[A-Z][a-z0-9]+){2,}[A-Z]*|[A-Z]{2,}[a-z]\w*|[A-Z]+[a-z]+[A-Z]\w*",
+    "with digits": r"[A-Za-z]+\d\w*",
+}
+_IDENTIFIER = re.compile("|".join(f"(?:{form})" for form in _FORMS.values()))
+_LOWER_CASE = re.compile("|".join(f"(?:{_FORMS[name]})" for name in ("arn", "ip", "hexadecimal")))
+
+
+def identifiers(text: str) -> tuple[str, ...]:
+    """The distinct identifiers in a text, in order, as they are written; `MAX_IDENTIFIERS` at most.
+
+    Addresses, ARNs, paths, IPs, versions, error codes and numbers of issues (CVE-2024-3094, ORA-01555, 0x80070005,
+    HTTP 503), names of several words (moduleControllerCreate, KubePodCrashLooping, hook.player.connected, kube-proxy,
+    snake_case), names with digits (eth0). A hyphenated word of plain English counts as one too: it is searched as one.
+    """
+    found = dict.fromkeys(_WHOLE.findall(text)[:MAX_IDENTIFIERS])
+    for piece in _BREAKS.split(_WHOLE.sub(" ", text), _MOST_WORDS)[:_MOST_WORDS]:
+        if len(found) == MAX_IDENTIFIERS:
+            break
+        word = piece.rstrip(_ENDS).lstrip(_ENDS.replace(".", ""))
+        if 2 <= len(word) <= _LONGEST and is_identifier(word):
+            found[word] = None
+    return tuple(found)
+
+
+def is_identifier(word: str) -> bool:
+    """Whether a word without blanks is a name or code."""
+    if word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
+        return False
+    return bool(_IDENTIFIER.fullmatch(word) or _LOWER_CASE.fullmatch(word.lower()))
+
+
+# -- phrases: their comparison with a text, and the terms that a text which holds them must have
+
+TermGroups = tuple[tuple[str, ...], ...]
+"""Of each group, one term at least."""
+
+_RUN = re.compile(r"[^\W_]+(?:[._\-'’]+[^\W_]+|_+[^\W_]+)*")
+_PIECE = re.compile(r"[^\W_]+")
+_ALIKE = str.maketrans("‘’‚‛′“”„‟″«»‐‑‒–—−", "'''''" + '"""""""' + "------", "*`")
+"""Marks that typographers and Markdown put where others type a plain one, or none."""
+
+
+def folded(text: str) -> str:
+    """`text` as phrases are compared with it: NFKC, without case, invisible characters and marks of emphasis, with plain
+    quotes and dashes, and one blank for each run of white space."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", blanked(text))
+    return " ".join(text.translate(_ALIKE).casefold().split())
+
+
+folded_phrase = lru_cache(256)(folded)
+
+
+def contains(text: str, phrase: str) -> bool:
+    """Whether a folded text has a folded phrase as whole words, one after the other."""
+    at = text.find(phrase) if phrase else -1
+    while at >= 0:
+        end = at + len(phrase)
+        if not (at and _joined(text[at - 1], text[at])) and not (end < len(text) and _joined(text[end - 1], text[end])):
+            return True
+        at = text.find(phrase, at + 1)
+    return False
+
+
+def required_groups(phrase: str) -> TermGroups:
+    """What any text with this phrase has among its terms, however it writes case and whatever it joins to its ends.
+
+    Hence the pieces of compounds and not the compounds: `player.connected` is part of `hook.player.connected`. Words that
+    texts of some language leave out, or cut up in another way, are required only if there are no others.
+    """
+    required: dict[tuple[str, ...], None] = {}
+    unsure: dict[tuple[str, ...], None] = {}
+    for part in chain.from_iterable(map(_parts, _RUN.findall(folded(phrase)))):
+        (unsure if _is_unsure(part) else required).update(dict.fromkeys(words(part).values()))
+    return tuple(required or unsure)
+
+
+def whole_terms(word: str) -> tuple[str, ...]:
+    """The terms that only texts with this very word have, in any of its forms: of a compound, not those of its pieces."""
+    return tuple(query_terms("".join(_PIECE.findall(folded(word)))))
+
+
+def _parts(run: str) -> list[str]:
+    pieces = _PIECE.findall(run)
+    whole = "'" in run or all(piece.isdigit() for piece in pieces)
+    return [run] if whole else pieces
+
+
+def _is_unsure(part: str) -> bool:
+    return "'" in part or (len(part) == 1 and _is_unspaced(part)) or without_accents(part) in _stop_words()
+
+
+@cache
+def _stop_words() -> frozenset[str]:
+    """Of every language that texts are analysed in."""
+    return frozenset(without_accents(word) for language in STEMMERS for word in STOP_WORDS[language])
+
+
+def _joined(one: str, other: str) -> bool:
+    """Whether two characters side by side belong to one word."""
+    return _is_of_word(one) and _is_of_word(other)
+
+
+def _is_of_word(character: str) -> bool:
+    return (character.isalnum() or character == "_") and not _is_unspaced(character)
+
+
+def _is_unspaced(character: str) -> bool:
+    """Whether it is of a writing that puts no blanks between words: East and South-East Asian ones."""
+    code = ord(character)
+    return code >= 0x2E80 or 0x0E00 <= code < 0x0F00 or 0x1000 <= code < 0x10A0 or 0x1780 <= code < 0x1800
+
+
+# -- the question
 
 MAX_GROUPS = 100
 """Of required words, as engines bound the conditions of a search; `matches` sees to all of them."""
@@ -93,7 +238,7 @@ class Question:
     def matches(self, title: str, section: Sequence[str], content: str) -> bool:
         """Whether a result has each phrase, those of `title` in its title, and nothing of what is excluded.
 
-        Words are compared as `opx.retrieval.phrases` folds them, each part of the result for itself. Other words of
+        Words are compared as `opx.retrieval.question` folds them, each part of the result for itself. Other words of
         `title` are left to the index, which knows their forms.
         """
         texts = [folded(text) for text in (title, *section, content)]

@@ -12,7 +12,7 @@ from opx.domain.scopes import Reader
 from opx.domain.times import iso_time
 from opx.errors import DocumentNotFoundError, ObjectNotFoundError
 from opx.installation import Installation
-from opx.retrieval.expiry import expired_since
+from opx.retrieval.judging import expired_since
 
 if TYPE_CHECKING:
     from opx.corpus import Corpus

@@ -8,7 +8,6 @@ from opx.domain.record import Record
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.errors import InvalidScopeError
 from opx.ports import Item, Table
-from opx.tenants.clients import CLIENTS, client_key, is_removed, removed_error
 
 
 class ProjectPlace(Record, frozen=True):
@@ -92,6 +91,8 @@ class ProjectRegistry:
 
     def _group_if_served(self, client: str, project: str) -> str:
         """The project's group, in the read that also tells whether the client was removed."""
+        from opx.tenants.clients import CLIENTS, client_key, is_removed, removed_error
+
         keys = [client_key(client), *([{"clientId": client, "projectId": project}] if project else [])]
         found: dict[str, Item] = {str(item["clientId"]): item for item in self._table.get_many(keys)}
         if is_removed(found.get(CLIENTS)):

@@ -17,7 +17,7 @@ from opx.domain.ids import content_hash
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer, RetrievalResult
 from opx.errors import InvalidInputError, OpxError
-from opx.ports.corpus_version import CorpusState
+from opx.ports.search import CorpusState
 
 RECEIPT_VERSION = 1
 _DIGITS = 6

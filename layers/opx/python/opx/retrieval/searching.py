@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from opx.domain.queries import Fusion, SearchMode
@@ -11,13 +11,11 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
 from opx.models.deadlines import within
-from opx.ports import Embedder, SearchEngine, SearchFilter, Vector
-from opx.retrieval.asking import Asked
+from opx.ports import Candidate, Embedder, Reranker, SearchEngine, SearchFilter, Vector
 from opx.retrieval.confidence import confidences
 from opx.retrieval.hybrid import Accepts, Asking, FusedHits, HybridSearch
 from opx.retrieval.judging import Judged
-from opx.retrieval.local_ranker import rank_again, without_values
-from opx.retrieval.query_language import Question
+from opx.retrieval.query_language import Asked, Question
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +85,8 @@ class TierSearch:
 
     def _by_ranker(self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits) -> Judge:
         """The local ranker, with the hits of a second search without the question's values."""
+        from opx.retrieval.local_ranker import rank_again, without_values
+
         text = without_values(asked.text, found)
         second = found
         if text != asked.text:
@@ -124,3 +124,89 @@ def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
         return matches and (valid is None or valid(indexed))
 
     return accepts if question.exact else valid
+
+
+# -- the vectors of the latest questions, for what looks at an answer afterwards
+
+_KEPT = 8
+
+
+class RememberedVectors:
+    """An `Embedder` that remembers the last few questions."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._vectors: dict[str, Vector] = {}
+
+    @property
+    def model_id(self) -> str:
+        return self._embedder.model_id
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return self._embedder.embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        vector = self._embedder.embed_query(text)
+        if len(self._vectors) >= _KEPT:
+            self._vectors.clear()
+        self._vectors[text] = vector
+        return vector
+
+    def of(self, text: str) -> Vector | None:
+        """The vector of a question, for which the model is asked if need be; None if it fails."""
+        found = self._vectors.get(text)
+        try:
+            return self._embedder.embed_query(text) if found is None else found
+        except EmbeddingError:
+            return None
+
+
+# -- reranking: the best candidates are read again by a model, within a time
+
+
+class RerankStage:
+    """Asks a reranker outside of this process. What it says decides the order; how sure the answer is of its first,
+    second ... hit stays what the calibrated model says of them, as no model's scores mean the same as another's."""
+
+    def __init__(self, reranker: Reranker, seconds: float) -> None:
+        self._reranker = reranker
+        self._seconds = seconds
+
+    def reordered(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
+        """The first `MAX_CANDIDATES` in the reranker's order, the others behind them; as they were if it fails."""
+        from opx.models.candidates import MAX_CANDIDATES
+
+        head, tail = list(judged[:MAX_CANDIDATES]), list(judged[MAX_CANDIDATES:])
+        if not head:
+            return tail
+        name = self._reranker.name
+        try:
+            with asked.timed("rerank"):
+                scores = self._scores(asked.text, head)
+        except ModelError as exc:
+            log.warning("reranking with %s failed: %s", name, exc)
+            asked.note(f"not reranked by {name} ({exc}): the order is that of {asked.ranked_by}")
+            return [*head, *tail]
+        asked.ranked_by = name
+        order = sorted(range(len(head)), key=lambda at: -scores[at])
+        levels = sorted((one.confidence for one in head), reverse=True)
+        found = [
+            replace(head[at], rerank=scores[at], confidence=level) for at, level in zip(order, levels, strict=True)
+        ]
+        return [*found, *tail]
+
+    def _scores(self, text: str, head: Sequence[Judged]) -> tuple[float, ...]:
+        from opx.models.candidates import check_range
+
+        candidates = [Candidate(one.hit.indexed.chunk.text) for one in head]
+        ranking = within(
+            self._seconds, lambda: self._reranker.rank(text, candidates, seconds=self._seconds), self._reranker.name
+        )
+        if len(ranking.scores) != len(head):
+            raise ModelError(f"{len(ranking.scores)} scores for {len(head)} candidates")
+        check_range(ranking.scores, self._reranker.name)
+        return ranking.scores

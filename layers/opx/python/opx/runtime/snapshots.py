@@ -16,16 +16,22 @@ class Started(Protocol):
         """Make the clients, with credentials of their own."""
 
 
-def around_snapshot(start: Callable[[], Started]) -> bool:
+def around_snapshot(start: Callable[[], Started], *also: Callable[[], object]) -> bool:
     """Have a snapshot hold what is read, and each function restored from it open clients before its first event.
 
-    `start` gives the function's one system. False where there are no snapshots: on a laptop, and in runtimes without
-    the hooks. They are called by Lambda alone, and only if the function has SnapStart.
+    `start` gives the function's one system, `also` reads more code. False where there are no snapshots: on a laptop, and
+    in runtimes without the hooks. They are called by Lambda alone, and only if the function has SnapStart.
     """
     try:
         from snapshot_restore_py import register_after_restore, register_before_snapshot
     except ImportError:
         return False
-    register_before_snapshot(lambda: start().load())
+
+    def read() -> None:
+        start().load()
+        for load in also:
+            load()
+
+    register_before_snapshot(read)
     register_after_restore(lambda: start().open())
     return True

@@ -10,8 +10,7 @@ from typing import Any
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.sources import MAX_MISSING_SHARE, SourceDefinition
 from opx.errors import InvalidInputError
-from opx.knowledge_file import read_section
-from opx.marked_yaml import Marked
+from opx.knowledge_file import Marked, read_section
 from opx.sources.schedules import checked_cron, checked_zone
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}\Z")

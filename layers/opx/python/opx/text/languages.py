@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from opx.domain.documents import DEFAULT_LANGUAGE
-from opx.text.analyzer import ENGLISH, STEMMERS
-from opx.text.vocabulary import KNOWN_BY, STOP_WORDS
+from opx.text.analyzer import ENGLISH, KNOWN_BY, STEMMERS, STOP_WORDS
 
 MAX_LIKELY = 3
 """Languages that a question is taken for, English aside."""

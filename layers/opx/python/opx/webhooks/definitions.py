@@ -9,8 +9,7 @@ from pathlib import Path
 from opx.domain.knowledge import JSON_MAPPING_FIELDS, KnowledgeModel
 from opx.domain.webhooks import WebhookDefinition
 from opx.errors import InvalidInputError
-from opx.knowledge_file import read_section
-from opx.marked_yaml import Marked
+from opx.knowledge_file import Marked, read_section
 
 TOPIC_FORMAT = "cloudwatch"
 """Signed by AWS with a certificate, so that there is no secret, and a topic to name instead."""

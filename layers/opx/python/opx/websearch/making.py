@@ -9,8 +9,7 @@ from pathlib import Path
 
 from opx.errors import SourceUnavailableError
 from opx.installation import Installation
-from opx.knowledge_file import read_section
-from opx.marked_yaml import Marked
+from opx.knowledge_file import Marked, read_section
 from opx.ports.sources import Secrets, WebClient
 from opx.ports.tables import Tables
 from opx.ports.web_search import WebSearch

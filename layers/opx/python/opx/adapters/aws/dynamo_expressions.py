@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.adapters.aws.dynamo_items import to_value
 from opx.adapters.conditions import holds
-from opx.adapters.slices import Slice
+from opx.adapters.limits import Slice
 from opx.ports import Absent, AllOf, AnyOf, Condition, Equals
 from opx.tables import TableSpec
 

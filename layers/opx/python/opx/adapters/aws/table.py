@@ -15,8 +15,7 @@ from opx.adapters.aws.dynamo_expressions import condition_arguments, slice_argum
 from opx.adapters.aws.dynamo_items import from_attributes, to_attributes, to_key
 from opx.adapters.aws.vendor_errors import error_code, translated_errors
 from opx.adapters.conditions import is_expired
-from opx.adapters.limits import check_item, check_table_key, check_whole
-from opx.adapters.slices import Slice, slice_of
+from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, slice_of
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Clock, Condition, Item, KeyRange
 from opx.tables import TableSpec

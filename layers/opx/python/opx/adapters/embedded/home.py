@@ -224,7 +224,7 @@ class HomeIndexes:
         """Opening it does."""
 
     def remove(self, edition: Edition) -> None:
-        from opx.adapters.embedded.index_database import index_errors
+        from opx.adapters.embedded.segments import index_errors
 
         folder = self._folder(edition)
         with index_errors(folder), suppress(FileNotFoundError):

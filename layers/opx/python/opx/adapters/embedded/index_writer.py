@@ -10,16 +10,25 @@ from itertools import groupby, islice
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
 from filelock import FileLock, Timeout
 
-from opx.adapters.embedded.index_database import IndexDatabase
+from opx.adapters.embedded.durable_files import sync_file, sync_folder
 from opx.adapters.embedded.lexical import LexicalWriter
-from opx.adapters.embedded.segments import SegmentFacts, SegmentRow, entry_line, indexed_chunk
-from opx.adapters.embedded.vector_file import VECTORS, VectorWriter, read_rows
+from opx.adapters.embedded.segments import (
+    VECTORS,
+    IndexDatabase,
+    Matrix,
+    SegmentFacts,
+    SegmentRow,
+    entry_line,
+    indexed_chunk,
+    read_rows,
+)
 from opx.domain.results import IndexedChunk
 from opx.domain.times import day_number
 from opx.errors import IndexUnavailableError
-from opx.ports import DocumentChange, IndexEntry
+from opx.ports import DocumentChange, IndexEntry, Vector
 
 _BLOCK = 256
 """Entries held in memory at a time."""
@@ -37,6 +46,33 @@ class _Facets:
     trust: float
     source_uri: str
     last_updated: str
+
+
+class VectorWriter:
+    """Writes rows from a slot on. What is beyond the last committed slot is garbage and may be overwritten."""
+
+    def __init__(self, path: Path, dimension: int) -> None:
+        self._row_bytes = 4 * dimension
+        self._dimension = dimension
+        new = not path.exists()
+        self._file = path.open("w+b" if new else "r+b")
+        if new:
+            sync_folder(path.parent)
+
+    def write(self, slot: int, vectors: Sequence[Vector] | Matrix) -> None:
+        """Put `vectors` at `slot` and the following ones. Raises `ValueError` for another dimension."""
+        rows = np.asarray(vectors, dtype="<f4")
+        if rows.shape[1:] != (self._dimension,):
+            raise ValueError(f"vectors have dimension {rows.shape[1:]}, the index has {self._dimension}")
+        self._file.seek(slot * self._row_bytes)
+        self._file.write(rows.tobytes())
+
+    def sync(self) -> None:
+        """Return when all rows written are on disk."""
+        sync_file(self._file)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class IndexWriter:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome, Tally
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.learning.outcomes.known import KnownScopes
-from opx.learning.outcomes.rows import (
+from opx.learning.outcomes.experience import (
     OUTCOMES,
+    KnownScopes,
     head_item,
     head_key,
     head_scope,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opx.ingestion.editions import Writers
     from opx.ingestion.embedding_cache import CachedEmbedder
     from opx.lifecycle.reindex.book import Edition
-    from opx.ports.corpus_version import CorpusVersion
+    from opx.ports.search import CorpusVersion
     from opx.retrieval.corpus_count import CorpusCount
 
 NewEmbedder = Callable[[str, str, int], Embedder]

@@ -10,13 +10,12 @@ from opx.domain.scopes import Reader
 from opx.domain.times import iso_time
 from opx.hygiene.secrets import mask
 from opx.ports import Clock
-from opx.records.audit import scope_of
+from opx.records.audit import InstallationKey, scope_of
 from opx.records.gaps.likeness import wording_of
 from opx.records.gaps.log import GapLog, gap_id
 from opx.records.gaps.model import Gap, Nearest
 from opx.records.gaps.owners import Owners
-from opx.records.installation_key import InstallationKey
-from opx.retrieval.measured_query import Answered
+from opx.retrieval.query import Answered
 from opx.retrieval.receipts import plain_config
 
 MAX_TEXT = 300

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from opx.retrieval.identifiers import identifiers
+from opx.retrieval.question import identifiers
 from opx.retrieval.research.planning import one_line
 from opx.text.fields import query_terms
 

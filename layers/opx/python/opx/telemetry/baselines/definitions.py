@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opx.errors import InvalidInputError
-from opx.knowledge_file import read_section
-from opx.marked_yaml import Marked
+from opx.knowledge_file import Marked, read_section
 from opx.ports.metrics import MetricQuery
 from opx.telemetry.baselines.readings import names_of
 

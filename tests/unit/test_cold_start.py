@@ -1,0 +1,67 @@
+"""What a fresh process imports for one search: modules that only other operations need cost every cold start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MOST_MODULES, MOST_OF_THE_COMMAND = 98, 104
+"""Of the library, packages included. Raise them only for what a search itself needs."""
+
+DOCUMENT = "# Pods keep restarting\n\nLook at the memory limit and the liveness probe.\n"
+
+INGEST = """
+import sys
+from opx.cli.main import run
+sys.exit(run(["--home", sys.argv[1], "ingest", sys.argv[2]]))
+"""
+
+CLIENT = """
+import sys
+from opx.system import bootstrap
+from opx.domain.scopes import Identity
+from opx.edges.calling import LocalClient
+from opx.operations.context import Caller, Context
+from opx.operations.search import Search, search
+from opx.settings import Settings
+
+with bootstrap(Settings(home=sys.argv[1])) as system:
+    client = LocalClient(Context(system, Caller(Identity(), owns_system=True)))
+    assert client.call(search, Search(q="pods keep restarting")).results
+"""
+
+COMMAND = """
+import sys
+from opx.cli.main import run
+assert run(["--home", sys.argv[1], "search", "pods keep restarting"]) == 0
+"""
+
+LOADED = """
+print(*sorted(name for name in sys.modules if name.partition(".")[0] == "opx"), sep="\\n")
+"""
+
+
+def run(program: str, *arguments: Path) -> list[str]:
+    line = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cold")
+    document = folder / "pods.md"
+    document.write_text(DOCUMENT, encoding="utf-8")
+    run(INGEST, folder / "home", document)
+    return folder / "home"
+
+
+@pytest.mark.parametrize(
+    ("program", "most"), [(CLIENT, MOST_MODULES), (COMMAND, MOST_OF_THE_COMMAND)], ids=["client", "command"]
+)
+def test_one_search_imports_few_modules(home: Path, program: str, most: int) -> None:
+    loaded = [line for line in run(program + LOADED, home) if line.partition(".")[0] == "opx"]
+    assert "opx.operations.search" in loaded
+    assert len(loaded) <= most, f"{len(loaded)} modules:\n" + "\n".join(loaded)
