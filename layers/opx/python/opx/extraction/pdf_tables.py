@@ -11,8 +11,7 @@ from itertools import pairwise
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from opx.extraction.pdf_rows import Row
-from opx.extraction.pdf_words import Segment, Word
+from opx.extraction.pdf_rows import Row, Segment, Word
 
 _THIN = 2.5
 """Points: a stroke that rises no more than this is level."""
