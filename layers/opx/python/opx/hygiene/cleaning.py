@@ -15,8 +15,7 @@ from itertools import accumulate
 
 from opx.domain.remarks import Remark, RemarkKind
 from opx.hygiene import invisible
-from opx.hygiene.instruction_formats import UNREADABLE, encoded_hints, instruction_formats
-from opx.hygiene.instructions import Suspicion, suspicions
+from opx.hygiene.instructions import UNREADABLE, Suspicion, encoded_hints, instruction_formats, suspicions
 from opx.hygiene.private_keys import HINT
 from opx.hygiene.secret_formats import CONTEXT_HINTS, secret_formats
 from opx.hygiene.secrets import Found, Masker, find, mask

@@ -12,9 +12,18 @@ from opx.domain.graph import EdgeStatement, Value
 from opx.domain.knowledge import Tier
 from opx.domain.remarks import Remark, RemarkKind
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.own_node import reference_of_source
-from opx.graph.extraction.references import has_namespace, made, read, read_id, value_of
-from opx.graph.extraction.things import is_alert_name, name_of_product, named, product_of, runbook_of
+from opx.graph.extraction.own_node import reference_of_source, runbook_of
+from opx.graph.extraction.references import (
+    has_namespace,
+    is_alert_name,
+    made,
+    name_of_product,
+    named,
+    product_of,
+    read,
+    read_id,
+    value_of,
+)
 from opx.ingestion.metadata import MAX_ITEMS
 
 RULE = "metadata"

@@ -87,6 +87,17 @@ def reference_of_source(source: str, category: str = "") -> str:
     return made(namespace, "/".join((*below, name)))
 
 
+def runbook_of(text: str) -> str:
+    """The reference of a runbook by its name or its path; "" for an address."""
+    text = text.strip()
+    if "://" in text:
+        return ""
+    if has_namespace(text):
+        return read(text, "runbook")
+    path = "/".join(part for part in PurePosixPath(text).parts if part not in ("..", "."))
+    return reference_of_source(path) if path else ""
+
+
 def _placed(document: KnowledgeDocument) -> str:
     return reference_of_source(document.key.source, document.category)
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from opx.domain.times import iso_time
+from opx.domain.times import day_text, first_day, iso_time
 from opx.graph.coverage import Uncovered, coverage
-from opx.graph.questions.answers import GraphAnswer, Row
-from opx.graph.questions.changes import changes, incidents
+from opx.graph.questions.answers import GraphAnswer, Row, is_a
+from opx.graph.questions.impact import affected, blast_radius, changes, incidents, runbooks_for_cve, what_handles
 from opx.graph.questions.naming import named
-from opx.graph.questions.surroundings import blast_radius, what_handles
-from opx.graph.questions.times import since_when
-from opx.graph.questions.vulnerabilities import affected, runbooks_for_cve
-from opx.graph.questions.walking import is_a
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
@@ -43,6 +40,19 @@ _DOWN = r"(?:downstream|depend(?:s|ing|ents?)?\s+(?:on|of)|relies\s+on)"
 _LACK = r"(?:without|(?:has|have|with|lack\w*)\s+no|don't\s+have|do\s+not\s+have|miss\w*|lack\w*)"
 
 _CVE = re.compile(r"\bCVE-\d{4}-\d{4,9}\b", re.IGNORECASE)
+
+_UNITS = {"minute": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400, "month": 30 * 86_400}
+_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "few": 3, "couple of": 2}
+_SPAN = re.compile(
+    r"\b(?:last|past|previous|within|in|recent)\s+(?:the\s+)?(?:last\s+|past\s+)?"
+    r"(?:(\d{1,4}|an?|one|two|three|few|couple\s+of)\s+)?(minute|hour|day|week|month)s?\b(?!\s+ago)",
+    re.IGNORECASE,
+)
+_AGO = re.compile(r"\b(\d{1,4}|an?|one|two|three)\s+(minute|hour|day|week|month)s?\s+ago\b", re.IGNORECASE)
+_SHORT = re.compile(r"\b(?:last|past)\s+(\d{1,4})\s*(m|h|d|w)\b", re.IGNORECASE)
+_SHORT_UNITS = {"m": "minute", "h": "hour", "d": "day", "w": "week"}
+_SINCE = re.compile(r"\b(?:since|after|from)\s+(\d{4}-\d{1,2}-\d{1,2})(?:[T ](\d{2}:\d{2})(?::\d{2})?Z?)?")
+_DAY = re.compile(r"\b(?:(yesterday)|(today|this\s+morning)|(this\s+week)|(tonight|last\s+night))\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +177,31 @@ _RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     ),
 )
 """The first that fits decides: what is more special comes first."""
+
+
+def since_when(text: str, now: float) -> str:
+    """From when on, ISO 8601 in UTC: `in the last day`, `since yesterday`, `since 2026-03-31`; "" if the text doesn't
+    say. Days begin at midnight UTC, weeks on Mondays."""
+    match = _SINCE.search(text)
+    if match and (day := first_day(match[1])) is not None:
+        return f"{day_text(day)}T{match[2] or '00:00'}:00Z"
+    for pattern in (_SPAN, _AGO):
+        if match := pattern.search(text):
+            return iso_time(max(0.0, now - _number(match[1]) * _UNITS[match[2].lower()]))
+    if match := _SHORT.search(text):
+        return iso_time(max(0.0, now - int(match[1]) * _UNITS[_SHORT_UNITS[match[2].lower()]]))
+    return _named_day(text, now)
+
+
+def _named_day(text: str, now: float) -> str:
+    match = _DAY.search(text)
+    if not match:
+        return ""
+    midnight = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    back = 1 if match[1] or match[4] else midnight.weekday() if match[3] else 0
+    return iso_time((midnight - timedelta(days=back)).timestamp())
+
+
+def _number(text: str | None) -> int:
+    word = " ".join((text or "a").lower().split())
+    return int(word) if word.isdigit() else _NUMBERS[word]
