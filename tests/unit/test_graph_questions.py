@@ -14,8 +14,7 @@ from opx.errors import NodeNotFoundError
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.questions.answers import GraphAnswer, name_of
 from opx.graph.questions.impact import affected, blast_radius, changes, runbooks_for_cve, what_handles
-from opx.graph.questions.naming import MAX_CANDIDATES, candidates
-from opx.graph.questions.recognising import recognised, since_when
+from opx.graph.questions.recognising import MAX_CANDIDATES, candidates, recognised, since_when
 from opx.services import Services
 from opx.settings import Settings
 from tests.fakes import WordsEmbedder

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.remarks import Remark, RemarkKind
-from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.decoding import cut_lines, filled_lines
 from opx.ingestion.parsing.source import ParsedSource, Source
 from opx.ingestion.parsing.writing import cell, fenced, heading, plain_text, table_head, table_row
 
@@ -79,7 +79,7 @@ def parse_asciidoc(source: Source) -> ParsedSource:
 
     Raises `UnparsableDocumentError`. Held in memory whole, as attributes hold from where they are set.
     """
-    lines = not_blank(text_lines(source), source.name, "there is nothing but white space in it; upload it again")
+    lines = filled_lines(source)
     page = _Page(source.name, "".join(lines).split("\n"))
     title = page.header()
     blocks = page.blocks()

@@ -15,6 +15,7 @@ from opx.ingestion.parsing.source import Source
 MAX_PIECE = 64 * 1024
 """Characters of a line that are kept together."""
 
+NOTHING = "there is nothing but white space in it; upload it again"
 _CUT_WINDOW = 4096
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _ASCII = "<meta\\n+AGE-"
@@ -107,6 +108,23 @@ def not_blank(lines: Iterable[str], name: str, problem: str) -> Iterator[str]:
         yield line
     if blank:
         raise UnparsableDocumentError(f"{name}: {problem}")
+
+
+def filled_lines(source: Source) -> Iterator[str]:
+    """As `text_lines`; raises `UnparsableDocumentError` at the end for a file of nothing but white space."""
+    return not_blank(text_lines(source), source.name, NOTHING)
+
+
+def read_up_to(lines: Iterable[str], most: int) -> tuple[list[str], int]:
+    """The first lines, one more than fit into `most` characters if there are as many; and how many characters they have."""
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size > most:
+            break
+    return held, size
 
 
 def well_formed(text: str) -> str:

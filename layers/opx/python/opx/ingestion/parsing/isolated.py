@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,52 +21,13 @@ from opx.ingestion.parsing.registry import parse
 from opx.ingestion.parsing.source import ParsedSource, Source
 from opx.ingestion.parsing.writing import with_repeated_heads
 
-_OLD = {
-    ".doc": ("Word", ".docx"),
-    ".xls": ("Excel", ".xlsx"),
-    ".ppt": ("PowerPoint", ".pptx"),
-}
+_OLD = {".doc": ("Word", ".docx"), ".xls": ("Excel", ".xlsx"), ".ppt": ("PowerPoint", ".pptx")}
 
 NO_OCR = "there is no OCR: install tesseract, or set OPX_OCR=textract where Amazon Textract may be used"
 NO_VISION = "there is no model to describe pictures: set OPX_VISION_MODEL (and OPX_VISION_URL where it isn't Bedrock's)"
 _DRAWN_AT_ONCE = 8
 """Scanned pages that are drawn together: more would need more disk, fewer more processes."""
 _LEVEL_OF_ATTACHMENTS = 2
-
-
-def parse_pdf(source: Source) -> ParsedSource:
-    """The text of the pages; headings from the outline, or from the sizes of fonts."""
-    return _read(source, "pdf")
-
-
-def parse_docx(source: Source) -> ParsedSource:
-    """A Word document: headings, lists, tables, links, footnotes, headers and footers."""
-    return _read(source, "docx")
-
-
-def parse_pptx(source: Source) -> ParsedSource:
-    """Slides with their titles as headings, tables and notes."""
-    return _read(source, "pptx")
-
-
-def parse_xlsx(source: Source) -> ParsedSource:
-    """Sheets as sections with a table each."""
-    return _read(source, "xlsx")
-
-
-def parse_email(source: Source) -> ParsedSource:
-    """A message and what is attached to it."""
-    return _read(source, "email")
-
-
-def parse_msg(source: Source) -> ParsedSource:
-    """A message that Outlook saved, and what is attached to it."""
-    return _read(source, "msg")
-
-
-def parse_image(source: Source) -> ParsedSource:
-    """What a picture shows and the text in it; its name alone if nobody can look at it."""
-    return _read(source, "image")
 
 
 def refuse_old_office(source: Source) -> ParsedSource:
@@ -100,6 +62,21 @@ def _read(source: Source, kind: str) -> ParsedSource:
     title = one_line(well_formed(str(head["title"])))[:MAX_TEXT]
     lines = with_repeated_heads(cut_lines(reading.blocks(), source.name))
     return ParsedSource(title or None, _short(head["metadata"]), lines, reading.remarks)
+
+
+parse_pdf = partial(_read, kind="pdf")
+"""The text of the pages; headings from the outline, or from the sizes of fonts."""
+parse_docx = partial(_read, kind="docx")
+"""A Word document: headings, lists, tables, links, footnotes, headers and footers."""
+parse_pptx = partial(_read, kind="pptx")
+"""Slides with their titles as headings, tables and notes."""
+parse_xlsx = partial(_read, kind="xlsx")
+"""Sheets as sections with a table each."""
+parse_email = partial(_read, kind="email")
+parse_msg = partial(_read, kind="msg")
+"""A message, as it was sent or as Outlook saved it, and what is attached to it."""
+parse_image = partial(_read, kind="image")
+"""What a picture shows and the text in it; its name alone if nobody can look at it."""
 
 
 def _short(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from opx.domain.ids import normalise
 from opx.domain.knowledge import JSON_MAPPING_FIELDS
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import InvalidInputError, KnowledgeConfigError, UnparsableDocumentError
-from opx.ingestion.parsing.decoding import cut_lines, not_blank, read_text, text_lines, well_formed
+from opx.ingestion.parsing.decoding import cut_lines, filled_lines, read_text, well_formed
 from opx.ingestion.parsing.json_paths import SEPARATOR, FieldPath, compile_paths
 from opx.ingestion.parsing.source import ParsedSource, Source
 from opx.ingestion.parsing.writing import fenced, heading, plain_text
@@ -244,7 +244,7 @@ def parse_json_lines(source: Source) -> ParsedSource:
     A line that is no record is kept as it is and remarked on.
     """
     remarks: list[Remark] = []
-    lines = not_blank(text_lines(source), source.name, "there is nothing but white space in it; upload it again")
+    lines = filled_lines(source)
     return ParsedSource(None, {}, cut_lines(_sections(lines, source, remarks), source.name), remarks)
 
 

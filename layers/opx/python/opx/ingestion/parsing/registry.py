@@ -51,79 +51,38 @@ _JSON_START = re.compile(r"\s*\{\s*[\"}]")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a format is read: the module of this package and its function. `binary` ones need not be text."""
+    """How a format is read: the module of this package and its function; and the extensions that tell it. `binary` ones
+    need not be text."""
 
     module: str
     function: str
+    extensions: str
     binary: bool = False
 
 
 _FORMATS = {
-    "markdown": Format("plain", "parse_markdown"),
-    "plain": Format("plain", "parse_plain"),
-    "html": Format("html", "parse_html"),
-    "json": Format("json_mapping", "parse_json"),
-    "pdf": Format("isolated", "parse_pdf", binary=True),
-    "docx": Format("isolated", "parse_docx", binary=True),
-    "pptx": Format("isolated", "parse_pptx", binary=True),
-    "xlsx": Format("isolated", "parse_xlsx", binary=True),
-    "email": Format("isolated", "parse_email", binary=True),
-    "msg": Format("isolated", "parse_msg", binary=True),
-    "image": Format("isolated", "parse_image", binary=True),
-    "old_office": Format("isolated", "refuse_old_office", binary=True),
-    "mailbox": Format("isolated", "refuse_mailbox", binary=True),
-    "code": Format("code.source_code", "parse_code"),
-    "csv": Format("csv_tables", "parse_csv"),
-    "config": Format("plain", "parse_config"),
-    "yaml": Format("yaml_records", "parse_yaml"),
-    "jsonl": Format("json_mapping", "parse_json_lines"),
-    "asciidoc": Format("asciidoc", "parse_asciidoc"),
-    "rst": Format("restructured_text", "parse_restructured_text"),
+    "markdown": Format("plain", "parse_markdown", ".md .markdown"),
+    "plain": Format("plain", "parse_plain", ".txt .text .log"),
+    "html": Format("html", "parse_html", ".html .htm .xhtml"),
+    "json": Format("json_mapping", "parse_json", ".json"),
+    "pdf": Format("isolated", "parse_pdf", ".pdf", binary=True),
+    "docx": Format("isolated", "parse_docx", ".docx .docm", binary=True),
+    "pptx": Format("isolated", "parse_pptx", ".pptx .pptm", binary=True),
+    "xlsx": Format("isolated", "parse_xlsx", ".xlsx .xlsm", binary=True),
+    "email": Format("isolated", "parse_email", ".eml", binary=True),
+    "msg": Format("isolated", "parse_msg", ".msg", binary=True),
+    "image": Format("isolated", "parse_image", ".png .jpg .jpeg .gif .webp .bmp .tif .tiff", binary=True),
+    "old_office": Format("isolated", "refuse_old_office", ".doc .xls .ppt", binary=True),
+    "mailbox": Format("isolated", "refuse_mailbox", ".mbox", binary=True),
+    "csv": Format("csv_tables", "parse_csv", ".csv .tsv"),
+    "yaml": Format("yaml_records", "parse_yaml", ".yaml .yml"),
+    "jsonl": Format("json_mapping", "parse_json_lines", ".jsonl .ndjson"),
+    "asciidoc": Format("asciidoc", "parse_asciidoc", ".adoc .asciidoc"),
+    "rst": Format("restructured_text", "parse_restructured_text", ".rst .rest"),
+    "config": Format("plain", "parse_config", " ".join(plain.LANGUAGES)),
+    "code": Format("code.source_code", "parse_code", " ".join(LANGUAGES)),
 }
-EXTENSIONS = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".txt": "plain",
-    ".text": "plain",
-    ".log": "plain",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".json": "json",
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".docm": "docx",
-    ".pptx": "pptx",
-    ".pptm": "pptx",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-    ".eml": "email",
-    ".msg": "msg",
-    ".png": "image",
-    ".jpg": "image",
-    ".jpeg": "image",
-    ".gif": "image",
-    ".webp": "image",
-    ".bmp": "image",
-    ".tif": "image",
-    ".tiff": "image",
-    ".doc": "old_office",
-    ".xls": "old_office",
-    ".ppt": "old_office",
-    ".mbox": "mailbox",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".yaml": "yaml",
-    ".yml": "yaml",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".adoc": "asciidoc",
-    ".asciidoc": "asciidoc",
-    ".rst": "rst",
-    ".rest": "rst",
-    **dict.fromkeys(plain.LANGUAGES, "config"),
-    **dict.fromkeys(LANGUAGES, "code"),
-}
+EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
 
 
 def parse(

@@ -17,7 +17,7 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from opx.domain.remarks import Remark, RemarkKind
-from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.decoding import cut_lines, filled_lines
 from opx.ingestion.parsing.restructured_parsing import SphinxParser
 from opx.ingestion.parsing.source import ParsedSource, Source
 from opx.ingestion.parsing.writing import cell, fenced, heading, plain_text, table_head, table_row
@@ -74,7 +74,7 @@ def parse_restructured_text(source: Source) -> ParsedSource:
     What docutils can't take within bounds is kept as plain text and remarked on.
     """
     name = source.name
-    lines = not_blank(text_lines(source), name, "there is nothing but white space in it; upload it again")
+    lines = filled_lines(source)
     held: list[str] = []
     size = paragraph = marks = 0
     problem = ""

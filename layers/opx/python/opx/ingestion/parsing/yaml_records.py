@@ -12,7 +12,7 @@ import yaml
 
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.decoding import cut_lines, filled_lines, read_up_to
 from opx.ingestion.parsing.json_mapping import parse_record
 from opx.ingestion.parsing.source import ParsedSource, Source
 from opx.ingestion.parsing.writing import PIECE, fenced, heading
@@ -36,15 +36,11 @@ def parse_yaml(source: Source) -> ParsedSource:
     What isn't valid YAML, such as a template, is kept as plain code blocks and remarked on.
     """
     name = source.name
-    lines = not_blank(text_lines(source), name, "there is nothing but white space in it; upload it again")
+    lines = filled_lines(source)
     remarks: list[Remark] = []
-    held: list[str] = []
-    size = 0
-    for line in lines:
-        held.append(line)
-        size += len(line)
-        if size > MAX_CHARACTERS:
-            return _plain(name, chain(held, lines), f"more than {MAX_CHARACTERS // 1024} KiB")
+    held, size = read_up_to(lines, MAX_CHARACTERS)
+    if size > MAX_CHARACTERS:
+        return _plain(name, chain(held, lines), f"more than {MAX_CHARACTERS // 1024} KiB")
     try:
         found = documents("".join(held))
     except TangledYamlError as exc:

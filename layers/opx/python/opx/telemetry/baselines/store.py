@@ -72,7 +72,6 @@ class BaselineStore:
         self._series = series
         self._adder = Adder(table, series, sleep)
         self._records = RecordStore(table, clock)
-        self._reader = BaselineReader(table, series, self._records, clock)
 
     # -- asking
 
@@ -83,11 +82,31 @@ class BaselineStore:
         A count of 0 means that there are none. Where there are none but a computed record for this very window, it is
         that. Raises `InvalidInputError` for names or a window that can't be, and `StoreUnavailableError`.
         """
-        return self._reader.get(reader.visible, node, metric, time_window)
+        node, metric = names_of(node, metric)
+        window = Window.ending(self._clock(), time_window)
+        series = [Series(scope_key, node, metric) for scope_key in reader.visible]
+        parts, notes = _of_one_unit([part for one in series for part in self._parts(one, window)])
+        if parts:
+            return _stats(node, metric, window, parts, notes)
+        recorded = self._records.newest(series, time_window)
+        return recorded or BaselineStats(node=node, metric=metric, time_window=time_window)
+
+    def _parts(self, series: Series, window: Window) -> list[DayPart]:
+        """Those that have values in the window."""
+        where = KeyRange(low=window.first_day, high=window.last_day + _ALL_DAY)
+        parts = (part_from(item, series) for item in self._table.query(series.key, where=where))
+        return [part for part in parts if any(window.has(start) for start in _hours(part).values())]
 
     def series(self, reader: Reader) -> list[SeriesView]:
         """All series that the reader sees, by node and metric; those that have had no values for 90 days are gone."""
-        return self._reader.series(reader.visible)
+        found: dict[tuple[str, str], SeriesView] = {}
+        for scope_key in reader.visible:
+            for item in self._series.of(scope_key):
+                view = SeriesView(item["node"], item["metric"], item["unit"], item["lastSeen"])
+                known = found.get((view.node, view.metric))
+                if known is None or known.last_seen < view.last_seen:
+                    found[view.node, view.metric] = view
+        return [found[name] for name in sorted(found)]
 
     # -- adding
 
@@ -254,45 +273,6 @@ def _refuse_other_units(batch: Batch, day: Day, unit: str) -> None:
 def marked(reading: Reading, batch_id: str) -> Reading:
     """With the batch's id as its mark, unless it has one."""
     return reading if reading.mark or not batch_id else replace(reading, mark=batch_id)
-
-
-class BaselineReader:
-    """Reads what feeders added."""
-
-    def __init__(self, table: Table, series: SeriesRegistry, records: RecordStore, clock: Clock) -> None:
-        self._table = table
-        self._series = series
-        self._records = records
-        self._clock = clock
-
-    def get(self, visible: Sequence[str], node: str, metric: str, time_window: str) -> BaselineStats:
-        """Those of the visible scopes together. Raises `InvalidInputError` for names or a window that can't be."""
-        node, metric = names_of(node, metric)
-        window = Window.ending(self._clock(), time_window)
-        series = [Series(scope_key, node, metric) for scope_key in visible]
-        parts = [part for one in series for part in self._parts(one, window)]
-        parts, notes = _of_one_unit(parts)
-        if not parts:
-            recorded = self._records.newest(series, time_window)
-            return recorded or BaselineStats(node=node, metric=metric, time_window=time_window)
-        return _stats(node, metric, window, parts, notes)
-
-    def series(self, visible: Iterable[str]) -> list[SeriesView]:
-        """All series of the visible scopes, by node and metric."""
-        found: dict[tuple[str, str], SeriesView] = {}
-        for scope_key in visible:
-            for item in self._series.of(scope_key):
-                view = SeriesView(item["node"], item["metric"], item["unit"], item["lastSeen"])
-                known = found.get((view.node, view.metric))
-                if known is None or known.last_seen < view.last_seen:
-                    found[view.node, view.metric] = view
-        return [found[name] for name in sorted(found)]
-
-    def _parts(self, series: Series, window: Window) -> list[DayPart]:
-        """Those that have values in the window."""
-        where = KeyRange(low=window.first_day, high=window.last_day + _ALL_DAY)
-        parts = (part_from(item, series) for item in self._table.query(series.key, where=where))
-        return [part for part in parts if any(window.has(start) for start in _hours(part).values())]
 
 
 def _hours(part: DayPart) -> dict[int, int]:
