@@ -279,8 +279,8 @@ def asked(question: Callable[[], T], otherwise: T) -> T:
 
 def payload(part: Message) -> Any:
     """Bytes, decoded; anything else if it can't be."""
-    found: Callable[[], Any] = lambda: part.get_payload(decode=True)  # noqa: E731
-    return asked(found, b"")
+    none: Any = b""
+    return asked(lambda: part.get_payload(decode=True), none)
 
 
 def kind_of(part: Message) -> str:

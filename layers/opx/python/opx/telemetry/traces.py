@@ -65,7 +65,7 @@ class TraceAnalysis:
         found = self._store.find(service, start=start, end=end, deadline=until, most=MOST_SUMMARIES)
         wanted = _worth_reading(found.summaries)
         traces = self._read(wanted, begun + self._rules.seconds)
-        parts = parts_of(traces)
+        parts = sorted(parts_of(traces), key=lambda part: (-part.own_seconds, part.service, part.name))
         notes = _notes(len(found.summaries), found.complete, len(wanted), len(traces))
         return TraceAnswer(
             service,
@@ -73,7 +73,7 @@ class TraceAnalysis:
             end,
             len(found.summaries),
             len(traces),
-            _slowest(parts, limit),
+            tuple(parts[:limit]),
             _failing(parts, limit),
             not found.complete or len(traces) < len(wanted),
             tuple(notes),
@@ -94,10 +94,6 @@ def _worth_reading(summaries: Sequence[TraceSummary]) -> list[str]:
     failed = [one.trace_id for one in slowest if one.failed]
     wanted = dict.fromkeys((*failed[: MOST_TRACES // 2], *(one.trace_id for one in slowest)))
     return list(wanted)[:MOST_TRACES]
-
-
-def _slowest(parts: Sequence[Part], limit: int) -> tuple[Part, ...]:
-    return tuple(sorted(parts, key=lambda part: (-part.own_seconds, part.service, part.name))[:limit])
 
 
 def _failing(parts: Sequence[Part], limit: int) -> tuple[Part, ...]:

@@ -108,7 +108,8 @@ class ModelExtraction:
         chunks = list(islice(passages(), MAX_PASSAGES + 1))
         if len(chunks) > MAX_PASSAGES:
             findings.remarks.append(_remark(f"a model reads the first {MAX_PASSAGES} passages alone"))
-        keys = {chunk.chunk_id: self._key(chunk) for chunk in chunks[:MAX_PASSAGES] if not _commands(chunk.content)}
+        harmless = (one for one in chunks[:MAX_PASSAGES] if not any(map(suspicions, one.content.splitlines())))
+        keys = {chunk.chunk_id: self._key(chunk) for chunk in harmless}
         known = self._cache.get(list(dict.fromkeys(keys.values())))
         missing = {
             keys[one.chunk_id]: one for one in chunks if one.chunk_id in keys and keys[one.chunk_id] not in known
@@ -162,10 +163,6 @@ class ModelExtraction:
             if relation and relation not in found[at] and len(found[at]) < MAX_RELATIONS:
                 found[at].append(relation)
         return {key: _cached(of) for (key, _), of in zip(batch, found, strict=True)}, ""
-
-
-def _commands(text: str) -> bool:
-    return any(suspicions(line) for line in text.splitlines())
 
 
 def _cached(found: Iterable[FoundRelation]) -> str:

@@ -37,7 +37,6 @@ def parse_yaml(source: Source) -> ParsedSource:
     """
     name = source.name
     lines = filled_lines(source)
-    remarks: list[Remark] = []
     held, size = read_up_to(lines, MAX_CHARACTERS)
     if size > MAX_CHARACTERS:
         return _plain(name, chain(held, lines), f"more than {MAX_CHARACTERS // 1024} KiB")
@@ -48,8 +47,7 @@ def parse_yaml(source: Source) -> ParsedSource:
     mapped = _mapped(found, source)
     if mapped is not None:
         return mapped
-    for document in found:
-        _remark_on_repeated(document, name, remarks)
+    remarks = [remark for document in found for remark in _repeated(document, name)]
     title, metadata = _identity(found)
     sections = _Sections("".join(held).splitlines(keepends=True))
     blocks = chain([heading(1, title or name)], sections.all_of(found))
@@ -116,11 +114,11 @@ def _name(part: Part) -> str:
     return ""
 
 
-def _remark_on_repeated(document: Part, name: str, remarks: list[Remark]) -> None:
+def _repeated(document: Part, name: str) -> Iterator[Remark]:
     for part in _all_parts(document):
         if part.keys and len(set(part.keys)) < len(part.keys):
             text = f"{name}: a key is given again in the mapping of line {part.line + 1}; most programs use the last"
-            remarks.append(Remark(RemarkKind.IRREGULAR, text))
+            yield Remark(RemarkKind.IRREGULAR, text)
 
 
 @dataclass(frozen=True, slots=True)
