@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -68,15 +68,22 @@ def _is_mark(text: str) -> bool:
 
 def rows_of(segments: Iterator[Segment]) -> list[Row]:
     """Segments that follow each other on one base line become a row; a page drawn out of order is put in order."""
+    groups = _grouped(segments, -1)
+    if _out_of_order(groups):
+        drawn = (segment for group in groups for segment in group)
+        groups = _grouped(sorted(drawn, key=lambda found: (-(found.y0 + found.y1), found.x0)), 0)
+    return [Row(group) for group in groups]
+
+
+def _grouped(segments: Iterable[Segment], at: int) -> list[list[Segment]]:
+    """Segments that are on one line with the first (0) or the last (-1) of those before them."""
     groups: list[list[Segment]] = []
     for segment in segments:
-        if groups and _same_line(groups[-1][-1], segment):
+        if groups and _same_line(groups[-1][at], segment):
             groups[-1].append(segment)
         else:
             groups.append([segment])
-    if _out_of_order(groups):
-        groups = _by_place([segment for group in groups for segment in group])
-    return [Row(group) for group in groups]
+    return groups
 
 
 def _same_line(one: Segment, other: Segment) -> bool:
@@ -90,16 +97,6 @@ def _out_of_order(groups: list[list[Segment]]) -> bool:
     """Whether the page jumps up more often than a few columns, a header and a footer explain."""
     jumps = sum(after[0].y0 > before[0].y1 for before, after in pairwise(groups))
     return jumps > max(4, len(groups) // 10)
-
-
-def _by_place(segments: list[Segment]) -> list[list[Segment]]:
-    groups: list[list[Segment]] = []
-    for segment in sorted(segments, key=lambda found: (-(found.y0 + found.y1), found.x0)):
-        if groups and _same_line(groups[-1][0], segment):
-            groups[-1].append(segment)
-        else:
-            groups.append([segment])
-    return groups
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -123,20 +123,11 @@ class _Rows:
 
 def _regions(rows: Iterable[list[str]]) -> Iterator[list[list[str]]]:
     """Runs of rows between empty ones, without the columns that are empty at their left."""
-    region: list[list[str]] = []
-    for row in rows:
-        if any(row):
-            region.append(row)
-        elif region:
-            yield _trimmed(region)
-            region = []
-    if region:
-        yield _trimmed(region)
-
-
-def _trimmed(region: list[list[str]]) -> list[list[str]]:
-    left = min(next(at for at, cell in enumerate(row) if cell) for row in region)
-    return [row[left:] for row in region]
+    for filled, run in groupby(rows, key=any):
+        if filled:
+            region = list(run)
+            left = min(next(at for at, cell in enumerate(row) if cell) for row in region)
+            yield [row[left:] for row in region]
 
 
 def _tables(region: list[list[str]]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from opx.hygiene.private_keys import PrivateKeys
+from opx.hygiene.private_keys import Finding, PrivateKeys
 
 _DIGITS, _DIGITS_OF_CHOSEN = 4, 2
 """Hex digits of a fingerprint. Of what people choose there are few, so that every bit helps to guess it."""
@@ -175,20 +175,6 @@ def secret_formats() -> tuple[SecretFormat, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A secret that was masked. `line` counts from 1."""
-
-    kind: str
-    label: str
-    fingerprint: str
-    line: int
-
-    @property
-    def mask(self) -> str:
-        return f"[masked {self.kind} {self.fingerprint}]"
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
     """Where in a text a secret is: the part that is masked, and `since`, where what tells that it is one begins."""
 
@@ -236,9 +222,7 @@ class Masker:
         self._note_keys()
 
     def _note_keys(self) -> None:
-        self.findings.extend(
-            Finding("private-key", "private key", key.fingerprint, key.line) for key in self._keys.found
-        )
+        self.findings.extend(self._keys.found)
         self._keys.found.clear()
 
 

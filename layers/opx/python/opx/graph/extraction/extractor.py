@@ -42,11 +42,21 @@ class Extractor:
 
 
 @cache
-def document_rules() -> tuple[DocumentRule, ...]:
-    """The rules that read a document as a whole, in their order."""
-    from opx.graph.extraction import advisories, commits, front_matter, inventory, mentions, operations, relation_lines
+def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[PassagesRule, ...]]:
+    """Those that read a document as a whole, one passage, and all passages together; each in their order."""
+    from opx.graph.extraction import (
+        advisories,
+        code,
+        commits,
+        front_matter,
+        inventory,
+        mentions,
+        operations,
+        pages,
+        relation_lines,
+    )
 
-    return (
+    of_documents: tuple[DocumentRule, ...] = (
         relation_lines.relationships_field,
         front_matter.stated_fields,
         operations.tagged_alerts,
@@ -55,14 +65,7 @@ def document_rules() -> tuple[DocumentRule, ...]:
         commits.author,
         mentions.listed,
     )
-
-
-@cache
-def chunk_rules() -> tuple[ChunkRule, ...]:
-    """The rules that read one passage, in their order."""
-    from opx.graph.extraction import advisories, commits, mentions, operations, pages, relation_lines
-
-    return (
+    of_chunks: tuple[ChunkRule, ...] = (
         relation_lines.stated_relations,
         operations.handled_alerts,
         operations.causes,
@@ -72,14 +75,7 @@ def chunk_rules() -> tuple[ChunkRule, ...]:
         pages.named_code,
         mentions.patterned,
     )
-
-
-@cache
-def passages_rules() -> tuple[PassagesRule, ...]:
-    """The rules that read all passages together, in their order."""
-    from opx.graph.extraction import code
-
-    return (code.code_structure,)
+    return of_documents, of_chunks, (code.code_structure,)
 
 
 def extract(
@@ -95,12 +91,13 @@ def extract(
     if material.own:
         properties = {"title": material.document.title, "category": material.document.category}
         gathered.add_node(NodeStatement(material.own, node_type(material.own), properties, declared=True))
-    for rule in document_rules():
+    of_documents, of_chunks, of_all = _rules()
+    for rule in of_documents:
         rule(material, findings)
     gathered.take(findings)
     naming = _naming(gathered)
     first = ""
-    each_passage = (*chunk_rules(), *known)
+    each_passage = (*of_chunks, *known)
     for chunk in whole_lines(passages()):
         first = first or chunk.chunk_id
         naming.read(chunk)
@@ -109,7 +106,7 @@ def extract(
         gathered.take(findings)
     if not first:
         return Statements()
-    for read_all in (*passages_rules(), *whole):
+    for read_all in (*of_all, *whole):
         read_all(material, passages, findings)
         gathered.take(findings)
     return _settled(material.own, gathered, naming, first)

@@ -85,14 +85,6 @@ class Texts(Protocol):
     def put(self, texts: Mapping[str, str]) -> None: ...
 
 
-@dataclass(slots=True)
-class _Failures:
-    """How the model did of late; shared by all documents of the process."""
-
-    in_a_row: int = 0
-    until: float = 0.0
-
-
 class ModelExtraction:
     """Asks about several passages at a time, and only about those that the cache doesn't know. What a model fails to do is
     left out and told. Passages with what seems to be instructions to a model are not shown to it."""
@@ -101,7 +93,8 @@ class ModelExtraction:
         self._chat = chat
         self._cache = cache
         self._clock = clock
-        self._failures = _Failures()
+        self._failures_in_a_row = 0
+        self._paused_until = 0.0
 
     def relations(self, material: Material, passages: Passages, findings: Findings) -> None:
         """A rule that reads all passages."""
@@ -146,16 +139,16 @@ class ModelExtraction:
 
     def _ask(self, batch: Sequence[tuple[str, DocumentChunk]], ends: float) -> tuple[dict[str, str], str]:
         now = self._clock()
-        if now >= ends or now < self._failures.until:
+        if now >= ends or now < self._paused_until:
             return {}, "the model failed, or took too long, for documents or passages before these"
         try:
             reply = self._chat.ask(_request([chunk for _, chunk in batch]))
         except ModelError as exc:
-            self._failures.in_a_row += 1
-            if self._failures.in_a_row >= FAILURES:
-                self._failures.in_a_row, self._failures.until = 0, self._clock() + PAUSE_SECONDS
+            self._failures_in_a_row += 1
+            if self._failures_in_a_row >= FAILURES:
+                self._failures_in_a_row, self._paused_until = 0, self._clock() + PAUSE_SECONDS
             return {}, str(exc)
-        self._failures.in_a_row = 0
+        self._failures_in_a_row = 0
         found: list[list[FoundRelation]] = [[] for _ in batch]
         for given in reply.content.relations:
             at = given.id

@@ -51,13 +51,11 @@ def cut_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
     for block in blocks:
         *lines, rest = (rest + block).split("\n")
         for line in lines:
-            yield from _pieces(line + "\n", name)
-        while len(rest) > MAX_PIECE:
-            at = _safe_cut(rest, name)
-            yield _normalised(rest[:at], name)
-            rest = rest[at:]
+            yield from (_normalised(piece, name) for piece in _pieces(line + "\n", name))
+        *whole, rest = _pieces(rest, name)
+        yield from (_normalised(piece, name) for piece in whole)
     if rest:
-        yield from _pieces(rest, name)
+        yield _normalised(rest, name)
 
 
 def read_text(source: Source) -> str:
@@ -185,11 +183,12 @@ def _encoding(head: bytes) -> tuple[str, int]:
 
 
 def _pieces(line: str, name: str) -> Iterator[str]:
+    """The line in pieces that can be normalised one by one; at least one, if it is empty."""
     while len(line) > MAX_PIECE:
         at = _safe_cut(line, name)
-        yield _normalised(line[:at], name)
+        yield line[:at]
         line = line[at:]
-    yield _normalised(line, name)
+    yield line
 
 
 def _safe_cut(line: str, name: str) -> int:

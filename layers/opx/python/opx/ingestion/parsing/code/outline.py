@@ -252,11 +252,7 @@ def _has_text(node: Node) -> bool:
 
 def _holds_function(node: Node) -> bool:
     """`const f = () => {…}`, and such a property of a class."""
-    if node.type not in _VARIABLES:
-        return False
-    declared = next((child for child in node.named_children if child.type == "variable_declarator"), node)
-    value = declared.child_by_field_name("value")
-    return value is not None and value.type in _FUNCTION_VALUES
+    return node.type in _VARIABLES and any(value.type in _FUNCTION_VALUES for value in _values(node))
 
 
 def body_of(node: Node) -> Node | None:
