@@ -17,7 +17,8 @@ from opx.domain.baselines import BASELINES_CATEGORY
 from opx.knowledge_file import load_knowledge
 from opx.sources.schedules import scheduler_cron
 from opx.tables import BASELINES
-from opx.telemetry.baselines.rolling_up import DAYS, declared_metrics
+from opx.telemetry.baselines.definitions import declared_metrics
+from opx.telemetry.baselines.rolling_up import DAYS
 
 ROLL_UP_BASELINES = FunctionSpec(
     use_case="roll_up_baselines",

@@ -18,7 +18,7 @@ from infra.constructs.keeping import removal_policy
 from infra.constructs.operational_queries import are_wanted
 from infra.constructs.use_case_function import LOG_RETENTION, UseCaseFunction
 from infra.names import Names
-from opx.telemetry.baselines.rolling_up import declared_metrics
+from opx.telemetry.baselines.definitions import declared_metrics
 
 ZONES = 2
 SERVICES: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {

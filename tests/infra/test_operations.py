@@ -17,7 +17,7 @@ from infra.operations import OperationsStack
 from opx.ports.metrics import MetricQuery
 from opx.settings import Settings, env_name
 from opx.tables import BASELINES
-from opx.telemetry.baselines.rolling_up import MetricDefinition
+from opx.telemetry.baselines.definitions import MetricDefinition
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_ingestion import pairs, table_arns
 

@@ -22,7 +22,8 @@ from opx.runtime.metrics import Metric
 from opx.services import Services
 from opx.settings import Settings
 from opx.streams.taking import StreamRecord
-from opx.telemetry.baselines.rolling_up import MetricDefinition, RollUp, declared_metrics
+from opx.telemetry.baselines.definitions import MetricDefinition, declared_metrics
+from opx.telemetry.baselines.rolling_up import RollUp
 from tests.api_requests import a_token, call, refusal
 from tests.fakes import FakeContext, Measured, function_logs
 from tests.unit.cli_support import Opx, word_services
@@ -344,7 +345,7 @@ class TestRollUp:
     def test_the_function_rolls_up_what_the_file_declares(
         self, services: Services, readings: Readings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("opx.telemetry.baselines.rolling_up.declared_metrics", lambda path: (CPU,))
+        monkeypatch.setattr("opx.telemetry.baselines.definitions.declared_metrics", lambda path: (CPU,))
         services.__dict__["metric_reader"] = readings
         handler = make_roll_up(lambda: services)
         assert handler({"days": 1}, FakeContext()) == {"values": 864, "nodes": 3, "refused": 0, "failed": ()}

@@ -121,7 +121,8 @@ class Services(LifecycleServices):
 
     def roll_up(self, report: Report = unreported) -> RollUp:
         """Rolls metrics up into baselines. Raises `KnowledgeConfigError`, and `InvalidInputError` without a reader."""
-        from opx.telemetry.baselines.rolling_up import RollUp, declared_metrics
+        from opx.telemetry.baselines.definitions import declared_metrics
+        from opx.telemetry.baselines.rolling_up import RollUp
 
         if self.metric_reader is None:
             raise InvalidInputError("metrics are rolled up by a system on AWS (OPX_BACKEND=aws), from CloudWatch")
