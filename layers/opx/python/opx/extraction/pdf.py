@@ -343,7 +343,8 @@ def _is_small(row: Row, page: _Page) -> bool:
 
 
 class Comments:
-    """Gathers the comments on pages, which come at the end: in between they would part sentences."""
+    """Gathers the comments on pages (ISO 32000-1, 12.5.6: markup annotations), which come at the end: in between they would
+    part sentences."""
 
     def __init__(self, output: Output) -> None:
         self._output = output

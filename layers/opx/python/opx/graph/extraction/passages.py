@@ -1,4 +1,7 @@
-"""Passages of a document for the rules: cut at whole lines, and looked through for names."""
+"""Passages of a document for the rules: with whole lines, and looked through for names.
+
+Windows over long sections overlap, and begin and end where their tokens are full.
+"""
 
 from __future__ import annotations
 

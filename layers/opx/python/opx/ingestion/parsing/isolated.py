@@ -143,27 +143,28 @@ class Reading:
         pages = "its only page is a picture" if len(self._scans) == 1 else "its pages are pictures"
         return f"{pages} without text, and {NO_OCR}" if self._tools.ocr is None else f"{pages}, and OCR found no text"
 
+    def _unread(self, text: str) -> str:
+        """No text, and a remark why."""
+        self._remark(RemarkKind.UNREAD_PART, text)
+        return ""
+
     def _scanned(self, page: int) -> str:
         """The text of a page that is a picture."""
         if self._tools.ocr is None:
-            self._remark(RemarkKind.UNREAD_PART, f"page {page} has no text, and {NO_OCR}")
-            return ""
+            return self._unread(f"page {page} has no text, and {NO_OCR}")
         if self._scans.index(page) >= self._tools.limits.images:
-            self._remark(RemarkKind.UNREAD_PART, f"page {page} is a picture beyond the limit (OPX_PARSE_IMAGES)")
-            return ""
+            return self._unread(f"page {page} is a picture beyond the limit (OPX_PARSE_IMAGES)")
         if page not in self._drawn:
             self._draw(page)
         drawn = self._drawn.get(page)
         if drawn is None:
-            self._remark(RemarkKind.UNREAD_PART, f"page {page} is broken")
-            return ""
+            return self._unread(f"page {page} is broken")
         try:
             text = self._tools.ocr.read(self._bytes(drawn), media_type=drawn["media_type"])
         except UnparsableDocumentError as exc:
-            self._remark(RemarkKind.UNREAD_PART, f"page {page} is not read: {exc}")
-            return ""
+            return self._unread(f"page {page} is not read: {exc}")
         if not text.strip():
-            self._remark(RemarkKind.UNREAD_PART, f"page {page} has no text, and OCR found none in its picture")
+            self._unread(f"page {page} has no text, and OCR found none in its picture")
         return plain(text)
 
     def _draw(self, page: int) -> None:

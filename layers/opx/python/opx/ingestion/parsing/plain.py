@@ -42,7 +42,7 @@ def parse_plain(source: Source) -> ParsedSource:
 
 
 def parse_config(source: Source) -> ParsedSource:
-    """The file, lazily, with its path as title."""
+    """The file as code blocks, lazily, with its path as title: it is searched by its words."""
     lines = filled_lines(source)
     language = LANGUAGES.get(PurePosixPath(source.name).suffix.lower(), "")
     blocks = chain([heading(1, source.name)], fenced(lines, language))

@@ -1,4 +1,7 @@
-"""YAML by documents and paths of keys: the file's own lines in code blocks, under headings to find them by."""
+"""YAML by documents and paths of keys: the file's own lines in code blocks, under headings to find them by.
+
+Of the YAML only an outline by line numbers is made: aliases stay names, so that no file can unfold itself.
+"""
 
 from __future__ import annotations
 
