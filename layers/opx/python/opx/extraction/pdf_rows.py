@@ -150,7 +150,8 @@ class PageText:
         """In the order of drawing."""
         words: list[Word] = []
         first, size = 0, 1.0
-        for start, text, ended in self._runs():
+        for run in _RUN.finditer(self._text()):
+            start, text, ended = run.start(), run[1], run[2]  # `ended`: what ends its line after it, None for nothing
             if text:
                 word = self._word(start, text)
                 if words and not _next_to(words[-1], word, size):
@@ -164,11 +165,6 @@ class PageText:
                 words = []
         if words:
             yield self._segment(words, first, size)
-
-    def _runs(self) -> Iterator[tuple[int, str, str]]:
-        """Each word with the index of its first character, and what ends its line after it ("" for nothing)."""
-        for match in _RUN.finditer(self._text()):
-            yield match.start(), match[1], match[2]
 
     def _text(self) -> str:
         """A character for each that PDFium counts. It can give them at once, but where some have no code or one beyond

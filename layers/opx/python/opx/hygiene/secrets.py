@@ -27,7 +27,7 @@ _OF_NO_VALUE = re.compile(
     r"[ _.-]?token\W{0,14}$"
 )
 """What marks a place or a request, before its value."""
-LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BASIC = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
 
 MIN_LENGTH = 8
@@ -187,7 +187,7 @@ class Found:
 def mask(text: str) -> tuple[str, tuple[Finding, ...]]:
     """The text with its secrets masked, and what was masked. Masking again changes nothing."""
     masker = Masker()
-    masked = [piece for number, line in enumerate(_lines(text), start=1) for piece in masker.feed(line, number)]
+    masked = [piece for number, line in enumerate(_LINE.findall(text), start=1) for piece in masker.feed(line, number)]
     masked.extend(masker.rest())
     return "".join(masked), tuple(masker.findings)
 
@@ -211,23 +211,19 @@ class Masker:
         if not self._keys.is_open and "PRIVATE KEY" not in text:
             yield mask_line(text, line, self.findings, hints)
             return
-        for piece in _lines("".join(self._keys.feed(text, line))):
+        for piece in _LINE.findall("".join(self._keys.feed(text, line))):
             yield mask_line(piece, line, self.findings, None)
         self._note_keys()
 
     def rest(self) -> Iterator[str]:
         """What was held because a private key seemed to begin in it."""
-        for piece in _lines("".join(self._keys.rest())):
+        for piece in _LINE.findall("".join(self._keys.rest())):
             yield mask_line(piece, self._line, self.findings)
         self._note_keys()
 
     def _note_keys(self) -> None:
         self.findings.extend(self._keys.found)
         self._keys.found.clear()
-
-
-def _lines(text: str) -> Iterator[str]:
-    return (match[0] for match in LINE.finditer(text))
 
 
 def mask_line(text: str, line: int, findings: list[Finding], hints: Iterable[str] | None = None) -> str:

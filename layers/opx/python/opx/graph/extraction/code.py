@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -151,11 +151,8 @@ class Places:
         owner = self._headed.get(_word(definition.owner), headed)
         for found in (words & headed & owner, words & headed, words & self._words.get(caller, set())):
             if found:
-                return self._named(sorted(found))
+                return tuple(self._ids[at] for at in sorted(found)[:3])
         return self.of_definition(definition)
-
-    def _named(self, places: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self._ids[at] for at in places[:3])
 
 
 def _word(name: str) -> str:
@@ -282,10 +279,8 @@ class Resolver:
             return ("method", f"{found[0][1]}.{name}"), min(found[1], BY_IMPORT)
         if imported is None or not imported.module or name.lower() in nodes.COMMON_NAMES:
             return None
-        return ("class" if self._is_class(name) else "function", name), BY_IMPORT
-
-    def _is_class(self, name: str) -> bool:
-        return self.file.language != "go" and bool(nodes.CLASS_SHAPED.match(name))
+        is_class = self.file.language != "go" and nodes.CLASS_SHAPED.match(name)
+        return ("class" if is_class else "function", name), BY_IMPORT
 
     def _of_variable(self, variable: str, name: str) -> Found:
         """A method of the class that the variable is declared with."""

@@ -131,7 +131,7 @@ class _Reader:
             self._define(Definition("class", name, owner))
         for child in node.children:
             if child.type in nodes.HERITAGE:
-                self.found.bases.extend((name, base) for base in self._bases(child))
+                self.found.bases.extend((name, base) for base in self._split(self._text(child, 1_000)))
         if node.type == "class_statement":  # PowerShell's are names side by side
             names = [child for child in node.named_children if child.type == "simple_name"]
             self.found.bases.extend((name, self._text(base)) for base in names[1:])
@@ -207,9 +207,6 @@ class _Reader:
             or (member.type == "field_declaration" and member.child_by_field_name("name") is None)
         ]
         return [base for text in found for base in self._split(text.split("`")[0].strip("* "))]
-
-    def _bases(self, node: Node) -> list[str]:
-        return self._split(self._text(node, 1_000))
 
     def _split(self, text: str) -> list[str]:
         """The names in a list of classes: `: public Base, q::B<int>` -> Base, B."""

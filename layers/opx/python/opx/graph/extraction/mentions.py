@@ -162,11 +162,10 @@ class KnownNames:
         """The names that documents of this scope may give."""
         scopes = scopes_that_name(scope)
         with self._lock:
-            known = self._known.get(scopes)
-            if known is None or known.until <= self._clock():
-                self._forget_old()
-                known = _Known(self._read(scopes), self._clock() + self._seconds)
-                self._known[scopes] = known
+            known, now = self._known.get(scopes), self._clock()
+            if known is None or known.until <= now:
+                self._known = {each: one for each, one in self._known.items() if one.until > now}
+                known = self._known[scopes] = _Known(self._read(scopes), self._clock() + self._seconds)
             return known.dictionary
 
     def declare(self, scope: Scope, keys: Iterable[str]) -> list[str]:
@@ -183,10 +182,6 @@ class KnownNames:
         """Read the names again when they are needed next."""
         with self._lock:
             self._known.clear()
-
-    def _forget_old(self) -> None:
-        now = self._clock()
-        self._known = {scopes: known for scopes, known in self._known.items() if known.until > now}
 
     def _read(self, scopes: tuple[str, ...]) -> Dictionary:
         dictionary = Dictionary()

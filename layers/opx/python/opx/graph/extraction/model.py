@@ -102,7 +102,8 @@ class ModelExtraction:
         if len(chunks) > MAX_PASSAGES:
             findings.remarks.append(_remark(f"a model reads the first {MAX_PASSAGES} passages alone"))
         harmless = (one for one in chunks[:MAX_PASSAGES] if not any(map(suspicions, one.content.splitlines())))
-        keys = {chunk.chunk_id: self._key(chunk) for chunk in harmless}
+        name = self._chat.name
+        keys = {one.chunk_id: f"relations#{stable_hash(name, _VERSION, one.content)}" for one in harmless}
         known = self._cache.get(list(dict.fromkeys(keys.values())))
         missing = {
             keys[one.chunk_id]: one for one in chunks if one.chunk_id in keys and keys[one.chunk_id] not in known
@@ -121,9 +122,6 @@ class ModelExtraction:
                 )
         for chunk_id, key in keys.items():
             findings.add(*_statements(known.get(key, "[]"), chunk_id))
-
-    def _key(self, chunk: DocumentChunk) -> str:
-        return f"relations#{stable_hash(self._chat.name, _VERSION, chunk.content)}"
 
     def _read(self, missing: Mapping[str, DocumentChunk]) -> tuple[dict[str, str], str]:
         """What was found by key, and why something is missing."""

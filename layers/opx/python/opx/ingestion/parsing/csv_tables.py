@@ -102,14 +102,11 @@ class _Rows:
             except csv.Error:
                 self.odd.append(begin)
                 for line in self._taken[:]:
-                    yield from ([text.strip() for text in row] for row in self._lenient(line))
+                    lenient = list(_leniently([line], self.delimiter)) or [line.split(self.delimiter)]
+                    yield from ([text.strip() for text in row] for row in lenient)
                 reader = csv.reader(self._recorded(), delimiter=self.delimiter, strict=True)
                 continue
             yield [text.strip() for text in row]
-
-    def _lenient(self, line: str) -> Iterator[list[str]]:
-        rows = list(_leniently([line], self.delimiter))
-        yield from rows or [line.split(self.delimiter)]
 
     def _recorded(self) -> Iterator[str]:
         for line in self.lines:
