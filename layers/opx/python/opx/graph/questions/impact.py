@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opx.domain.graph import MAX_HOPS, Direction, Edge
+from opx.domain.graph import MAX_HOPS, Direction, Edge, Value
 from opx.graph.questions.answers import GraphAnswer, Row, along, counted, is_a, name_of, paths_of, walked
 from opx.graph.versions import each_of, version_in
 
 if TYPE_CHECKING:
-    from opx.domain.graph import Edge, Value
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 MAKERS = ("change", "commit")
@@ -36,29 +34,28 @@ def changes(
     `StoreUnavailableError`.
     """
     what = ("change", "changes", "what changed")
-    return _happened(graph, reference, MAKERS, what, _Bounds(since, until, hops, upstream))
+    return _happened(graph, reference, MAKERS, what, since=since, until=until, hops=hops, upstream=upstream)
 
 
 def incidents(graph: KnowledgeGraph, reference: str, *, since: str = "") -> GraphAnswer:
     """The same of incidents, upstream."""
     what = ("incident", "incidents", "incidents")
-    return _happened(graph, reference, ("incident",), what, _Bounds(since))
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    since: str = ""
-    until: str = ""
-    hops: int = MAX_HOPS
-    upstream: bool = True
+    return _happened(graph, reference, ("incident",), what, since=since)
 
 
 def _happened(
-    graph: KnowledgeGraph, reference: str, makers: tuple[str, ...], what: tuple[str, str, str], bounds: _Bounds
+    graph: KnowledgeGraph,
+    reference: str,
+    makers: tuple[str, ...],
+    what: tuple[str, str, str],
+    *,
+    since: str = "",
+    until: str = "",
+    hops: int = MAX_HOPS,
+    upstream: bool = True,
 ) -> GraphAnswer:
     start = graph.key_of(reference)
-    upstream, since, until = bounds.upstream, bounds.since, bounds.until
-    around = walked(graph, [start], along(bounds.hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
+    around = walked(graph, [start], along(hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
     paths = {key: path for key, path in paths_of(around).items() if key != start}
     made = walked(graph, paths, along(1, Direction.IN, "affects", "modifies", since=since, until=until))
     rows: dict[str, Row] = {}
