@@ -96,7 +96,7 @@ class _Found:
     after_definition: bool = False
 
     def add_loose(self, node: Node) -> None:
-        self._flush()
+        self.flush()
         self._extend(node)
         self.last = node
 
@@ -111,23 +111,21 @@ class _Found:
             self._extend(node)
         else:
             if self.above and node.start_point[0] > self.above[-1].end_point[0] + 1:
-                self._flush()
+                self.flush()
             self.above.append(node)
         self.last = node
 
     def add_definition(self, node: Node, outer: Node) -> None:
         if self.above and outer.start_point[0] > self.above[-1].end_point[0] + 1:
-            self._flush()
+            self.flush()
         attributes = [one for one in self.above if one.type in _ATTRIBUTES]
         comments = [one for one in self.above if one.type not in _ATTRIBUTES]
         start = attributes[0].start_byte if attributes else outer.start_byte
         self.definitions.append(_Definition(node, outer, start, comments))
         self.above, self.last, self.after_definition = [], outer, True
 
-    def end(self) -> None:
-        self._flush()
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Take comments that were kept for what they are about as loose code."""
         for node in self.above:
             self._extend(node)
         self.above = []
@@ -159,7 +157,7 @@ class _Writer:
                 found.add_comment(node)
             else:
                 found.add_loose(node)
-        found.end()
+        found.flush()
         if documented is not None:
             yield self._documentation(docstring_text(self._text(documented)))
         spans = [span for span in found.loose if self.code[slice(*span)].strip(_PUNCTUATION)]
