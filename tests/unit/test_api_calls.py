@@ -23,9 +23,7 @@ from opx.errors import (
     UnknownCategoryError,
     UnparsableDocumentError,
 )
-from opx.installation import Installation
 from opx.operations import load
-from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import Function, Operation
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
@@ -38,9 +36,7 @@ SECRET = "the launch code is 0000"
 
 
 def started() -> Any:
-    installation = Installation(SETTINGS, lambda: 0.0)
-    installation.declare(read_grants, ToolGrants())
-    return SimpleNamespace(settings=SETTINGS, installation=installation)
+    return SimpleNamespace(settings=SETTINGS)
 
 
 def never_started() -> Any:

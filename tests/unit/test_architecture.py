@@ -206,7 +206,7 @@ def test_adapters_do_not_know_what_uses_them() -> None:
 
 
 def test_capabilities_do_not_know_the_composition_root() -> None:
-    allowed = ("opx.system", "opx.cli", "opx.evaluation", "lambdas")
+    allowed = ("opx.bootstrap", "opx.cli", "opx.evaluation", "lambdas")
     users = [found for found in all_imports() if found.of("opx.system") and not found.typing_only]
     assert not broken([found for found in users if not _within(found.module, *allowed)])
 

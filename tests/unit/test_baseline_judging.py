@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from opx.domain.anomalies import MAX_SCORE, Distribution, limit_of
-from opx.domain.baselines import BaselineStats
+from opx.domain.baselines import MAX_SCORE, BaselineStats, Distribution, limit_of
 from opx.errors import InvalidInputError
 from opx.telemetry.baselines.summary import Summary
 from tests.benchmarks.baseline_figures import SHAPES, rate, stats_of

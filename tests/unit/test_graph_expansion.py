@@ -141,7 +141,7 @@ class TestUnasked:
     def test_an_answer_has_no_pack_and_the_graph_is_not_read(
         self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(services.graph.seen_by, "store", BrokenGraph())
+        monkeypatch.setattr(services.graph, "store", BrokenGraph())
         answer = ask(services, config=replace(RELATED, expand_graph=False))
         assert answer.evidence is None
         assert not answer.partial
@@ -286,7 +286,7 @@ class TestQuestionsOfTheGraph:
 
 class TestWithoutAGraph:
     def test_the_text_is_answered_with_a_note(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(services.graph.seen_by, "store", BrokenGraph())
+        monkeypatch.setattr(services.graph, "store", BrokenGraph())
         answer = ask(services)
         assert answer.results
         assert NO_GRAPH in answer.notes

@@ -13,11 +13,9 @@ from opx.domain.graph import EdgeStatement, NodeStatement, Statements
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.graph.extraction import gathering
-from opx.graph.extraction.extractor import Extractor
+from opx.graph.extraction.extractor import Extractor, extract
 from opx.graph.extraction.material import Findings, Material, Passages
-from opx.graph.extraction.naming import MAX_PASSAGES, has_words
-from opx.graph.extraction.run import extract
-from opx.graph.extraction.whole_lines import MAX_LINE, whole_lines
+from opx.graph.extraction.passages import MAX_LINE, MAX_PASSAGES, has_words, whole_lines
 from tests.builders import a_document, a_piece
 
 DOCUMENT = a_document()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from opx.graph.extraction import inventory_files
+from opx.graph.extraction import inventory
 from tests.unit.extraction_support import Extraction, Said
 
 EDGES = {
@@ -136,7 +136,7 @@ def test_file_that_is_no_inventory_is_told(extraction: Extraction, content: str,
 
 
 def test_file_that_is_too_large_is_told(extraction: Extraction, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inventory_files, "MAX_BYTES", len(YAML) - 1)
+    monkeypatch.setattr(inventory, "MAX_BYTES", len(YAML) - 1)
     said = listed(extraction, YAML)
     assert "split it" in said.remarks
     assert not said.edges

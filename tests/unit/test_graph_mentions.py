@@ -12,8 +12,7 @@ from opx.domain.documents import DocumentKey
 from opx.domain.graph import Node, Relinked, Statements
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import IndexUnavailableError
-from opx.graph.extraction.dictionary import Dictionary
-from opx.graph.extraction.mentions import KnownNames, scopes_that_name
+from opx.graph.extraction.mentions import Dictionary, KnownNames, scopes_that_name
 from opx.graph.naming_writer import DeclaredName
 from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.ingestion.events import ObjectEvent

@@ -12,12 +12,8 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import NodeNotFoundError
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.questions.answers import GraphAnswer, name_of
-from opx.graph.questions.changes import changes
-from opx.graph.questions.naming import MAX_CANDIDATES, candidates
-from opx.graph.questions.recognising import recognised
-from opx.graph.questions.surroundings import blast_radius, what_handles
-from opx.graph.questions.times import since_when
-from opx.graph.questions.vulnerabilities import affected, runbooks_for_cve
+from opx.graph.questions.impact import affected, blast_radius, changes, runbooks_for_cve, what_handles
+from opx.graph.questions.recognising import MAX_CANDIDATES, candidates, recognised, since_when
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder

@@ -36,8 +36,7 @@ from opx.ports.telemetry import LogShow, Trace
 from opx.telemetry.correlation import Fit
 from opx.telemetry.logs import LogAnswer
 from opx.telemetry.metrics import MetricAnswer, MetricQuestion, Related
-from opx.telemetry.trace_parts import parts_of
-from opx.telemetry.traces import TraceAnswer
+from opx.telemetry.traces import TraceAnswer, parts_of
 from tests.unit.telemetry_support import GROUP, RULES, fake_stores
 
 NOW = 1_750_000_000.0

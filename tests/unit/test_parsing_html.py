@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.ingestion.parsing import html_tables
+from opx.ingestion.parsing import html
 from tests.unit.parsing_support import parsed, refusal, text_of
 
 
@@ -177,7 +177,7 @@ def test_a_cell_does_not_go_on_beyond_its_group_of_rows() -> None:
 
 
 def test_cells_over_rows_do_not_make_a_page_grow_without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html_tables, "MAX_COPIES", 1_000)
+    monkeypatch.setattr(html, "MAX_COPIES", 1_000)
     wide = "<tr>" + "<td rowspan=65534>word</td>" * 100 + "</tr>"
     assert text_of(page(f"<table>{wide}{'<tr><td>x</td></tr>' * 100}</table>"), "a.html").count("word") == 100 + 900
 

@@ -6,7 +6,7 @@ import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 
 from opx.domain.remarks import RemarkKind
-from opx.extraction import pdf_comments
+from opx.extraction import pdf as pdf_reader
 from opx.extraction.pdf_document import _date
 from opx.ports.reading import ParsingLimits, ParsingTools
 from tests.unit.binary_files import (
@@ -288,7 +288,7 @@ def test_comments_are_kept_where_there_are_forms() -> None:
 
 
 def test_comments_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf_comments, "MAX_COMMENTS", 1)
+    monkeypatch.setattr(pdf_reader, "MAX_COMMENTS", 1)
     pdf = PdfWriter().line(60, 700, "Restart the broker.")
     for text in ("one", "two", "three"):
         pdf.canvas.textAnnotation(text, (60, 600, 80, 620))

@@ -11,8 +11,7 @@ import pytest
 from opx.errors import InvalidInputError
 from opx.ports.telemetry import FoundTraces, Trace, TraceSummary
 from opx.telemetry.rules import TelemetryRules
-from opx.telemetry.trace_parts import Part, parts_of
-from opx.telemetry.traces import MOST_TRACES, TraceAnalysis, TraceAnswer
+from opx.telemetry.traces import MOST_TRACES, Part, TraceAnalysis, TraceAnswer, parts_of
 
 RULES = TelemetryRules(services=("*",), seconds=10)
 NOW = 1_750_000_000.0

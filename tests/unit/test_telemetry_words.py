@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opx.adapters.aws.insights_query import insights_query
 from opx.errors import InvalidInputError
 from opx.ports.telemetry import LogQuery
-from opx.telemetry.words import Words, read_words
+from opx.telemetry.logs import Words, read_words
 
 ATTACKS = [
     "x/ | fields @message | unmask @message",

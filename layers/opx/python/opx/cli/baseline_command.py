@@ -14,8 +14,7 @@ import click
 from opx.cli.operations import Shape, operation_command
 from opx.cli.output import NO_ANSWER, plural, print_table, warn
 from opx.cli.session import Session, pass_session
-from opx.domain.anomalies import Distribution, Verdict, shown
-from opx.domain.baselines import AddedValues, BaselineStats
+from opx.domain.baselines import AddedValues, BaselineStats, Distribution, Verdict, shown
 from opx.errors import InvalidInputError
 from opx.operations.baselines import (
     MAX_VALUES,

@@ -1,18 +1,55 @@
-"""What is normal for a metric of a node."""
+"""What is normal for a metric of a node, and how far a value is from it."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.anomalies import MIN_VALUES, Distribution, Verdict, judged, shown, was_there
 from opx.domain.record import Record, replace
 from opx.errors import InvalidInputError
 
 BASELINES_CATEGORY = "operations/baselines"
 """The category whose records are numbers to compare with: they are added up, not searched."""
+
+MIN_VALUES = 30
+"""With fewer, a percentile is decided by a value or two."""
+
+LIMIT = 3.5
+_FOR_FEW = 8.0
+"""The limit is higher by this share of itself for every value in its number: 3.5 for many, 4.4 for thirty."""
+
+_NORMAL_P90 = 1.2815515655446004
+"""How many standard deviations the 90th percentile of a normal distribution is above its median."""
+
+_BUCKET = 0.01
+_COARSE = 3 * _BUCKET
+"""Percentiles come from buckets that are 1 % wide. Where two are closer than this share of themselves, what is between
+them is mostly the buckets', and the mean and standard deviation, which are exact, are taken in their place."""
+
+MAX_SCORE = 100.0
+
+
+class Distribution(Record, frozen=True, kw_only=True):
+    """How values were distributed. Percentiles, minimum and maximum are None where only mean and deviation are known.
+
+    `stddev` is that of a sample (n - 1), 0 for a single value. Percentiles are within 1 % of a value that was there.
+    """
+
+    count: Annotated[int, Meta(description="How many values there are; 0 if nothing is known.")] = 0
+    mean: float = 0.0
+    stddev: Annotated[float, Meta(description="Of a sample (n - 1).")] = 0.0
+    minimum: float | None = None
+    maximum: float | None = None
+    p01: float | None = None
+    p10: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
 
 
 class HourBaseline(Distribution, frozen=True):
@@ -101,3 +138,139 @@ class AddedValues(Record, frozen=True):
 
 def _with(verdict: Verdict, compared: str) -> Verdict:
     return replace(verdict, reason=f"{verdict.reason} (compared with the values {compared})")
+
+
+class Verdict(Record, frozen=True):
+    """`score` is the modified z-score (at most 100 either way), `percentile` (0-100) how many values were not above.
+
+    `low` and `high` are what would still be ordinary. All four are None where that can't be said.
+    """
+
+    anomalous: bool
+    reason: str
+    score: Annotated[float | None, Meta(description="The modified z-score, from -100 to 100.")] = None
+    percentile: float | None = None
+    low: Annotated[float | None, Meta(description="What would still be ordinary, from here")] = None
+    high: Annotated[float | None, Meta(description="to here.")] = None
+
+
+def limit_of(count: int) -> float:
+    """From which score on a value is out of the ordinary, for this many values to compare it with."""
+    return LIMIT * (1 + _FOR_FEW / count)
+
+
+def judged(values: Distribution, value: float) -> Verdict:
+    """Whether `value`, a finite number, is out of the ordinary among `values`."""
+    if values.count < MIN_VALUES:
+        return Verdict(False, f"too little data: {values.count} values, {MIN_VALUES} needed")
+    if _is_constant(values):
+        return _against_constant(values, value)
+    measured = _Measure.of(values)
+    score = measured.score(value)
+    limit = limit_of(values.count)
+    low, high = measured.value_at(-limit), measured.value_at(limit)
+    outside = abs(score) > limit and not (measured.roughly and was_there(values, value))
+    side = "above" if score > 0 else "below"
+    reason = (
+        f"{shown(value)} is {side} what is usual: {shown(low)} to {shown(high)}, score {score:.1f}"
+        if outside
+        else f"{shown(value)} is usual: {shown(low)} to {shown(high)} would be, score {score:.1f}"
+    )
+    return Verdict(outside, reason, score, _percentile(values, value), low, high)
+
+
+def _is_constant(values: Distribution) -> bool:
+    return values.stddev == 0.0 or (values.minimum is not None and values.minimum == values.maximum)
+
+
+def _against_constant(values: Distribution, value: float) -> Verdict:
+    """What never changed has no deviation: whatever else is out of the ordinary."""
+    always = f"all {values.count:,} values were {shown(values.mean)}"
+    if math.isclose(value, values.mean, rel_tol=1e-9):
+        return Verdict(False, f"{shown(value)} is usual: {always}", 0.0, 100.0, values.mean, values.mean)
+    score = math.copysign(MAX_SCORE, value - values.mean)
+    percentile = 100.0 if value > values.mean else 0.0
+    return Verdict(True, f"{shown(value)} is new: {always}", score, percentile, values.mean, values.mean)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """Scores and the values that they stand for: the centre, and a deviation downwards and upwards, of `logarithms` or
+    not. `roughly` where mean and deviation had to do, which tell little of what mostly stands still."""
+
+    centre: float
+    down: float
+    up: float
+    logarithms: bool = False
+    roughly: bool = False
+
+    @classmethod
+    def of(cls, values: Distribution) -> _Measure:
+        p10, p50, p90 = values.p10, values.p50, values.p90
+        if p10 is None or p50 is None or p90 is None or min(_width(p10, p50), _width(p50, p90)) < _COARSE:
+            return cls(values.mean, values.stddev, values.stddev, roughly=True)
+        positive = values.minimum is not None and values.minimum > 0 and p10 > 0
+        if positive and _skew(*map(math.log, (p10, p50, p90))) < _skew(p10, p50, p90):
+            p10, p50, p90 = map(math.log, (p10, p50, p90))
+        else:
+            positive = False
+        return cls(p50, (p50 - p10) / _NORMAL_P90, (p90 - p50) / _NORMAL_P90, positive)
+
+    def score(self, value: float) -> float:
+        if self.logarithms and value <= 0:
+            return -MAX_SCORE
+        distance = (math.log(value) if self.logarithms else value) - self.centre
+        found = distance / (self.up if distance > 0 else self.down)
+        return max(-MAX_SCORE, min(MAX_SCORE, found))
+
+    def value_at(self, score: float) -> float:
+        found = self.centre + score * (self.up if score > 0 else self.down)
+        return math.exp(min(found, 709.0)) if self.logarithms else found
+
+
+def _width(low: float, high: float) -> float:
+    """The distance of two values as a share of the larger one."""
+    largest = max(abs(low), abs(high))
+    return (high - low) / largest if largest else 0.0
+
+
+def _skew(low: float, middle: float, high: float) -> float:
+    return abs((high - middle) - (middle - low)) / (high - low)
+
+
+def was_there(values: Distribution, value: float) -> bool:
+    """Whether one in a hundred was as far out."""
+    if values.p01 is None or values.p99 is None:
+        return False
+    return values.p01 - _BUCKET * abs(values.p01) <= value <= values.p99 + _BUCKET * abs(values.p99)
+
+
+def _percentile(values: Distribution, value: float) -> float | None:
+    """Between the known percentiles, along straight lines."""
+    known = (
+        (0.0, values.minimum),
+        (1.0, values.p01),
+        (10.0, values.p10),
+        (50.0, values.p50),
+        (90.0, values.p90),
+        (95.0, values.p95),
+        (99.0, values.p99),
+        (100.0, values.maximum),
+    )
+    if any(point is None for _, point in known):
+        return None
+    points = [(percent, point) for percent, point in known if point is not None]
+    if value < points[0][1]:
+        return 0.0
+    found = 0.0
+    for (before, low), (after, high) in pairwise(points):
+        if value >= high:
+            found = after
+        elif value > low:
+            found = before + (after - before) * (value - low) / (high - low)
+    return found
+
+
+def shown(value: float) -> str:
+    """A number for people: five significant digits."""
+    return f"{value:,.5g}" if 1e-4 <= abs(value) < 1e7 or value == 0 else f"{value:.4e}"

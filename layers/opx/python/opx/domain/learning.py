@@ -202,8 +202,7 @@ class StepWarning(Record, frozen=True):
     times: int
     line: int | None
     text: Annotated[
-        str,
-        Meta(description="Such as `tried in INC-7, made things worse: restart the primary (replication lag)`."),
+        str, Meta(description="Such as `tried in INC-7, made things worse: restart the primary (replication lag)`.")
     ] = ""
     document_id: str = ""
 

@@ -259,8 +259,7 @@ class Answer(Record, frozen=True, omit_defaults=True):
     understood: dict[str, Any] = always({})
     receipt_id: Annotated[str, Meta(description="The record of this answer in the audit log.")] = ""
     receipt: Annotated[
-        Mapping[str, Any] | None,
-        Meta(description="Where it was asked for: what can be kept as evidence and replayed."),
+        Mapping[str, Any] | None, Meta(description="Where it was asked for: what can be kept as evidence and replayed.")
     ] = None
     evidence: EvidencePack | None = field(default=None, name="evidencePack")
     outcomes: Annotated[str, Meta(description="Names the outcomes that moved scores, if any did.")] = ""

@@ -18,7 +18,7 @@ INPUT = "input"
 REFUSED, NO_MEMORY, NO_SPACE = 3, 4, 5
 _READERS = {
     "pdf": ("pdf", "read_pdf"),
-    "pdf_pages": ("pdf_pages", "draw_pages"),
+    "pdf_pages": ("pdf_document", "draw_pages"),
     "docx": ("docx", "read_docx"),
     "pptx": ("pptx", "read_pptx"),
     "xlsx": ("xlsx", "read_xlsx"),

@@ -7,8 +7,7 @@ from typing import Any
 
 from oxmsg import Message
 
-from opx.extraction.mail import MAX_ATTACHMENTS
-from opx.extraction.mail_text import body_markdown
+from opx.extraction.mail import MAX_ATTACHMENTS, body_markdown
 from opx.extraction.output import Job, Output
 
 

@@ -1,4 +1,4 @@
-"""Opens PDF files, and reads what they say about themselves."""
+"""Opens PDF files, reads what they say about themselves, and draws their pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from opx.errors import UnparsableDocumentError
+from opx.extraction.output import Job, Output
 
+_DPI = 200
+"""Dots an inch; characters of ten points are then 28 dots high, of which readers want 20 or more."""
 _WRONG_PASSWORD = "password"  # noqa: S105 - a word of PDFium's message
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 _NO_TITLE = re.compile(r"untitled|\(?anonymous\)?|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|rtf|odt)", re.IGNORECASE)
@@ -72,3 +75,21 @@ def _date(text: str) -> str:
         return datetime(*numbers, tzinfo=timezone(offset)).isoformat()  # type: ignore[arg-type,misc]
     except (ValueError, OverflowError):
         return ""
+
+
+def draw_pages(path: Path, job: Job, output: Output) -> None:
+    """A picture of each page that the job names."""
+    from opx.extraction.image import MAX_SIDE, encoded  # only here: reading the text needs no Pillow
+
+    document = opened(path)
+    for number in job.draw:
+        try:
+            page = document[number - 1]
+            scale = min(_DPI / 72, MAX_SIDE / max(1.0, *page.get_size()))
+            image = encoded(page.render(scale=scale, grayscale=True).to_pil())
+        except pdfium.PdfiumError:
+            output.unread(f"page {number} is broken")
+            continue
+        output.drawn(number, image.data, image.media_type)
+        page.close()
+    output.finish()

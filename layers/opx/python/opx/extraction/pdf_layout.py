@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from opx.extraction.markdown import code, heading, one_line, plain, table
 from opx.extraction.pdf_rows import BULLET, Row
@@ -59,17 +60,11 @@ def blocks(rows: Sequence[Row], tables: Sequence[Grid], style: Style) -> Iterato
 
 def _joined_flows(parts: Iterator[Grid | list[Row]]) -> Iterator[Grid | list[Row]]:
     """Runs of rows below each other in one; rows in pieces that share no columns are such, with wide spaces."""
-    flow: list[Row] = []
-    for part in parts:
-        if not isinstance(part, Grid) and not shared_columns(part):
-            flow += part
-            continue
-        if flow:
-            yield flow
-            flow = []
-        yield part
-    if flow:
-        yield flow
+    for is_flow, run in groupby(parts, key=lambda part: not isinstance(part, Grid) and not shared_columns(part)):
+        if is_flow:
+            yield [row for part in run if not isinstance(part, Grid) for row in part]
+        else:
+            yield from run
 
 
 def _parts(rows: Sequence[Row], tables: Sequence[Grid]) -> Iterator[Grid | list[Row]]:

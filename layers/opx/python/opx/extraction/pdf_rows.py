@@ -1,16 +1,33 @@
-"""Rows of a PDF page: what stands on one base line."""
+"""Rows of a PDF page, from PDFium's characters: words, segments of them, and what stands on one base line."""
 
 from __future__ import annotations
 
+import ctypes
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from opx.extraction.pdf_words import Segment
+import pypdfium2 as pdfium
+from pypdfium2 import raw
 
 BULLET = re.compile(r"[•●▪■◦○‣⁃∙·\uf0b7\uf0a7\uf0d8–—]\s*(?=\S)|[•●▪■◦○‣\uf0b7\uf0a7\uf0d8–—-]$")
 _MARK_OF_ITEM = re.compile(r"(?:\d{1,3}|[a-zA-Z])[.)]|\((?:\d{1,3}|[a-z])\)")
+
+WIDE_GAP = 1.0
+"""Times the font's size: a gap this wide may part columns or cells; between words it mostly has a quarter to one half."""
+
+
+_HYPHEN = "\x02"
+"""PDFium's mark for a hyphen that ends a line; the next line follows at once."""
+_RUN = re.compile(r"([^\s\x02]*)(?:[^\S\r\n]+|([\r\n\x02])|\Z)")
+_NO_CHARACTERS = frozenset({0, *range(0xD800, 0xE000)})
+_MONO = re.compile(r"mono|courier|consol|cmtt|menlo|typewriter|fixed|lettergothic", re.IGNORECASE)
+_BOLD = re.compile(r"bold|black|heavy|cmbx|-bd|demi", re.IGNORECASE)
+_FIXED_PITCH = 1
+"""Bit of a font's flags (ISO 32000-1, table 123)."""
+_NAME_BYTES = 128
 
 
 @dataclass(slots=True)
@@ -51,15 +68,22 @@ def _is_mark(text: str) -> bool:
 
 def rows_of(segments: Iterator[Segment]) -> list[Row]:
     """Segments that follow each other on one base line become a row; a page drawn out of order is put in order."""
+    groups = _grouped(segments, -1)
+    if _out_of_order(groups):
+        drawn = (segment for group in groups for segment in group)
+        groups = _grouped(sorted(drawn, key=lambda found: (-(found.y0 + found.y1), found.x0)), 0)
+    return [Row(group) for group in groups]
+
+
+def _grouped(segments: Iterable[Segment], at: int) -> list[list[Segment]]:
+    """Segments that are on one line with the first (0) or the last (-1) of those before them."""
     groups: list[list[Segment]] = []
     for segment in segments:
-        if groups and _same_line(groups[-1][-1], segment):
+        if groups and _same_line(groups[-1][at], segment):
             groups[-1].append(segment)
         else:
             groups.append([segment])
-    if _out_of_order(groups):
-        groups = _by_place([segment for group in groups for segment in group])
-    return [Row(group) for group in groups]
+    return groups
 
 
 def _same_line(one: Segment, other: Segment) -> bool:
@@ -75,11 +99,112 @@ def _out_of_order(groups: list[list[Segment]]) -> bool:
     return jumps > max(4, len(groups) // 10)
 
 
-def _by_place(segments: list[Segment]) -> list[list[Segment]]:
-    groups: list[list[Segment]] = []
-    for segment in sorted(segments, key=lambda found: (-(found.y0 + found.y1), found.x0)):
-        if groups and _same_line(groups[-1][0], segment):
-            groups[-1].append(segment)
-        else:
-            groups.append([segment])
-    return groups
+@dataclass(slots=True)
+class Word:
+    """Text and its box, in points from the page's lower left corner."""
+
+    text: str
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+
+
+@dataclass(slots=True)
+class Segment:
+    """Words next to each other, and the box around them. `hyphen`: the last one goes on in the next line."""
+
+    words: list[Word]
+    size: float
+    mono: bool = False
+    bold: bool = False
+    hyphen: bool = False
+    text: str = field(init=False)
+    x0: float = field(init=False)
+    x1: float = field(init=False)
+    y0: float = field(init=False)
+    y1: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.text = " ".join([word.text for word in self.words])
+        self.x0, self.x1 = self.words[0].x0, self.words[-1].x1
+        self.y0 = min([word.y0 for word in self.words])
+        self.y1 = max([word.y1 for word in self.words])
+
+
+class PageText:
+    """Asks PDFium for what is needed of a page's characters: all codes, and the places of the ends of words."""
+
+    def __init__(self, page: pdfium.PdfPage) -> None:
+        self._page = page.get_textpage()
+        self._handle = self._page.raw
+        self._box = tuple(ctypes.c_double() for _ in range(4))
+        self._name = ctypes.create_string_buffer(_NAME_BYTES)
+        self._flags = ctypes.c_int()
+        self._matrix = raw.FS_MATRIX()
+
+    def close(self) -> None:
+        self._page.close()
+
+    def segments(self) -> Iterator[Segment]:
+        """In the order of drawing."""
+        words: list[Word] = []
+        first, size = 0, 1.0
+        for run in _RUN.finditer(self._text()):
+            start, text, ended = run.start(), run[1], run[2]  # `ended`: what ends its line after it, None for nothing
+            if text:
+                word = self._word(start, text)
+                if words and not _next_to(words[-1], word, size):
+                    yield self._segment(words, first, size)
+                    words = []
+                if not words:
+                    first, size = start, self._size(start)
+                words.append(word)
+            if ended and words:
+                yield self._segment(words, first, size, hyphen=ended == _HYPHEN)
+                words = []
+        if words:
+            yield self._segment(words, first, size)
+
+    def _text(self) -> str:
+        """A character for each that PDFium counts. It can give them at once, but where some have no code or one beyond
+        16 bits, that text is of another length than their count."""
+        count = raw.FPDFText_CountChars(self._page)
+        buffer = (ctypes.c_ushort * (count + 1))()
+        written = raw.FPDFText_GetText(self._page, 0, count, buffer) - 1
+        text = bytes(buffer)[: 2 * written].decode("utf-16-le", "replace").replace("\ufffe", _HYPHEN)
+        if len(text) == count == written:
+            return text
+        codes = [raw.FPDFText_GetUnicode(self._page, index) for index in range(count)]
+        return "".join([chr(code) if code not in _NO_CHARACTERS else "\ufffd" for code in codes])
+
+    def _word(self, start: int, text: str) -> Word:
+        x0, x1, y0, y1 = self._place(start)
+        if len(text) > 1:
+            left, right, bottom, top = self._place(start + len(text) - 1)
+            x0, x1, y0, y1 = min(x0, left), max(x1, right), min(y0, bottom), max(y1, top)
+        return Word(text, x0, x1, y0, y1)
+
+    def _place(self, index: int) -> tuple[float, float, float, float]:
+        left, right, bottom, top = self._box
+        raw.FPDFText_GetCharBox(self._handle, index, left, right, bottom, top)
+        return left.value, right.value, bottom.value, top.value
+
+    def _size(self, index: int) -> float:
+        """Points; a font's own size says nothing where the page scales it."""
+        size = float(raw.FPDFText_GetFontSize(self._page, index))
+        if raw.FPDFText_GetMatrix(self._page, index, self._matrix):
+            size *= math.hypot(self._matrix.c, self._matrix.d)
+        return max(1.0, size)
+
+    def _segment(self, words: list[Word], first: int, size: float, *, hyphen: bool = False) -> Segment:
+        raw.FPDFText_GetFontInfo(self._page, first, self._name, _NAME_BYTES, self._flags)
+        name = self._name.value.decode("utf-8", "replace")
+        mono = bool(self._flags.value & _FIXED_PITCH) or bool(_MONO.search(name))
+        bold = bool(_BOLD.search(name)) or raw.FPDFText_GetFontWeight(self._page, first) >= 600
+        return Segment(words, size, mono, bold, hyphen)
+
+
+def _next_to(word: Word, after: Word, size: float) -> bool:
+    gap = after.x0 - word.x1
+    return -size * WIDE_GAP < gap < size * WIDE_GAP or after.x1 < word.x0 < after.x1 + size * WIDE_GAP  # or leftwards

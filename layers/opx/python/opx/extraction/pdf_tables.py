@@ -6,13 +6,12 @@ import ctypes
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from opx.extraction.pdf_rows import Row
-from opx.extraction.pdf_words import Segment, Word
+from opx.extraction.pdf_rows import Row, Segment, Word
 
 _THIN = 2.5
 """Points: a stroke that rises no more than this is level."""
@@ -99,7 +98,7 @@ def _lines(page: pdfium.PdfPage) -> tuple[list[_Line], list[_Line]]:
         drawn += max(1, raw.FPDFPath_CountSegments(shape))
         if drawn > _MAX_STROKES:
             return [], []
-        for (x0, y0), (x1, y1) in _strokes(_corners(shape)):
+        for (x0, y0), (x1, y1) in chain.from_iterable(map(pairwise, _corners(shape))):
             if abs(y1 - y0) <= _THIN and abs(x1 - x0) >= _MIN_LENGTH:
                 level.append(_Line((y0 + y1) / 2, min(x0, x1), max(x0, x1)))
             elif abs(x1 - x0) <= _THIN and abs(y1 - y0) >= _MIN_LENGTH:
@@ -126,11 +125,6 @@ def _corners(shape: pdfium.PdfObject) -> Iterator[list[_Point]]:
             points.append(points[0])
     if points:
         yield points
-
-
-def _strokes(lines: Iterable[list[_Point]]) -> Iterator[tuple[_Point, _Point]]:
-    for points in lines:
-        yield from pairwise(points)
 
 
 def _connected(level: Sequence[_Line], upright: Sequence[_Line]) -> list[tuple[list[_Line], list[_Line]]]:

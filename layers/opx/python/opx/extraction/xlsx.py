@@ -1,23 +1,27 @@
-"""Excel workbooks: a section and a table for each sheet."""
+"""Excel workbooks: a section with tables for each sheet, comments, and formulas that nobody calculated yet."""
 
 from __future__ import annotations
 
 import warnings
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 from zipfile import BadZipFile, ZipFile
 
 from openpyxl import load_workbook
+from openpyxl.packaging.relationship import get_dependents, get_rels_path
 from openpyxl.utils.exceptions import InvalidFileException
+from openpyxl.xml.constants import COMMENTS_NS, REL_NS, SHEET_MAIN_NS
 
 from opx.errors import UnparsableDocumentError
 from opx.extraction.markdown import heading, one_line, plain, table
 from opx.extraction.output import Job, Output
 from opx.extraction.packages import checked_package, core_metadata
-from opx.extraction.xlsx_parts import MAX_COMMENTS, comments, formulas_without_value, sheet_paths
 
 MAX_ROWS = 10_000
 """Of a sheet. More are data for a database, not knowledge to search in words."""
@@ -27,6 +31,14 @@ _TABLE_CHARACTERS = 1200
 their meaning wherever the text is cut."""
 _SHEET_LEVEL = 2
 _EMPTY_ROWS_AT_END = 1000
+
+MAX_COMMENTS = 500
+_MAX_LENGTH = 2000
+_BROKEN = (KeyError, ET.ParseError, TypeError, ValueError)
+_WORKBOOK = "xl/workbook.xml"
+_MAIN = f"{{{SHEET_MAIN_NS}}}"
+_THREADED, _TEXT_OF_THREADED = "[Threaded comment]", "Comment:"
+"""What Excel writes into old-style comments beside newer ones, and where their own text begins."""
 
 
 def read_xlsx(path: Path, job: Job, output: Output) -> None:
@@ -111,20 +123,11 @@ class _Rows:
 
 def _regions(rows: Iterable[list[str]]) -> Iterator[list[list[str]]]:
     """Runs of rows between empty ones, without the columns that are empty at their left."""
-    region: list[list[str]] = []
-    for row in rows:
-        if any(row):
-            region.append(row)
-        elif region:
-            yield _trimmed(region)
-            region = []
-    if region:
-        yield _trimmed(region)
-
-
-def _trimmed(region: list[list[str]]) -> list[list[str]]:
-    left = min(next(at for at, cell in enumerate(row) if cell) for row in region)
-    return [row[left:] for row in region]
+    for filled, run in groupby(rows, key=any):
+        if filled:
+            region = list(run)
+            left = min(next(at for at, cell in enumerate(row) if cell) for row in region)
+            yield [row[left:] for row in region]
 
 
 def _tables(region: list[list[str]]) -> Iterator[str]:
@@ -181,3 +184,57 @@ def _shown(value: object) -> str:
     if isinstance(value, date | time):
         return value.isoformat()
     return str(value)
+
+
+def sheet_paths(package: zipfile.ZipFile) -> dict[str, str]:
+    """The part of each sheet by the sheet's name. Raises `UnparsableDocumentError` if the workbook doesn't tell."""
+    try:
+        targets = {each.Id: each.target for each in get_dependents(package, get_rels_path(_WORKBOOK))}
+        root = ET.fromstring(package.read(_WORKBOOK))  # noqa: S314 - it declares no entities, as checked
+    except _BROKEN as exc:
+        raise UnparsableDocumentError("it is no Excel workbook; save it again as .xlsx") from exc
+    sheets = root.iter(f"{_MAIN}sheet")
+    paths = {each.get("name", ""): targets.get(each.get(f"{{{REL_NS}}}id"), "") for each in sheets}
+    return {name: path for name, path in paths.items() if path in package.namelist()}
+
+
+def formulas_without_value(package: zipfile.ZipFile, path: str, rows: int) -> int:
+    """How many formulas in the first rows have no calculated value, as programs write them that are not Excel."""
+    count = 0
+    with suppress(ET.ParseError), package.open(path) as stream:  # broken below what was read of its values
+        for _, element in ET.iterparse(stream):  # noqa: S314 - it declares no entities, as checked
+            if element.tag == f"{_MAIN}c":
+                count += element.find(f"{_MAIN}f") is not None and not _has_value(element)
+            elif element.tag == f"{_MAIN}row":
+                element.clear()
+                rows -= 1
+                if not rows:
+                    break
+    return count
+
+
+def _has_value(cell: ET.Element) -> bool:
+    """An empty text that was calculated is one, too."""
+    return bool(cell.findtext(f"{_MAIN}v")) or cell.get("t") == "str"
+
+
+def comments(package: zipfile.ZipFile, path: str) -> Iterator[str]:
+    """`cell: text` of each comment on the sheet. Raises `UnparsableDocumentError` if they can't be read."""
+    relations = get_rels_path(path)
+    if relations not in package.namelist():
+        return
+    try:
+        for related in get_dependents(package, relations):
+            if related.Type == COMMENTS_NS:
+                root = ET.fromstring(package.read(related.target))  # noqa: S314 - it declares no entities, as checked
+                yield from filter(None, map(_comment, root.iter(f"{_MAIN}comment")))
+    except _BROKEN as exc:
+        raise UnparsableDocumentError("the comments are broken; save the workbook again in Excel") from exc
+
+
+def _comment(element: ET.Element) -> str:
+    text = "".join(part.text or "" for part in element.iter(f"{_MAIN}t"))
+    if text.startswith(_THREADED):
+        text = text.partition(_TEXT_OF_THREADED)[2] or text
+    text = one_line(text)[:_MAX_LENGTH]
+    return f"{one_line(element.get('ref', ''))}: {text}" if text else ""

@@ -9,7 +9,7 @@ from msgspec import Meta, field
 
 from opx.domain.graph import MAX_FAN_OUT, Direction, Edge, Walk
 from opx.domain.record import Record
-from opx.graph.questions.walking import is_a
+from opx.graph.questions.answers import is_a
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph

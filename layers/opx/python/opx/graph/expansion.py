@@ -15,9 +15,8 @@ from opx.errors import OpxError, StoreUnavailableError
 from opx.graph.evidence import MAX_GRAPH_ITEMS, Chosen, Lead, chosen, pack_of
 from opx.graph.found_text import Expanded, FoundText
 from opx.graph.leads import Relations, by_name, leads_of, rows_as_leads, with_abouts, within_tiers
-from opx.graph.questions.naming import named
-from opx.graph.questions.recognising import recognised
-from opx.graph.questions.walking import walked
+from opx.graph.questions.answers import walked
+from opx.graph.questions.recognising import named, recognised
 from opx.models.deadlines import within
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from opx.domain.graph import Edge, EdgeName, Evidence, Node
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.graph.evidence import Lead
-from opx.graph.questions.answers import Row
-from opx.graph.questions.walking import is_a
+from opx.graph.questions.answers import Row, is_a
 
 HOPS = 2
 DECAY = 0.7

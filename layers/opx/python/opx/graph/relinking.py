@@ -21,18 +21,19 @@ from opx.domain.graph import Origin, Relinked, Statements, node_type
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import OpxError, StoreUnavailableError
-from opx.graph.extraction.dictionary import Dictionary, spellings
 from opx.graph.extraction.gathering import Gathered
 from opx.graph.extraction.material import Findings
 from opx.graph.extraction.mentions import (
     MAX_NAMES,
     NAMED_TYPES,
+    Dictionary,
     NodesOfType,
     mentioned,
+    spellings,
     without_needless,
 )
 from opx.graph.extraction.own_node import own_reference
-from opx.graph.extraction.whole_lines import whole_lines
+from opx.graph.extraction.passages import whole_lines
 from opx.graph.naming_writer import DeclaredName
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent

@@ -15,11 +15,9 @@ from itertools import accumulate
 
 from opx.domain.remarks import Remark, RemarkKind
 from opx.hygiene import invisible
-from opx.hygiene.instruction_formats import UNREADABLE, encoded_hints, instruction_formats
-from opx.hygiene.instructions import Suspicion, suspicions
+from opx.hygiene.instructions import UNREADABLE, Suspicion, encoded_hints, instruction_formats, suspicions
 from opx.hygiene.private_keys import HINT
-from opx.hygiene.secret_formats import CONTEXT_HINTS, secret_formats
-from opx.hygiene.secrets import Found, Masker, find, mask
+from opx.hygiene.secrets import CONTEXT_HINTS, Masker, find, mask, secret_formats
 
 Span = tuple[int, int]
 """Offsets of characters, the second excluded."""
@@ -226,15 +224,12 @@ def _blocks(pieces: Iterable[str]) -> Iterator[list[str]]:
 def _cut(text: str) -> int:
     """Where to cut a text that goes on, so that what may be a secret at its end stays whole."""
     latest = max(0, len(text) - _KEPT_BACK)
-    at = min((each.since for each in _found(text) if each.end > latest), default=latest)
+    hints = _hints_of(text)
+    found = find(text, hints) if hints else []
+    at = min((each.since for each in found if each.end > latest), default=latest)
     begin = text.rfind("-----BEGIN", max(0, latest - _LONGEST_MARK), latest + _LONGEST_MARK)
     at = min(at, begin) if begin >= 0 else at
     return at if len(text) - at <= _MOST_KEPT_BACK else latest
-
-
-def _found(text: str) -> list[Found]:
-    hints = _hints_of(text)
-    return find(text, hints) if hints else []
 
 
 def _hints_of(text: str) -> frozenset[str]:

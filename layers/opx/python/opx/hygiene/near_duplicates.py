@@ -29,25 +29,11 @@ _LANE = 16
 """Bits of a counter: a chunk has less than 2^16 words."""
 _LANES_BYTES = BITS * _LANE // 8
 _LANES = f"<{BITS}H"
-_NEGATIONS = frozenset(
-    (
-        *("not", "no", "never", "without", "except", "unless", "only", "don't", "doesn't", "can't", "cannot", "won't"),
-        *(
-            "must",
-            "mustn't",
-            "shouldn't",
-            "disable",
-            "disabled",
-            "enable",
-            "enabled",
-            "before",
-            "after",
-            "stop",
-            "start",
-        ),
-        *("deny", "allow", "nicht", "kein", "keine", "nie", "ne", "pas", "jamais", "sin", "nunca"),
-    )
-)
+_NEGATING = """
+    not no never without except unless only don't doesn't can't cannot won't must mustn't shouldn't disable disabled enable
+    enabled before after stop start deny allow nicht kein keine nie ne pas jamais sin nunca
+"""
+_NEGATIONS = frozenset(_NEGATING.split())
 """Words that turn what a text says into something else."""
 
 

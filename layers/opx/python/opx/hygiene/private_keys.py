@@ -25,13 +25,17 @@ _MOST_HELD = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedKey:
-    line: int
+class Finding:
+    """A secret that was masked. `line` counts from 1."""
+
+    kind: str
+    label: str
     fingerprint: str
+    line: int
 
     @property
     def mask(self) -> str:
-        return f"[masked private-key {self.fingerprint}]"
+        return f"[masked {self.kind} {self.fingerprint}]"
 
 
 @dataclass(slots=True)
@@ -52,7 +56,7 @@ class PrivateKeys:
     """
 
     def __init__(self) -> None:
-        self.found: list[MaskedKey] = []
+        self.found: list[Finding] = []
         self._open: _Open | None = None
 
     @property
@@ -110,7 +114,7 @@ class PrivateKeys:
         body = "".join(key.body)
         if not _may_be_key(body):
             return key.before + "".join(key.held)
-        masked = MaskedKey(key.line, hashlib.sha256(body.encode()).hexdigest()[:4])
+        masked = Finding("private-key", "private key", hashlib.sha256(body.encode()).hexdigest()[:4], key.line)
         self.found.append(masked)
         return key.before + masked.mask + line_end
 

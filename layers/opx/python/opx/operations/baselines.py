@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from opx.domain.anomalies import Verdict
-from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
+from opx.domain.baselines import AddedValues, BaselineStats, SeriesView, Verdict
 from opx.domain.record import Record
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token

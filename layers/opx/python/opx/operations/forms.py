@@ -210,8 +210,7 @@ def put_form(
 
 def _check(file: UploadedFile) -> None:
     """Raise `RequestError` for a file that can't be read whatever else is done with it."""
-    from opx.ingestion.parsing import sniffing
-    from opx.ingestion.parsing.registry import is_binary, is_known
+    from opx.ingestion.parsing.registry import binary_problem, is_binary, is_known
     from opx.ingestion.parsing.source import HEAD_BYTES
 
     suffix = PurePosixPath(file.name).suffix
@@ -219,7 +218,7 @@ def _check(file: UploadedFile) -> None:
         raise RequestError(f"{file.name}: files of the format {suffix or '(no extension)'} are not read")
     if not file.data:
         raise RequestError(f"{file.name}: the file is empty")
-    problem = "" if is_binary(suffix) else sniffing.binary_problem(file.data[:HEAD_BYTES])
+    problem = "" if is_binary(suffix) else binary_problem(file.data[:HEAD_BYTES])
     if problem:
         raise RequestError(f"{file.name} is not what its name says: {problem}")
 

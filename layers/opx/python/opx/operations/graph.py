@@ -164,7 +164,7 @@ def list_changes(context: Context, request: ListChanges) -> GraphAnswer:
 
     Raises as `list_neighbours`.
     """
-    from opx.graph.questions.changes import changes
+    from opx.graph.questions.impact import changes
 
     now = context.system.clock()
     found = changes(
@@ -188,7 +188,7 @@ def list_affected(context: Context, request: ListAffected) -> GraphAnswer:
 
     Raises as `get_node`.
     """
-    from opx.graph.questions.vulnerabilities import affected, runbooks_for_cve
+    from opx.graph.questions.impact import affected, runbooks_for_cve
 
     reference = request.cve if ":" in request.cve else f"cve:{request.cve}"
     return _proved(context, (runbooks_for_cve if request.runbooks else affected)(_graph(context), reference))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
-from opx.domain.anomalies import Verdict
-from opx.domain.baselines import BaselineStats
+from opx.domain.baselines import BaselineStats, Verdict
 from opx.domain.record import Record, derive, replace
 from opx.domain.times import iso_time
 from opx.hygiene.untrusted import boundary, framed, one_line
@@ -23,8 +22,7 @@ from opx.ports.telemetry import LogShow
 if TYPE_CHECKING:
     from opx.telemetry.logs import LogAnswer
     from opx.telemetry.metrics import MetricAnswer, Related
-    from opx.telemetry.trace_parts import Part
-    from opx.telemetry.traces import TraceAnswer
+    from opx.telemetry.traces import Part, TraceAnswer
 
 PARTIAL = "Partial answer: not everything was looked at."
 WRITTEN_BY_PROGRAMS = (

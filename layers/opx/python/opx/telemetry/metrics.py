@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.ports import Clock
 from opx.ports.telemetry import MetricId, MetricStore
@@ -112,15 +113,13 @@ def _chosen(rules: TelemetryRules, question: MetricQuestion) -> tuple[MetricId, 
             raise InvalidInputError(f"metric {name[:200]!r} may not be asked; there are: {', '.join(names)}")
     target = next(metric for metric in listed if metric.name == question.metric)
     wanted = set(question.candidates) or set(names)
-    others = [metric for metric in listed if metric != target and metric.name in wanted and _are_of_one(metric, target)]
+    of_one = [
+        metric for metric in listed if metric.dimension == target.dimension
+    ]  # a node's name means one thing to them
+    others = [metric for metric in of_one if metric != target and metric.name in wanted]
     if not others:
         raise InvalidInputError(f"there is no other metric by {target.dimension} to compare {question.metric} with")
     return target, others
-
-
-def _are_of_one(one: MetricId, other: MetricId) -> bool:
-    """Whether a node's name means the same thing to both."""
-    return one.dimension == other.dimension
 
 
 def _called(metric: MetricId, target: MetricId) -> str:
@@ -129,15 +128,7 @@ def _called(metric: MetricId, target: MetricId) -> str:
 
 def _nothing_known(answer: MetricAnswer, target: MetricId, problem: str) -> MetricAnswer:
     note = f"nothing was compared: {target.name} of {target.node}: {problem}"
-    return MetricAnswer(
-        answer.question,
-        answer.start,
-        answer.end,
-        answer.period,
-        left_out=((target.name, problem),),
-        partial=True,
-        notes=(*answer.notes, note),
-    )
+    return replace(answer, left_out=((target.name, problem),), partial=True, notes=(*answer.notes, note))
 
 
 def _compared(
@@ -159,14 +150,5 @@ def _compared(
     notes = list(answer.notes)
     if 60 * answer.question.max_lag > max_lag * answer.period:
         notes.append(f"lags were compared up to {max_lag * answer.period // 60} minutes, a quarter of the range")
-    return MetricAnswer(
-        answer.question,
-        answer.start,
-        answer.end,
-        answer.period,
-        tuple(related),
-        tuple(unrelated),
-        tuple((_called(metric, target), problem) for metric, problem in problems.items() if problem),
-        answer.partial,
-        tuple(notes),
-    )
+    left_out = tuple((_called(metric, target), problem) for metric, problem in problems.items() if problem)
+    return replace(answer, related=tuple(related), unrelated=tuple(unrelated), left_out=left_out, notes=tuple(notes))

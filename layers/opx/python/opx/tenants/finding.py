@@ -19,7 +19,7 @@ from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, KEYS
-from opx.telemetry.baselines.series import SCOPES as BASELINE_SCOPES
+from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 from opx.tenants.holdings import ClientDocument, Held, is_of
 
 if TYPE_CHECKING:

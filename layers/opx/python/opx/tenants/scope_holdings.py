@@ -12,9 +12,8 @@ from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.sources.repository import REGISTERED
 from opx.streams.repository import REGISTERED as REGISTERED_STREAMS
 from opx.tables import ALIASES, AUDIT, BASELINES, GAPS, PROJECTS, SOURCES
-from opx.telemetry.baselines.records import recorded_partition
-from opx.telemetry.baselines.series import SCOPES as BASELINE_SCOPES
-from opx.telemetry.baselines.series import series_partition
+from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
+from opx.telemetry.baselines.items import recorded_partition, series_partition
 from opx.tenants.holdings import Counted, Held, Holding
 from opx.tenants.table_holdings import delete, in_table
 

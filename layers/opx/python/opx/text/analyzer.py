@@ -212,14 +212,7 @@ ANALYZER_VERSION = "2"
 
 ENGLISH = ("en",)
 
-STEMMERS = {
-    "en": "english",
-    "de": "german",
-    "fr": "french",
-    "es": "spanish",
-    "it": "italian",
-    "pt": "portuguese",
-}
+STEMMERS = {"en": "english", "de": "german", "fr": "french", "es": "spanish", "it": "italian", "pt": "portuguese"}
 """Languages whose words are stemmed, and Snowball's names of their algorithms."""
 
 _RUN = re.compile(r"[^\W_]+(?:[._\-'’][^\W_]+|_+[^\W_]+)*")

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain
 
 from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.text.analyzer import ENGLISH, KNOWN_BY, STEMMERS, STOP_WORDS
@@ -170,15 +171,10 @@ def _evidence(word: str) -> tuple[tuple[str, float], ...]:
 @cache
 def _known() -> dict[str, tuple[str, ...]]:
     languages: dict[str, dict[str, None]] = {}
-    for language, word in _pairs():
-        languages.setdefault(word, {})[language] = None
+    for language, words in chain(STOP_WORDS.items(), KNOWN_BY.items()):
+        for word in words:
+            languages.setdefault(word, {})[language] = None
     return {word: tuple(names) for word, names in languages.items()}
-
-
-def _pairs() -> Iterator[tuple[str, str]]:
-    for table in (STOP_WORDS, KNOWN_BY):
-        for language, words in table.items():
-            yield from ((language, word) for word in words)
 
 
 @cache

@@ -18,8 +18,7 @@ from opx.domain.graph import EdgeStatement
 from opx.domain.remarks import Remark, RemarkKind
 from opx.graph.extraction.gathering import VERSIONS
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.references import product_key
-from opx.graph.extraction.things import named
+from opx.graph.extraction.references import named, product_key
 from opx.graph.versions import ALL, between, plain, union
 
 if TYPE_CHECKING:

@@ -34,10 +34,7 @@ def author(material: Material, findings: Findings) -> None:
     name = material.document.author
     key = made("user", name) if _is_commit(material) else ""
     if key:
-        findings.add(
-            NodeStatement(key, "user", {"name": name}),
-            EdgeStatement(key, "creates", material.own, rule=RULE),
-        )
+        findings.add(NodeStatement(key, "user", {"name": name}), EdgeStatement(key, "creates", material.own, rule=RULE))
 
 
 def changes(material: Material, chunk: DocumentChunk, findings: Findings) -> None:

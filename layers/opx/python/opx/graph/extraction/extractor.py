@@ -1,17 +1,21 @@
-"""What the pipeline is given to find out what documents say."""
+"""A document's passages through all rules, to what the document says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import BinaryIO
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.graph import Origin, Statements
-from opx.graph.extraction.material import ChunkRule, Material, Passages, PassagesRule
+from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, node_type
+from opx.domain.record import replace
+from opx.graph.extraction.gathering import Gathered
+from opx.graph.extraction.material import ChunkRule, DocumentRule, Findings, Material, Passages, PassagesRule
+from opx.graph.extraction.mentions import without_needless
 from opx.graph.extraction.own_node import own_reference
-from opx.graph.extraction.run import extract
+from opx.graph.extraction.passages import Naming, whole_lines
 from opx.graph.said import said
 
 
@@ -35,3 +39,101 @@ class Extractor:
         found = extract(material, passages, known=self.known, whole=self.whole)
         said(Origin.of(document), found, "")
         return found
+
+
+@cache
+def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[PassagesRule, ...]]:
+    """Those that read a document as a whole, one passage, and all passages together; each in their order."""
+    from opx.graph.extraction import (
+        advisories,
+        code,
+        commits,
+        front_matter,
+        inventory,
+        mentions,
+        operations,
+        pages,
+        relation_lines,
+    )
+
+    of_documents: tuple[DocumentRule, ...] = (
+        relation_lines.relationships_field,
+        front_matter.stated_fields,
+        operations.tagged_alerts,
+        inventory.inventory_entries,
+        advisories.affected_in_record,
+        commits.author,
+        mentions.listed,
+    )
+    of_chunks: tuple[ChunkRule, ...] = (
+        relation_lines.stated_relations,
+        operations.handled_alerts,
+        operations.causes,
+        advisories.affected_products,
+        commits.changes,
+        pages.links,
+        pages.named_code,
+        mentions.patterned,
+    )
+    return of_documents, of_chunks, (code.code_structure,)
+
+
+def extract(
+    material: Material, passages: Passages, *, known: Sequence[ChunkRule] = (), whole: Sequence[PassagesRule] = ()
+) -> Statements:
+    """What the document says. Each reference in it has a node, and each edge has evidence; a document without passages
+    says nothing. `known` and `whole` are rules beside those that everybody has.
+
+    Passages are read once for all rules that read one at a time, and for what is looked for in them. Raises what rules
+    raise: `ObjectNotFoundError` and `StoreUnavailableError`.
+    """
+    gathered, findings = Gathered(), Findings()
+    if material.own:
+        properties = {"title": material.document.title, "category": material.document.category}
+        gathered.add_node(NodeStatement(material.own, node_type(material.own), properties, declared=True))
+    of_documents, of_chunks, of_all = _rules()
+    for rule in of_documents:
+        rule(material, findings)
+    gathered.take(findings)
+    naming = _naming(gathered)
+    first = ""
+    each_passage = (*of_chunks, *known)
+    for chunk in whole_lines(passages()):
+        first = first or chunk.chunk_id
+        naming.read(chunk)
+        for read in each_passage if not gathered.is_full else ():
+            read(material, chunk, findings)
+        gathered.take(findings)
+    if not first:
+        return Statements()
+    for read_all in (*of_all, *whole):
+        read_all(material, passages, findings)
+        gathered.take(findings)
+    return _settled(material.own, gathered, naming, first)
+
+
+def _naming(gathered: Gathered) -> Naming:
+    """Looks for what has no evidence yet: things by their names as they were written, and the ends of edges together."""
+    pairs = [(one.source, one.target) for one in gathered.edges.values() if not one.chunk_ids]
+    wanted = {one.key for one in gathered.nodes.values() if not one.chunk_ids}
+    wanted.update(key for pair in pairs for key in pair)
+    nodes = gathered.nodes
+    written = {key: str(nodes[key].properties.get("name", "")) for key in wanted if key in nodes}
+    return Naming({key: written.get(key) or key.partition(":")[2] for key in wanted}, pairs)
+
+
+def _settled(own: str, gathered: Gathered, naming: Naming, first: str) -> Statements:
+    def of_node(one: NodeStatement) -> tuple[str, ...]:
+        return one.chunk_ids or naming.of(one.key) or (first,)
+
+    def of_edge(one: EdgeStatement) -> tuple[str, ...]:
+        ends = (one.target, one.source) if one.source == own else (one.source, one.target)
+        return one.chunk_ids or naming.of((one.source, one.target), *ends) or (first,)
+
+    return Statements(
+        own=own,
+        nodes=tuple(replace(one, chunk_ids=of_node(one)) for one in gathered.with_ends().values()),
+        edges=tuple(replace(one, chunk_ids=of_edge(one)) for one in without_needless(gathered.edges.values())),
+        aliases=tuple(gathered.aliases),
+        remarks=gathered.remarks(),
+    )

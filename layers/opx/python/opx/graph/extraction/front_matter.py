@@ -12,9 +12,18 @@ from opx.domain.graph import EdgeStatement, Value
 from opx.domain.knowledge import Tier
 from opx.domain.remarks import Remark, RemarkKind
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.own_node import reference_of_source
-from opx.graph.extraction.references import has_namespace, made, read, read_id, value_of
-from opx.graph.extraction.things import is_alert_name, name_of_product, named, product_of, runbook_of
+from opx.graph.extraction.own_node import reference_of_source, runbook_of
+from opx.graph.extraction.references import (
+    has_namespace,
+    is_alert_name,
+    made,
+    name_of_product,
+    named,
+    product_of,
+    read,
+    read_id,
+    value_of,
+)
 from opx.ingestion.metadata import MAX_ITEMS
 
 RULE = "metadata"
@@ -165,12 +174,6 @@ class _Fields:
         else:
             self._state(self._own, "handles" if self._kind == "runbook" else "mentions", key)
 
-    def _depends(self, text: str) -> None:
-        self._state(self._service("depends_on"), "depends_on", self._read(text, "service"))
-
-    def _owner(self, text: str) -> None:
-        self._state(self._own, "owned_by", self._read(text, "email" if "@" in text else "team"))
-
     def _host(self, text: str) -> None:
         key = self._read(text, "host")
         if self._kind in HAPPENED:
@@ -202,9 +205,6 @@ class _Fields:
         else:
             self._state(self._own, "mentions", key)
 
-    def _change(self, text: str) -> None:
-        self._state(self._own, "mentions", self._id(text, "change"))
-
     def _runbook(self, text: str) -> None:
         key = self._known_runbook("runbook", text)
         if self._kind == "service":
@@ -221,18 +221,12 @@ class _Fields:
             self._refuse(field, f"has {text[:60]!r}, which is no runbook's name or path")
         return key
 
-    def _affects(self, text: str) -> None:
-        self._state(self._own, "affects", self._read(text, "service"))
-
     def _fixes(self, text: str) -> None:
         key = self._id(text, "jira")
         if key.startswith("incident:"):
             self._state(key, "resolved_by", self._own)
         else:
             self._state(self._own, "fixes", key)
-
-    def _caused_by(self, text: str) -> None:
-        self._state(self._id(text, "change"), "caused", self._own)
 
     def _resolved_by(self, text: str) -> None:
         key = read_id(text, "")
@@ -256,17 +250,17 @@ class _Fields:
 
 _RULES: dict[str, Callable[[_Fields, str], None]] = {
     "alert": _Fields._alert,
-    "depends": _Fields._depends,
-    "owner": _Fields._owner,
+    "depends": lambda it, text: it._state(it._service("depends_on"), "depends_on", it._read(text, "service")),
+    "owner": lambda it, text: it._state(it._own, "owned_by", it._read(text, "email" if "@" in text else "team")),
     "host": _Fields._host,
     "product": _Fields._product,
     "tested": _Fields._tested,
     "incident": _Fields._incident,
-    "change": _Fields._change,
+    "change": lambda it, text: it._state(it._own, "mentions", it._id(text, "change")),
     "runbook": _Fields._runbook,
-    "affects": _Fields._affects,
+    "affects": lambda it, text: it._state(it._own, "affects", it._read(text, "service")),
     "fixes": _Fields._fixes,
-    "caused_by": _Fields._caused_by,
+    "caused_by": lambda it, text: it._state(it._id(text, "change"), "caused", it._own),
     "resolved_by": _Fields._resolved_by,
     "supersedes": _Fields._supersedes,
 }

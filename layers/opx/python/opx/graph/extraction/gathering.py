@@ -8,7 +8,7 @@ from opx.domain.graph import EdgeName, EdgeStatement, NodeStatement, Value, node
 from opx.domain.record import replace
 from opx.domain.remarks import MAX_REMARKS, Remark, RemarkKind, bounded
 from opx.graph.extraction.material import Findings
-from opx.graph.extraction.naming import MAX_PASSAGES
+from opx.graph.extraction.passages import MAX_PASSAGES
 from opx.graph.versions import several, union
 
 MAX_EDGES = 5_000

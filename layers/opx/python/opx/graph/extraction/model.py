@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from msgspec import Meta, field
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement, NodeStatement
@@ -22,8 +24,9 @@ from opx.domain.ids import stable_hash
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import ModelError
 from opx.graph.extraction.material import Findings, Material, Passages
-from opx.graph.extraction.model_relations import INSTRUCTIONS, FoundRelation, Relations, proven
+from opx.graph.extraction.references import made
 from opx.hygiene.instructions import suspicions
+from opx.models.schema import ModelAnswer
 from opx.ports import Clock
 from opx.ports.models import ChatModel, ChatRequest
 
@@ -49,6 +52,30 @@ _VERSION = 1
 
 log = logging.getLogger(__name__)
 
+MIN_QUOTE, MAX_QUOTE = 12, 400
+MAX_NAME = 100
+
+THINGS = ("service", "host", "alert", "product", "team", "user", "incident", "change")
+RELATIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    "depends_on": (frozenset(("service",)), frozenset(("service",))),
+    "runs": (frozenset(("service", "host")), frozenset(("product",))),
+    "hosted_on": (frozenset(("service",)), frozenset(("host",))),
+    "owned_by": (frozenset(("service", "host", "product")), frozenset(("team", "user"))),
+    "fires_on": (frozenset(("alert",)), frozenset(("service", "host"))),
+    "affects": (frozenset(("incident", "change")), frozenset(("service", "host"))),
+    "caused": (frozenset(("change",)), frozenset(("incident",))),
+    "resolved_by": (frozenset(("incident",)), frozenset(("change",))),
+}
+"""What may be found, and between things of which types."""
+
+INSTRUCTIONS = f"""\
+You read passages of an operations team's documents, given as JSON: "passages" with "id" and "text". Find relations that \
+a passage states outright between two things that it names. Kinds of things: {", ".join(THINGS)}. Relations: \
+{"; ".join(f"{name} (from {'/'.join(sorted(a))} to {'/'.join(sorted(b))})" for name, (a, b) in RELATIONS.items())}. \
+For each give the passage's id, the two names exactly as the passage writes them, their kinds, the relation, and as \
+"quote" the words of the passage that state it, both names among them, copied without any change. Leave out what is \
+only likely, what is denied, and examples. Most passages state none."""
+
 
 class Texts(Protocol):
     """A cache of texts; see `ContextCache`."""
@@ -56,14 +83,6 @@ class Texts(Protocol):
     def get(self, keys: Sequence[str]) -> dict[str, str]: ...
 
     def put(self, texts: Mapping[str, str]) -> None: ...
-
-
-@dataclass(slots=True)
-class _Failures:
-    """How the model did of late; shared by all documents of the process."""
-
-    in_a_row: int = 0
-    until: float = 0.0
 
 
 class ModelExtraction:
@@ -74,14 +93,17 @@ class ModelExtraction:
         self._chat = chat
         self._cache = cache
         self._clock = clock
-        self._failures = _Failures()
+        self._failures_in_a_row = 0
+        self._paused_until = 0.0
 
     def relations(self, material: Material, passages: Passages, findings: Findings) -> None:
         """A rule that reads all passages."""
         chunks = list(islice(passages(), MAX_PASSAGES + 1))
         if len(chunks) > MAX_PASSAGES:
             findings.remarks.append(_remark(f"a model reads the first {MAX_PASSAGES} passages alone"))
-        keys = {chunk.chunk_id: self._key(chunk) for chunk in chunks[:MAX_PASSAGES] if not _commands(chunk.content)}
+        harmless = (one for one in chunks[:MAX_PASSAGES] if not any(map(suspicions, one.content.splitlines())))
+        name = self._chat.name
+        keys = {one.chunk_id: f"relations#{stable_hash(name, _VERSION, one.content)}" for one in harmless}
         known = self._cache.get(list(dict.fromkeys(keys.values())))
         missing = {
             keys[one.chunk_id]: one for one in chunks if one.chunk_id in keys and keys[one.chunk_id] not in known
@@ -101,9 +123,6 @@ class ModelExtraction:
         for chunk_id, key in keys.items():
             findings.add(*_statements(known.get(key, "[]"), chunk_id))
 
-    def _key(self, chunk: DocumentChunk) -> str:
-        return f"relations#{stable_hash(self._chat.name, _VERSION, chunk.content)}"
-
     def _read(self, missing: Mapping[str, DocumentChunk]) -> tuple[dict[str, str], str]:
         """What was found by key, and why something is missing."""
         batches = list(_batches(missing))
@@ -118,16 +137,16 @@ class ModelExtraction:
 
     def _ask(self, batch: Sequence[tuple[str, DocumentChunk]], ends: float) -> tuple[dict[str, str], str]:
         now = self._clock()
-        if now >= ends or now < self._failures.until:
+        if now >= ends or now < self._paused_until:
             return {}, "the model failed, or took too long, for documents or passages before these"
         try:
             reply = self._chat.ask(_request([chunk for _, chunk in batch]))
         except ModelError as exc:
-            self._failures.in_a_row += 1
-            if self._failures.in_a_row >= FAILURES:
-                self._failures.in_a_row, self._failures.until = 0, self._clock() + PAUSE_SECONDS
+            self._failures_in_a_row += 1
+            if self._failures_in_a_row >= FAILURES:
+                self._failures_in_a_row, self._paused_until = 0, self._clock() + PAUSE_SECONDS
             return {}, str(exc)
-        self._failures.in_a_row = 0
+        self._failures_in_a_row = 0
         found: list[list[FoundRelation]] = [[] for _ in batch]
         for given in reply.content.relations:
             at = given.id
@@ -135,10 +154,6 @@ class ModelExtraction:
             if relation and relation not in found[at] and len(found[at]) < MAX_RELATIONS:
                 found[at].append(relation)
         return {key: _cached(of) for (key, _), of in zip(batch, found, strict=True)}, ""
-
-
-def _commands(text: str) -> bool:
-    return any(suspicions(line) for line in text.splitlines())
 
 
 def _cached(found: Iterable[FoundRelation]) -> str:
@@ -168,3 +183,68 @@ def _request(chunks: Sequence[DocumentChunk]) -> ChatRequest:
     data = json.dumps({"passages": passages}, ensure_ascii=False, indent=1)
     tokens = _TOKENS_AROUND + _TOKENS_A_RELATION * MAX_RELATIONS * len(chunks) // 2
     return ChatRequest(INSTRUCTIONS, data, Relations, max_tokens=tokens, seconds=CALL_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRelation:
+    """A relation that stood the test, as it is kept in the cache."""
+
+    source: str
+    edge_type: str
+    target: str
+    names: tuple[str, str]
+
+
+def _one_of(names: Iterable[str]) -> Meta:
+    return Meta(pattern=f"^({'|'.join(names)})$", extra_json_schema={"enum": list(names)})
+
+
+class _Thing(ModelAnswer, frozen=True):
+    kind: Annotated[str, _one_of(THINGS)]
+    name: str
+
+
+class StatedRelation(ModelAnswer, frozen=True):
+    """A relation that a model gave, of the passage `id`."""
+
+    id: int
+    source: _Thing = field(name="from")
+    relation: Annotated[str, _one_of(RELATIONS)]
+    target: _Thing = field(name="to")
+    quote: str
+
+
+class Relations(ModelAnswer, frozen=True):
+    relations: tuple[StatedRelation, ...]
+
+
+def proven(given: StatedRelation, text: str) -> FoundRelation | None:
+    """What a model gave, if the passage has these words, they have both names, and the relation is one of those that may
+    be found; else None."""
+    name, kinds = given.relation, (given.source.kind, given.target.kind)
+    allowed = RELATIONS.get(name)
+    if allowed is None or kinds[0] not in allowed[0] or kinds[1] not in allowed[1]:
+        return None
+    quote, passage = _folded(given.quote), _folded(text)
+    ends = (given.source.name.strip(), given.target.name.strip())
+    if not MIN_QUOTE <= len(quote) <= MAX_QUOTE or quote not in passage:
+        return None
+    if not all(0 < len(end) <= MAX_NAME and _names(quote, _folded(end)) for end in ends):
+        return None
+    source, target = made(kinds[0], ends[0]), made(kinds[1], ends[1])
+    return FoundRelation(source, name, target, ends) if source and target and source != target else None
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether the name stands there as whole words."""
+    at = text.find(name) if name else -1
+    while at >= 0:
+        before, after = text[max(0, at - 1) : at], text[at + len(name) : at + len(name) + 1]
+        if not (before.isalnum() or after.isalnum()):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.references import made, of_shape, value_of
-from opx.graph.extraction.things import is_alert_name, named
+from opx.graph.extraction.references import is_alert_name, made, named, of_shape, value_of
 
 MAX_LINE = 2_000
 

@@ -65,7 +65,8 @@ def own_reference(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]
     """
     said = facts.get("entity", ()) if document.tier is Tier.INTERNAL else ()
     named = read(said[0], "") if len(said) == 1 and has_namespace(said[0].strip()) else ""
-    return named or _by_identity(document) or _by_id(document, facts) or _placed(document)
+    known = named or _by_identity(document) or _by_id(document, facts)
+    return known or reference_of_source(document.key.source, document.category)
 
 
 def reference_of_source(source: str, category: str = "") -> str:
@@ -87,8 +88,15 @@ def reference_of_source(source: str, category: str = "") -> str:
     return made(namespace, "/".join((*below, name)))
 
 
-def _placed(document: KnowledgeDocument) -> str:
-    return reference_of_source(document.key.source, document.category)
+def runbook_of(text: str) -> str:
+    """The reference of a runbook by its name or its path; "" for an address."""
+    text = text.strip()
+    if "://" in text:
+        return ""
+    if has_namespace(text):
+        return read(text, "runbook")
+    path = "/".join(part for part in PurePosixPath(text).parts if part not in ("..", "."))
+    return reference_of_source(path) if path else ""
 
 
 def _told(folders: tuple[str, ...], category: str) -> tuple[str, tuple[str, ...]]:

@@ -1,9 +1,10 @@
-"""References from what people write in fields and short forms: a bare `CHG-12`, `checkout` where services are listed."""
+"""References from what people write in fields and texts: a bare `CHG-12`, `checkout` where services are listed, products."""
 
 from __future__ import annotations
 
 import re
 
+from opx.domain.graph import NodeStatement, node_type
 from opx.errors import InvalidReferenceError
 from opx.graph.names import normalised, reference
 
@@ -22,6 +23,11 @@ _NAMESPACED = re.compile(r"[A-Za-z][\w-]{0,38}:(?![:/\s]).*\S", re.DOTALL)
 
 
 _TOLD = ("change:", "incident:")
+
+_ALERT = re.compile(r"(?:etcd)?[A-Z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
+_VERSIONED = re.compile(
+    r"(?P<name>.*\S)(?:[ @:]+|/(?=v?\d+\.\d))v?(?P<version>\d\S*(?: (?:sp|p|r|u|rev|update)[ _]?\d\S*)?)", re.IGNORECASE
+)
 
 
 def of_shape(text: str) -> str:
@@ -72,3 +78,30 @@ def product_key(text: str) -> str:
 def value_of(key: str) -> str:
     """The reference without its namespace."""
     return key.partition(":")[2]
+
+
+def is_alert_name(text: str) -> bool:
+    """Whether it is written as alerts are: two words or more in one, each with a capital, such as KubePodCrashLooping."""
+    return bool(_ALERT.fullmatch(text)) and sum(map(str.isupper, text)) > 1 and any(map(str.islower, text))
+
+
+def named(name: str, key: str, chunk_ids: tuple[str, ...] = (), *, declared: bool = False) -> NodeStatement:
+    """A thing with its name as it is written."""
+    return NodeStatement(key, node_type(key), {"name": name}, chunk_ids, declared)
+
+
+def product_of(text: str) -> tuple[str, str]:
+    """The reference and the version of a product: `nginx 1.24.0`, `fortinet/fortios@7.0.13`; without a version ""."""
+    match = _VERSIONED.fullmatch(_told_product(text))
+    return product_key(name_of_product(text)), match["version"] if match else ""
+
+
+def name_of_product(text: str) -> str:
+    """As it is written, without a version."""
+    match = _VERSIONED.fullmatch(_told_product(text))
+    return match["name"].rstrip(" @:") if match else _told_product(text)
+
+
+def _told_product(text: str) -> str:
+    line = " ".join(text.split())
+    return line.partition(":")[2].strip() if line.lower().startswith("product:") else line

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, field
 
-from opx.domain.graph import Edge, Properties, shown
+from opx.domain.graph import MAX_FAN_OUT, MAX_NODES, Direction, Edge, Properties, Subgraph, Walk, shown
 from opx.domain.record import Record, always, replace
+from opx.graph.traversal import Traversal
 from opx.graph.views import Passage, Passages
+
+if TYPE_CHECKING:
+    from opx.graph.knowledge_graph import KnowledgeGraph
 
 
 class Row(Record, frozen=True, omit_defaults=True):
@@ -54,3 +59,23 @@ def name_of(key: str) -> str:
 
 _CODES = ("jira", "technique", "mitigation")
 _PLAIN = ("service", "user", "email", "file")
+
+
+def walked(graph: KnowledgeGraph, starts: Iterable[str], walk: Walk) -> Subgraph:
+    """From these references, which are canonical ones. Raises `StoreUnavailableError`."""
+    found = list(dict.fromkeys(starts))
+    return Traversal(graph.store, graph.reader.visible).walk(found, walk) if found else Subgraph()
+
+
+def along(hops: int, direction: Direction, *edge_types: str, since: str = "", until: str = "") -> Walk:
+    """A walk that leaves out as little as one may."""
+    return Walk(hops, direction, edge_types, MAX_FAN_OUT, MAX_NODES, since, until)
+
+
+def is_a(key: str, *namespaces: str) -> bool:
+    return key.partition(":")[0] in namespaces
+
+
+def paths_of(found: Subgraph) -> dict[str, tuple[Edge, ...]]:
+    """By which relations each thing was reached; the starts by none."""
+    return {one.key: one.path for one in found.reached}

@@ -5,17 +5,16 @@ Attributes are put in, but no file is included. What isn't known stays as text.
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.remarks import Remark, RemarkKind
-from opx.ingestion.parsing.asciidoc_tables import markdown_table
-from opx.ingestion.parsing.asciidoc_text import inline, with_attributes
-from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.decoding import cut_lines, filled_lines
 from opx.ingestion.parsing.source import ParsedSource, Source
-from opx.ingestion.parsing.writing import fenced, heading, plain_text
+from opx.ingestion.parsing.writing import cell, fenced, heading, plain_text, table_head, table_row
 
 _TITLE = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*)")
 _ATTRIBUTE = re.compile(r":(!?)([A-Za-z0-9_][\w-]{0,100})(!?):(?:[ \t]+(.*))?\Z")
@@ -36,13 +35,51 @@ _MAX_AUTHORS = 1_000
 MAX_ADDED = 256 * 1024
 """Characters that attributes may add to a page."""
 
+MAX_COLUMNS = 200
+_REPEATED = 100
+"""Characters of a cell, at most, that a number before it repeats."""
+
+_ROWS = 40
+"""Rows under which the header comes again, as chunks don't hold much more."""
+
+_SPECIFIER = r"(?:(\d{1,3})(?:\.\d{1,3})?([+*]))?(?:\.\d{1,3}\+)?[<^>]?(?:\.[<^>])?[adehlmsv]?"
+_COLUMN = re.compile(r"\s*(?:(\d{1,3})\*)?")
+_FORMATS = {"csv": ",", "tsv": "\t", "dsv": ":"}
+
+MAX_VALUE = 10_000
+"""Characters of a line after its attributes are put in: attributes of attributes would multiply."""
+
+_REFERENCE = re.compile(r"(\\?)\{([A-Za-z0-9_][\w-]{0,100})\}")
+_BUILT_IN = {
+    "nbsp": " ",
+    "zwsp": "",
+    "empty": "",
+    "sp": " ",
+    "plus": "+",
+    "lt": "<",
+    "gt": ">",
+    "amp": "&",
+    "vbar": "|",
+}
+_LINK = re.compile(
+    r"(?:link:|mailto:|xref:)?((?:https?|ftp|irc)://[^\s\[\]<>\"]{1,500}|(?<=link:)[^\s\[\]]{1,500})\[([^\[\]]{0,500})\]"
+)
+_XREF = re.compile(r"xref:([^\s\[\]]{1,500})\[([^\[\]]{0,500})\]")
+_CROSS = re.compile(r"<<([^<>,\n]{1,300})(?:,([^<>\n]{1,300}))?>>")
+_IMAGE = re.compile(r"image::?([^\s\[\]:][^\[\]\n]{0,500})\[([^\[\]\n]{0,500})\]")
+_MACRO = re.compile(r"\b(?:kbd|btn|menu|footnote|pass|stem|icon):[^\s\[\]]{0,100}\[([^\[\]\n]{0,500})\]")
+_ANCHOR = re.compile(r"\[\[[^\[\]\n]{1,200}\]\]|\[#[^\[\]\n]{1,200}\](?=[`*_#\w])")
+_MONOSPACE = re.compile(r"(?<![\w`])`\+?([^`\n]{1,500}?)\+?`(?![\w`])")
+_BOLD = re.compile(r"(?<![\w*])\*(\S(?:[^*\n]{0,500}?\S)?)\*(?![\w*])")
+_HARD_BREAK = re.compile(r" \+\Z")
+
 
 def parse_asciidoc(source: Source) -> ParsedSource:
     """The page as Markdown; title, author, version, date, description and keywords from its header.
 
     Raises `UnparsableDocumentError`. Held in memory whole, as attributes hold from where they are set.
     """
-    lines = not_blank(text_lines(source), source.name, "there is nothing but white space in it; upload it again")
+    lines = filled_lines(source)
     page = _Page(source.name, "".join(lines).split("\n"))
     title = page.header()
     blocks = page.blocks()
@@ -253,3 +290,108 @@ class _Page:
         found = with_attributes(text, self.attributes) if self.room > 0 else text
         self.room -= max(0, len(found) - len(text))
         return found
+
+
+def markdown_table(lines: list[str], options: list[str], separator: str) -> Iterator[str]:
+    """The rows between the delimiters. The columns are what `cols` says, or else the cells of the first line."""
+    text = ",".join(options)
+    separator = _FORMATS.get(_value(text, "format"), separator)
+    columns = _columns(_value(text, "cols"))
+    first = next((line for line in lines if line.strip()), "")
+    if separator in ",\t:":
+        cells = [one for row in _separated(lines, separator) for one in row]
+        columns = columns or max(len(next(iter(_separated([first], separator)), [])), 1)
+    else:
+        columns = columns or max(len(_cells(first, separator)), 1)
+        cells = _cells("\n".join(lines), separator)
+    columns = min(columns, MAX_COLUMNS)
+    rows = [[cell(inline(one)) for one in cells[at : at + columns]] for at in range(0, len(cells), columns)]
+    if not rows:
+        return
+    rows[-1] += [""] * (columns - len(rows[-1]))
+    header = rows.pop(0) if _has_header(lines, text) else [""] * columns
+    for at in range(0, max(len(rows), 1), _ROWS):
+        yield table_head(header) + "".join(map(table_row, rows[at : at + _ROWS])) + "\n"
+
+
+def _cells(text: str, separator: str) -> list[str]:
+    """Cells begin at a separator, with what says how often or how wide before it."""
+    mark = re.escape(separator)
+    parts = re.split(rf"(?:(?<=\s)|^)({_SPECIFIER})(?<!\\){mark}", f"\n{text}" if text else "", flags=re.MULTILINE)
+    found: list[str] = []
+    for at in range(1, len(parts), 4):
+        times, kind = int(parts[at + 1] or 1), parts[at + 2]
+        shown = parts[at + 3].strip().replace(f"\\{separator}", separator)
+        again = [shown if kind == "*" and len(shown) < _REPEATED else ""] * (min(times, MAX_COLUMNS) - 1)
+        found.extend([shown, *again])
+    return found
+
+
+def _separated(lines: list[str], separator: str) -> list[list[str]]:
+    try:
+        return [row for row in csv.reader((line + "\n" for line in lines), delimiter=separator) if row]
+    except csv.Error:
+        return [line.split(separator) for line in lines if line.strip()]
+
+
+def _columns(text: str) -> int:
+    """`3*`, `1,2,1` or `2*,4`."""
+    if not text:
+        return 0
+    found = [_COLUMN.match(part) for part in re.split("[,;]", text)]
+    return sum(int(match[1] or 1) for match in found if match)
+
+
+def _value(text: str, name: str) -> str:
+    match = re.search(rf"{name}=(?:\"([^\"]*)\"?|([^,\"]*))", text)
+    return (match[1] or match[2] or "") if match else ""
+
+
+def _has_header(lines: list[str], text: str) -> bool:
+    """Said so, or the first line is followed by a blank one."""
+    if "header" in text:
+        return True
+    return "noheader" not in text and len(lines) > 2 and bool(lines[0].strip()) and not lines[1].strip()
+
+
+def with_attributes(text: str, attributes: Mapping[str, str]) -> str:
+    """`{name}` replaced, once, where the name is known; the rest stays."""
+    if "{" not in text:
+        return text
+    room = MAX_VALUE
+
+    def value(match: re.Match[str]) -> str:
+        nonlocal room
+        known = attributes.get(match[2].lower(), _BUILT_IN.get(match[2].lower()))
+        if match[1] or known is None or len(known) > room:
+            return match[0].lstrip("\\")
+        room -= len(known)
+        return known
+
+    return _REFERENCE.sub(value, text)
+
+
+def inline(text: str) -> str:
+    """Markdown of one line: links as `text (address)`, images as their description."""
+    text = _ANCHOR.sub("", _HARD_BREAK.sub("", text))
+    if "[" in text:
+        text = _IMAGE.sub(lambda match: _first(match[2]) or match[1], text)
+        text = _LINK.sub(lambda match: _linked(match[1], _first(match[2])), text)
+        text = _XREF.sub(lambda match: _first(match[2]) or match[1], text)
+        text = _MACRO.sub(r"\1", text)
+    text = _CROSS.sub(lambda match: (match[2] or match[1]).strip(), text)
+    return _BOLD.sub(r"**\1**", _MONOSPACE.sub(r"`\1`", text))
+
+
+def _linked(address: str, shown: str) -> str:
+    return f"{shown} ({address})" if shown else address
+
+
+def _first(values: str) -> str:
+    """The text among the values in brackets, without `window=_blank` and the like."""
+    quoted = re.match(r'"([^"]*)"', values)
+    return (
+        quoted[1]
+        if quoted
+        else re.split(r",\s*\w+=", values.removesuffix("^"), maxsplit=1)[0].strip().removesuffix("^")
+    )

@@ -10,7 +10,7 @@ from itertools import chain, count, islice
 
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing.decoding import cut_lines, text_lines
+from opx.ingestion.parsing.decoding import NOTHING, cut_lines, text_lines
 from opx.ingestion.parsing.source import ParsedSource, Source
 from opx.ingestion.parsing.writing import cell, table_head, table_row
 
@@ -39,7 +39,7 @@ def parse_csv(source: Source) -> ParsedSource:
     read = iter(rows)
     first = next((row for row in read if any(row)), None)
     if first is None:
-        raise UnparsableDocumentError(f"{source.name}: there is nothing but white space in it; upload it again")
+        raise UnparsableDocumentError(f"{source.name}: {NOTHING}")
     return ParsedSource(
         None, {}, cut_lines(_blocks(chain([first], read), rows, source.name, remarks), source.name), remarks
     )
@@ -102,14 +102,11 @@ class _Rows:
             except csv.Error:
                 self.odd.append(begin)
                 for line in self._taken[:]:
-                    yield from ([text.strip() for text in row] for row in self._lenient(line))
+                    lenient = list(_leniently([line], self.delimiter)) or [line.split(self.delimiter)]
+                    yield from ([text.strip() for text in row] for row in lenient)
                 reader = csv.reader(self._recorded(), delimiter=self.delimiter, strict=True)
                 continue
             yield [text.strip() for text in row]
-
-    def _lenient(self, line: str) -> Iterator[list[str]]:
-        rows = list(_leniently([line], self.delimiter))
-        yield from rows or [line.split(self.delimiter)]
 
     def _recorded(self) -> Iterator[str]:
         for line in self.lines:

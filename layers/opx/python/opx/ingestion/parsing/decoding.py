@@ -15,6 +15,7 @@ from opx.ingestion.parsing.source import Source
 MAX_PIECE = 64 * 1024
 """Characters of a line that are kept together."""
 
+NOTHING = "there is nothing but white space in it; upload it again"
 _CUT_WINDOW = 4096
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _ASCII = "<meta\\n+AGE-"
@@ -50,13 +51,11 @@ def cut_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
     for block in blocks:
         *lines, rest = (rest + block).split("\n")
         for line in lines:
-            yield from _pieces(line + "\n", name)
-        while len(rest) > MAX_PIECE:
-            at = _safe_cut(rest, name)
-            yield _normalised(rest[:at], name)
-            rest = rest[at:]
+            yield from (_normalised(piece, name) for piece in _pieces(line + "\n", name))
+        *whole, rest = _pieces(rest, name)
+        yield from (_normalised(piece, name) for piece in whole)
     if rest:
-        yield from _pieces(rest, name)
+        yield _normalised(rest, name)
 
 
 def read_text(source: Source) -> str:
@@ -107,6 +106,23 @@ def not_blank(lines: Iterable[str], name: str, problem: str) -> Iterator[str]:
         yield line
     if blank:
         raise UnparsableDocumentError(f"{name}: {problem}")
+
+
+def filled_lines(source: Source) -> Iterator[str]:
+    """As `text_lines`; raises `UnparsableDocumentError` at the end for a file of nothing but white space."""
+    return not_blank(text_lines(source), source.name, NOTHING)
+
+
+def read_up_to(lines: Iterable[str], most: int) -> tuple[list[str], int]:
+    """The first lines, one more than fit into `most` characters if there are as many; and how many characters they have."""
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size > most:
+            break
+    return held, size
 
 
 def well_formed(text: str) -> str:
@@ -167,11 +183,12 @@ def _encoding(head: bytes) -> tuple[str, int]:
 
 
 def _pieces(line: str, name: str) -> Iterator[str]:
+    """The line in pieces that can be normalised one by one; at least one, if it is empty."""
     while len(line) > MAX_PIECE:
         at = _safe_cut(line, name)
-        yield _normalised(line[:at], name)
+        yield line[:at]
         line = line[at:]
-    yield _normalised(line, name)
+    yield line
 
 
 def _safe_cut(line: str, name: str) -> int:

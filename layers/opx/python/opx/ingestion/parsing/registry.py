@@ -2,95 +2,87 @@
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import io
+import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from opx.domain.knowledge import Category
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing import config_text, sniffing
+from opx.ingestion.parsing import plain
 from opx.ingestion.parsing.code.languages import LANGUAGES
+from opx.ingestion.parsing.front_matter import is_opening
 from opx.ingestion.parsing.source import HEAD_BYTES, ParsedSource, Parser, Source
 from opx.ports.reading import ParsingTools
+
+_MAGIC = (
+    (b"%PDF-", "a PDF"),
+    (b"PK\x03\x04", "a ZIP archive or an Office document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document or an Outlook message"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF87a", "a GIF image"),
+    (b"GIF89a", "a GIF image"),
+    (b"\x1f\x8b\x08", "a gzip archive"),
+    (b"BZh91AY&SY", "a bzip2 archive"),
+    (b"\xfd7zXZ\x00", "an xz archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x7fELF", "a Linux program"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"PAR1", "a Parquet file"),
+)
+_BINARY_FORMATS = ((b"%PDF-", "pdf"), (b"\x89PNG\r\n\x1a\n", "image"), (b"\xff\xd8\xff", "image"), (b"GIF8", "image"))
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_CONTROLS = bytes(set(range(0x20)) - set(b"\t\n\r\f\x08\x1b")) + b"\x7f"
+"""Control characters that text has no use for; back space and escape are left out, as logs colour and overstrike."""
+
+_MAX_CONTROL_SHARE = 0.1
+_HTML_START = re.compile(
+    r"\s*+(?:<\?xml[^>]*>\s*)?(?>(?:<!--.*?-->\s*)*)<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
+_JSON_START = re.compile(r"\s*\{\s*[\"}]")
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a format is read: the module of this package and its function. `binary` ones need not be text."""
+    """How a format is read: the module of this package and its function; and the extensions that tell it. `binary` ones
+    need not be text."""
 
     module: str
     function: str
+    extensions: str
     binary: bool = False
 
 
 _FORMATS = {
-    "markdown": Format("markdown", "parse_markdown"),
-    "plain": Format("plain", "parse_plain"),
-    "html": Format("html", "parse_html"),
-    "json": Format("json_mapping", "parse_json"),
-    "pdf": Format("isolated", "parse_pdf", binary=True),
-    "docx": Format("isolated", "parse_docx", binary=True),
-    "pptx": Format("isolated", "parse_pptx", binary=True),
-    "xlsx": Format("isolated", "parse_xlsx", binary=True),
-    "email": Format("isolated", "parse_email", binary=True),
-    "msg": Format("isolated", "parse_msg", binary=True),
-    "image": Format("isolated", "parse_image", binary=True),
-    "old_office": Format("isolated", "refuse_old_office", binary=True),
-    "mailbox": Format("isolated", "refuse_mailbox", binary=True),
-    "code": Format("code.source_code", "parse_code"),
-    "csv": Format("csv_tables", "parse_csv"),
-    "config": Format("config_text", "parse_config"),
-    "yaml": Format("yaml_records", "parse_yaml"),
-    "jsonl": Format("json_lines", "parse_json_lines"),
-    "asciidoc": Format("asciidoc", "parse_asciidoc"),
-    "rst": Format("restructured_text", "parse_restructured_text"),
+    "markdown": Format("plain", "parse_markdown", ".md .markdown"),
+    "plain": Format("plain", "parse_plain", ".txt .text .log"),
+    "html": Format("html", "parse_html", ".html .htm .xhtml"),
+    "json": Format("json_mapping", "parse_json", ".json"),
+    "pdf": Format("isolated", "parse_pdf", ".pdf", binary=True),
+    "docx": Format("isolated", "parse_docx", ".docx .docm", binary=True),
+    "pptx": Format("isolated", "parse_pptx", ".pptx .pptm", binary=True),
+    "xlsx": Format("isolated", "parse_xlsx", ".xlsx .xlsm", binary=True),
+    "email": Format("isolated", "parse_email", ".eml", binary=True),
+    "msg": Format("isolated", "parse_msg", ".msg", binary=True),
+    "image": Format("isolated", "parse_image", ".png .jpg .jpeg .gif .webp .bmp .tif .tiff", binary=True),
+    "old_office": Format("isolated", "refuse_old_office", ".doc .xls .ppt", binary=True),
+    "mailbox": Format("isolated", "refuse_mailbox", ".mbox", binary=True),
+    "csv": Format("csv_tables", "parse_csv", ".csv .tsv"),
+    "yaml": Format("yaml_records", "parse_yaml", ".yaml .yml"),
+    "jsonl": Format("json_mapping", "parse_json_lines", ".jsonl .ndjson"),
+    "asciidoc": Format("asciidoc", "parse_asciidoc", ".adoc .asciidoc"),
+    "rst": Format("restructured_text", "parse_restructured_text", ".rst .rest"),
+    "config": Format("plain", "parse_config", " ".join(plain.LANGUAGES)),
+    "code": Format("code.source_code", "parse_code", " ".join(LANGUAGES)),
 }
-EXTENSIONS = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".txt": "plain",
-    ".text": "plain",
-    ".log": "plain",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".json": "json",
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".docm": "docx",
-    ".pptx": "pptx",
-    ".pptm": "pptx",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-    ".eml": "email",
-    ".msg": "msg",
-    ".png": "image",
-    ".jpg": "image",
-    ".jpeg": "image",
-    ".gif": "image",
-    ".webp": "image",
-    ".bmp": "image",
-    ".tif": "image",
-    ".tiff": "image",
-    ".doc": "old_office",
-    ".xls": "old_office",
-    ".ppt": "old_office",
-    ".mbox": "mailbox",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".yaml": "yaml",
-    ".yml": "yaml",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".adoc": "asciidoc",
-    ".asciidoc": "asciidoc",
-    ".rst": "rst",
-    ".rest": "rst",
-    **dict.fromkeys(config_text.LANGUAGES, "config"),
-    **dict.fromkeys(LANGUAGES, "code"),
-}
+EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
 
 
 def parse(
@@ -109,12 +101,12 @@ def parse(
     head = _read_head(stream)
     if not head:
         raise UnparsableDocumentError(f"{name}: the file is empty; upload it again")
-    kind = EXTENSIONS.get(PurePosixPath(name).suffix.lower(), "") or sniffing.binary_format(head)
+    kind = EXTENSIONS.get(PurePosixPath(name).suffix.lower(), "") or binary_format(head)
     if not (kind and _FORMATS[kind].binary):
-        problem = sniffing.binary_problem(head)
+        problem = binary_problem(head)
         if problem:
             raise UnparsableDocumentError(f"{name}: {problem}; convert it to Markdown, plain text or HTML")
-    return _parser(kind or sniffing.text_format(head, category))(Source(name, head, stream, category, tools))
+    return _parser(kind or text_format(head, category))(Source(name, head, stream, category, tools))
 
 
 def is_known(extension: str) -> bool:
@@ -139,3 +131,37 @@ def _parser(kind: str) -> Parser:
     found = _FORMATS[kind]
     parser: Parser = getattr(importlib.import_module(f"opx.ingestion.parsing.{found.module}"), found.function)
     return parser
+
+
+def binary_problem(head: bytes) -> str:
+    """Why the bytes are not text, or `""`."""
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return f"it looks like {kind}, not text"
+    if head.startswith(_UTF32_MARKS):
+        return "it is UTF-32 text, which is not read; save it as UTF-8"
+    if head.startswith(_UTF16_MARKS):
+        return ""
+    if b"\0" in head:
+        return f"it has a NUL byte at byte {head.index(0)}, so it is binary data, not text"
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if controls > len(head) * _MAX_CONTROL_SHARE:
+        return f"{controls} of its first {len(head)} bytes are control characters, so it is binary data, not text"
+    return ""
+
+
+def binary_format(head: bytes) -> str:
+    """The format of a file that begins so, if it is a binary one that is read; "" otherwise."""
+    return next((kind for magic, kind in _BINARY_FORMATS if head.startswith(magic)), "")
+
+
+def text_format(head: bytes, category: Category) -> str:
+    """`html`, `json` (only where the category maps it), `markdown` (by its front matter), or else `plain`."""
+    utf16 = head.startswith(_UTF16_MARKS)
+    text = head.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
+    if _HTML_START.match(text):
+        return "html"
+    if category.json_mapping and _JSON_START.match(text):
+        return "json"
+    first, _, rest = text.replace("\r\n", "\n").partition("\n")
+    return "markdown" if is_opening(first, rest.partition("\n")[0]) else "plain"

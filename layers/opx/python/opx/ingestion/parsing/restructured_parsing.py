@@ -78,7 +78,8 @@ class _Any(Directive):  # type: ignore[misc]
         text = "\n".join(self.arguments)
         if self.name == "toctree":
             entries = [line.strip() for line in (*self.arguments, *self.content) if line.strip()]
-            return [nodes.bullet_list("", *(_item(_titled(entry)) for entry in entries))] if entries else []
+            items = [nodes.list_item("", nodes.paragraph("", _titled(entry))) for entry in entries]
+            return [nodes.bullet_list("", *items)] if items else []
         if self.name in _VERSIONS:
             version, _, text = text.partition(" ") if "\n" not in text else text.partition("\n")
             return [nodes.paragraph("", f"{_VERSIONS[self.name]} {version}{': ' if text else ''}{text.strip()}")]
@@ -99,10 +100,6 @@ class _Any(Directive):  # type: ignore[misc]
         node = nodes.container()
         self.state.nested_parse(self.content, self.content_offset, node)
         return list(node.children)
-
-
-def _item(text: str) -> nodes.list_item:
-    return nodes.list_item("", nodes.paragraph("", text))
 
 
 def _titled(text: str) -> str:

@@ -7,17 +7,20 @@ the package, is). Loaded only where such a file is parsed.
 from __future__ import annotations
 
 import re
-from itertools import chain
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain, count
+from textwrap import indent
 from typing import Any
 
 from docutils import nodes
 from docutils.core import publish_doctree
 
 from opx.domain.remarks import Remark, RemarkKind
-from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.decoding import cut_lines, filled_lines
 from opx.ingestion.parsing.restructured_parsing import SphinxParser
-from opx.ingestion.parsing.restructured_writing import markdown
 from opx.ingestion.parsing.source import ParsedSource, Source
+from opx.ingestion.parsing.writing import cell, fenced, heading, plain_text, table_head, table_row
 
 MAX_CHARACTERS = 512 * 1024
 MAX_LINES = 20_000
@@ -49,6 +52,21 @@ _SETTINGS = {
     "rfc_references": False,
 }
 
+_DROPPED = (
+    nodes.docinfo,
+    nodes.target,
+    nodes.substitution_definition,
+    nodes.meta,
+    nodes.decoration,
+    nodes.pending,
+    nodes.colspec,
+    nodes.raw,
+    nodes.title,
+    nodes.subtitle,
+)
+_LANGUAGE = re.compile(r"[\w+#.-]{1,40}\Z")
+_MAX_SPAN = 200
+
 
 def parse_restructured_text(source: Source) -> ParsedSource:
     """The page as Markdown; title, author, version, date and more from its field list. Files aren't included.
@@ -56,7 +74,7 @@ def parse_restructured_text(source: Source) -> ParsedSource:
     What docutils can't take within bounds is kept as plain text and remarked on.
     """
     name = source.name
-    lines = not_blank(text_lines(source), name, "there is nothing but white space in it; upload it again")
+    lines = filled_lines(source)
     held: list[str] = []
     size = paragraph = marks = 0
     problem = ""
@@ -122,3 +140,152 @@ def _metadata(document: nodes.document) -> dict[str, Any]:
         if meta.get("name") in ("description", "keywords"):
             found["tags" if meta["name"] == "keywords" else "description"] = str(meta.get("content", ""))
     return found
+
+
+def markdown(document: nodes.document, name: str, remarks: list[Remark]) -> str:
+    """The text under its title. What is not followed is added to `remarks`."""
+    writer = _Writer(name, remarks)
+    title = document.get("title")
+    subtitle = next((node.astext() for node in document.children if isinstance(node, nodes.subtitle)), "")
+    return heading(1, title or "") + (f"{subtitle}\n\n" if subtitle else "") + writer.blocks(document.children, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    name: str
+    remarks: list[Remark]
+
+    def blocks(self, children: Iterable[nodes.Node], level: int) -> str:
+        return "".join(self.block(node, level) for node in children)
+
+    def block(self, node: nodes.Node, level: int) -> str:
+        """One block with the blank line below it; "" for what isn't shown."""
+        if isinstance(node, nodes.comment):
+            return self._comment(node)
+        if isinstance(node, _DROPPED):
+            return ""
+        if isinstance(node, nodes.section):
+            title = next((child for child in node.children if isinstance(child, nodes.title)), None)
+            return heading(level, title.astext() if title is not None else "") + self.blocks(node.children, level + 1)
+        for kinds, write in _WRITERS:
+            if isinstance(node, kinds):
+                return write(self, node, level)
+        if isinstance(node, nodes.TextElement | nodes.Text):
+            text = plain_text(_inline(node)).strip("\n")
+            return f"{text}\n\n" if text.strip() else ""
+        return self.blocks(node.children, level)
+
+    def _comment(self, node: nodes.comment) -> str:
+        if "opx-directive" in node.get("classes", ()):
+            text = f"{self.name}: `{node.astext()[:200]}` is not followed"
+            self.remarks.append(Remark(RemarkKind.UNREAD_PART, text))
+        return ""
+
+    def code(self, node: nodes.Element, _level: int) -> str:
+        language = str(node.get("language", "")) or next((one for one in node.get("classes", ()) if one != "code"), "")
+        lines = node.astext().splitlines(keepends=True)
+        return "".join(fenced(lines, language if _LANGUAGE.match(language) else ""))
+
+    def items(self, node: nodes.Element, level: int) -> str:
+        first = int(node.get("start", 1))
+        numbered = isinstance(node, nodes.enumerated_list)
+        bullets = (f"{number}. " if numbered else "- " for number in count(first))
+        shown = (self.blocks(item.children, level) for item in node.children)
+        return "".join(map(_bulleted, bullets, shown)) + "\n"
+
+    def definitions(self, node: nodes.Element, level: int) -> str:
+        return "".join(self._definition(item, level) for item in node.children) + "\n"
+
+    def _definition(self, item: nodes.Node, level: int) -> str:
+        """A term or field in bold, and what is said about it."""
+        first, *others = item.children or [nodes.Text("")]
+        said = self.blocks((one for one in others if not isinstance(one, nodes.classifier)), level).strip("\n")
+        term = " ".join(_inline(first).split())
+        return _bulleted("- ", f"**{term}**: {said}" if said else f"**{term}**")
+
+    def admonition(self, node: nodes.Element, level: int) -> str:
+        title = next((child.astext() for child in node.children if isinstance(child, nodes.title)), "")
+        label = title or type(node).__name__.capitalize()
+        return f"**{label}:** {self.blocks(node.children, level)}"
+
+    def system_message(self, node: nodes.Element, _level: int) -> str:
+        """Of an error the part that could not be made out, as it is."""
+        literal = next((child for child in node.children if isinstance(child, nodes.literal_block)), None)
+        return self.code(literal, 0) if literal is not None else ""
+
+    def table(self, node: nodes.Element, level: int) -> str:
+        title = next((child.astext() for child in node.children if isinstance(child, nodes.title)), "")
+        rows = [self._cells(row, level) for row in node.findall(nodes.row)]
+        head = next(iter(node.findall(nodes.thead)), None)
+        width = max((len(row) for row in rows), default=0)
+        if not width:
+            return ""
+        full = [row + [""] * (width - len(row)) for row in rows]
+        header = full.pop(0) if head is not None and head.children else [""] * width
+        return (f"**{title}**\n\n" if title else "") + table_head(header) + "".join(map(table_row, full)) + "\n"
+
+    def _cells(self, row: nodes.Element, level: int) -> list[str]:
+        cells: list[str] = []
+        for entry in row.children:
+            cells.append(cell(self.blocks(entry.children, level)))
+            cells += [""] * min(int(entry.get("morecols", 0)), _MAX_SPAN)
+        return cells
+
+    def image(self, node: nodes.Element, _level: int) -> str:
+        alt = " ".join(str(node.get("alt", "")).split())
+        return f"{alt}\n\n" if alt else ""
+
+    def lines(self, node: nodes.Element, _level: int) -> str:
+        return plain_text("\n".join(_inline(line) for line in node.findall(nodes.line))) + "\n\n"
+
+    def quote(self, node: nodes.Element, level: int) -> str:
+        return "".join(f"> {line}\n" for line in self.blocks(node.children, level).strip("\n").split("\n")) + "\n"
+
+    def rubric(self, node: nodes.Element, _level: int) -> str:
+        return f"**{_inline(node)}**\n\n"
+
+    def footnote(self, node: nodes.Element, level: int) -> str:
+        label = next((child.astext() for child in node.children if isinstance(child, nodes.label)), "")
+        others = [child for child in node.children if not isinstance(child, nodes.label)]
+        return f"[{label}] {self.blocks(others, level)}"
+
+    def topic(self, node: nodes.Element, level: int) -> str:
+        title = next((child.astext() for child in node.children if isinstance(child, nodes.title)), "")
+        return (f"**{title}**\n\n" if title else "") + self.blocks(node.children, level)
+
+
+_WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[_Writer, nodes.Element, int], str]], ...] = (
+    ((nodes.literal_block, nodes.doctest_block, nodes.math_block), _Writer.code),
+    ((nodes.bullet_list, nodes.enumerated_list), _Writer.items),
+    ((nodes.definition_list, nodes.field_list, nodes.option_list), _Writer.definitions),
+    (nodes.Admonition, _Writer.admonition),
+    (nodes.system_message, _Writer.system_message),
+    (nodes.table, _Writer.table),
+    (nodes.image, _Writer.image),
+    (nodes.line_block, _Writer.lines),
+    (nodes.block_quote, _Writer.quote),
+    (nodes.rubric, _Writer.rubric),
+    ((nodes.footnote, nodes.citation), _Writer.footnote),
+    ((nodes.topic, nodes.sidebar), _Writer.topic),
+)
+
+
+def _bulleted(bullet: str, text: str) -> str:
+    shown = indent(text.strip("\n"), " " * len(bullet)).lstrip(" ")
+    return f"{bullet}{shown}\n" if shown.strip() else ""
+
+
+def _inline(node: nodes.Node) -> str:
+    if isinstance(node, nodes.Text):
+        return str(node.astext())
+    if isinstance(node, nodes.image | nodes.system_message):
+        return str(node.get("alt", ""))
+    text = "".join(_inline(child) for child in node.children)
+    if isinstance(node, nodes.literal) and text.strip():
+        return f"`{text}`" if "`" not in text else f"`` {text} ``"
+    if isinstance(node, nodes.strong) and text.strip():
+        return f"**{text}**"
+    if isinstance(node, nodes.reference):
+        address = str(node.get("refuri", ""))
+        return f"{text} ({address})" if address.startswith(("http://", "https://")) and address != text else text
+    return text

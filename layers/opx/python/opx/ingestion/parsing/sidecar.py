@@ -10,12 +10,13 @@ from opx.errors import UnparsableDocumentError
 MAX_BYTES = 10 * 1024
 """What Bedrock takes; a larger file would be ignored there."""
 
-_VALUE_KEYS = {
-    "STRING": "stringValue",
-    "NUMBER": "numberValue",
-    "BOOLEAN": "booleanValue",
-    "STRING_LIST": "stringListValue",
+_TYPES: dict[str, tuple[str, type | tuple[type, ...]]] = {
+    "STRING": ("stringValue", str),
+    "NUMBER": ("numberValue", (int, float)),
+    "BOOLEAN": ("booleanValue", bool),
+    "STRING_LIST": ("stringListValue", list),
 }
+"""Where the value of each type is, and what it is in JSON."""
 
 
 def parse_sidecar(data: bytes, name: str) -> dict[str, Any]:
@@ -53,20 +54,13 @@ def _attribute(key: str, value: Any, name: str) -> Any:
 def _typed(key: str, value: dict[str, Any], name: str) -> Any:
     typed = value.get("value")
     kind = typed.get("type") if isinstance(typed, dict) else None
-    value_key = _VALUE_KEYS.get(kind) if isinstance(kind, str) else None
+    value_key, expected = _TYPES.get(kind, ("", ())) if isinstance(kind, str) else ("", ())
     if not isinstance(typed, dict) or not value_key:
-        allowed = ", ".join(_VALUE_KEYS)
+        allowed = ", ".join(_TYPES)
         raise UnparsableDocumentError(f"{name}: attribute {key!r} has no known type at value.type; allowed: {allowed}")
-    if not _matches(kind, typed.get(value_key)):
+    found = typed.get(value_key)
+    if not isinstance(found, expected) or isinstance(found, bool) != (kind == "BOOLEAN"):
         raise UnparsableDocumentError(
             f"{name}: attribute {key!r} of type {kind} needs such a value at value.{value_key}"
         )
-    return typed[value_key]
-
-
-def _matches(kind: object, value: object) -> bool:
-    if kind == "STRING":
-        return isinstance(value, str)
-    if kind == "NUMBER":
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, bool if kind == "BOOLEAN" else list)
+    return found

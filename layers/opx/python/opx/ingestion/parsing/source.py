@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from opx.domain.knowledge import Category
 from opx.domain.remarks import Remark
@@ -50,7 +50,5 @@ class ParsedSource:
     remarks: list[Remark] = field(default_factory=list)
 
 
-class Parser(Protocol):
-    """Reads one format. Raises `UnparsableDocumentError` that names the file, what is wrong and what to do."""
-
-    def __call__(self, source: Source) -> ParsedSource: ...
+Parser = Callable[[Source], ParsedSource]
+"""Reads one format. Raises `UnparsableDocumentError` that names the file, what is wrong and what to do."""

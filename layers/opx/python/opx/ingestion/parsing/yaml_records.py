@@ -1,20 +1,24 @@
-"""YAML by documents and paths of keys: the file's own lines in code blocks, under headings to find them by."""
+"""YAML by documents and paths of keys: the file's own lines in code blocks, under headings to find them by.
+
+Of the YAML only an outline by line numbers is made: aliases stay names, so that no file can unfold itself.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import Any
 
+import yaml
+
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.decoding import cut_lines, filled_lines, read_up_to
 from opx.ingestion.parsing.json_mapping import parse_record
 from opx.ingestion.parsing.source import ParsedSource, Source
 from opx.ingestion.parsing.writing import PIECE, fenced, heading
-from opx.ingestion.parsing.yaml_tree import Part, TangledYamlError, documents
 
 MAX_CHARACTERS = 2 * 1024 * 1024
 """Larger files are kept as plain code blocks."""
@@ -24,6 +28,10 @@ _VERBS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _COMMENT = re.compile(r"[ \t]*(?:#.*)?\n?\Z")
 _KEY_ALONE = re.compile(r"[ \t]*[^\s#][^\n]*:[ \t]*\n\s*\Z")
 
+MAX_DEPTH = 100
+MAX_EVENTS = 200_000
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 def parse_yaml(source: Source) -> ParsedSource:
     """The file in sections; through the category's JSON mapping if it is one mapping that has its title and content.
@@ -31,15 +39,10 @@ def parse_yaml(source: Source) -> ParsedSource:
     What isn't valid YAML, such as a template, is kept as plain code blocks and remarked on.
     """
     name = source.name
-    lines = not_blank(text_lines(source), name, "there is nothing but white space in it; upload it again")
-    remarks: list[Remark] = []
-    held: list[str] = []
-    size = 0
-    for line in lines:
-        held.append(line)
-        size += len(line)
-        if size > MAX_CHARACTERS:
-            return _plain(name, chain(held, lines), f"more than {MAX_CHARACTERS // 1024} KiB")
+    lines = filled_lines(source)
+    held, size = read_up_to(lines, MAX_CHARACTERS)
+    if size > MAX_CHARACTERS:
+        return _plain(name, chain(held, lines), f"more than {MAX_CHARACTERS // 1024} KiB")
     try:
         found = documents("".join(held))
     except TangledYamlError as exc:
@@ -47,8 +50,7 @@ def parse_yaml(source: Source) -> ParsedSource:
     mapped = _mapped(found, source)
     if mapped is not None:
         return mapped
-    for document in found:
-        _remark_on_repeated(document, name, remarks)
+    remarks = [remark for document in found for remark in _repeated(document, name)]
     title, metadata = _identity(found)
     sections = _Sections("".join(held).splitlines(keepends=True))
     blocks = chain([heading(1, title or name)], sections.all_of(found))
@@ -115,11 +117,11 @@ def _name(part: Part) -> str:
     return ""
 
 
-def _remark_on_repeated(document: Part, name: str, remarks: list[Remark]) -> None:
+def _repeated(document: Part, name: str) -> Iterator[Remark]:
     for part in _all_parts(document):
         if part.keys and len(set(part.keys)) < len(part.keys):
             text = f"{name}: a key is given again in the mapping of line {part.line + 1}; most programs use the last"
-            remarks.append(Remark(RemarkKind.IRREGULAR, text))
+            yield Remark(RemarkKind.IRREGULAR, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +224,93 @@ def _heading(item: Part, path: str) -> str:
         where, _, verb = path.removeprefix("paths.").rpartition(".")
         return f"{verb.upper()} {where}"
     return path
+
+
+class TangledYamlError(Exception):
+    """It can't be outlined: the text says why, and where."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A scalar, with its `text`, or a collection. `line` is where it begins, from 0.
+
+    `keys` names the items of a mapping, None is a sequence's. `inline` collections stand between brackets.
+    """
+
+    line: int
+    text: str = ""
+    keys: list[str] | None = None
+    items: list[Part] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    """Where the items begin: in a mapping, their keys."""
+
+    kind: str = "scalar"
+    inline: bool = False
+
+    def get(self, *path: str) -> Part | None:
+        """What stands under keys within keys."""
+        found: Part | None = self
+        for key in path:
+            found = found.items[found.keys.index(key)] if found and found.keys and key in found.keys else None
+        return found
+
+    def texts(self, *path: str) -> str:
+        """The scalar there, or ""."""
+        found = self.get(*path)
+        return found.text if found is not None else ""
+
+
+def documents(text: str) -> list[Part]:
+    """The parts at the top of each document. Raises `TangledYamlError` for what isn't YAML, or too deep or too much."""
+    try:
+        return list(_documents(text))
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        where = f" in line {mark.line + 1}" if mark else ""
+        raise TangledYamlError(f"not valid YAML{where} ({exc.problem or exc.context})") from exc
+    except yaml.YAMLError as exc:
+        raise TangledYamlError(f"not valid YAML ({' '.join(str(exc).split())})") from exc
+
+
+def _documents(text: str) -> Iterator[Part]:
+    open_parts: list[Part] = []
+    for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
+        if count > MAX_EVENTS or len(open_parts) > MAX_DEPTH:
+            raise TangledYamlError(f"YAML of more than {MAX_EVENTS:,} values or {MAX_DEPTH} levels")
+        if isinstance(event, yaml.CollectionEndEvent):
+            part = open_parts.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            part = _part(event)
+        else:
+            continue
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_parts.append(part)
+        elif open_parts:
+            _put(part, open_parts)
+        else:
+            yield part
+
+
+def _part(event: yaml.NodeEvent) -> Part:
+    line = event.start_mark.line if event.start_mark else 0
+    if isinstance(event, yaml.MappingStartEvent):
+        return Part(line, kind="mapping", keys=[], inline=bool(event.flow_style))
+    if isinstance(event, yaml.SequenceStartEvent):
+        return Part(line, kind="sequence", inline=bool(event.flow_style))
+    if isinstance(event, yaml.ScalarEvent):
+        null = event.value == "" or (event.implicit[0] and event.value in ("~", "null"))
+        return Part(line, event.value, kind="null" if null else "scalar")
+    return Part(line, f"*{event.anchor}", kind="alias")
+
+
+def _put(part: Part, open_parts: list[Part]) -> None:
+    """Into the collection around it. In a mapping keys and values come by turns."""
+    around = open_parts[-1]
+    if around.keys is None:
+        around.items.append(part)
+        around.lines.append(part.line)
+    elif len(around.keys) == len(around.items):
+        around.keys.append(part.text if part.kind == "scalar" else "?")
+        around.lines.append(part.line)
+    else:
+        around.items.append(part)

@@ -17,7 +17,7 @@ from bs4.exceptions import ParserRejectedMarkup
 from markdownify import ATX, MarkdownConverter
 
 from opx.ingestion.parsing.decoding import well_formed
-from opx.ingestion.parsing.html_tables import spread_cells
+from opx.ingestion.parsing.html import spread_cells
 from opx.sources.markdown import fenced, one_line
 from opx.sources.shapes import OddRecordError
 

@@ -1,23 +1,32 @@
-"""A day of a series as an item of the table, and back."""
+"""Items of the baselines' table: a day of a series, the notes of a scope's series, and baselines computed elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from opx.domain.baselines import BaselineStats
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
-from opx.ports import Absent, Condition, Equals, Item
-from opx.telemetry.baselines.readings import Reading, mark_of
+from opx.domain.times import iso_time
+from opx.ports import Absent, Clock, Condition, Equals, Item, Table
+from opx.telemetry.baselines.readings import DAY, HOUR, KEPT_DAYS, Reading, day_of, mark_of, record_of
 from opx.telemetry.baselines.summary import Summary
-from opx.telemetry.baselines.windows import DAY, HOUR, KEPT_DAYS, day_of
 
 MARKS = 512
 """How many marks an item remembers, the last ones: what comes again after as many others is counted again."""
 
 GRACE_DAYS = 2
 _MARK_BYTES = 8
+
+MAX_SERIES = 10_000
+"""Of a scope. A metric that has a request's id in its name would make a series a request."""
+
+SCOPES = "#scopes"
+"""The partition with an item a scope. No scope has this key."""
+
+_SERIES = "#series"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +138,114 @@ def day_start_of(at: float) -> int:
 
 def empty_part(series: Series, day_start: float, part: str = "") -> DayPart:
     return DayPart(series, day_of(day_start), part)
+
+
+class SeriesRegistry:
+    """A note for each series that has values, which goes when its last day does."""
+
+    def __init__(self, table: Table, *, most: int = MAX_SERIES) -> None:
+        self._table = table
+        self.most = most
+
+    def known(self, wanted: Iterable[Series]) -> dict[Series, Item]:
+        """The notes that there are."""
+        by_key = {(series_partition(one.scope_key), _sort(one)): one for one in wanted}
+        found = self._table.get_many([_key(one) for one in by_key.values()])
+        return {by_key[item["seriesKey"], item["day"]]: item for item in found}
+
+    def room(self, scope_key: str) -> int:
+        """How many more series the scope may have. Reads all of its notes."""
+        return self.most - sum(1 for _ in self._table.query(series_partition(scope_key), limit=self.most))
+
+    def note(self, series: Series, unit: str, day_start: float, before: Item | None) -> Item:
+        """The note of a series that has values of a day."""
+        expires, last = expiry_of(day_start), day_of(day_start)
+        return {
+            **_key(series),
+            "node": series.node,
+            "metric": series.metric,
+            "unit": unit or (before["unit"] if before else ""),
+            "lastSeen": max(last, before["lastSeen"]) if before else last,
+            "expiresAt": max(expires, int(before["expiresAt"])) if before else expires,
+        }
+
+    def put(self, notes: Sequence[Item]) -> None:
+        """Keep notes, and that their scopes have some."""
+        scopes = dict.fromkeys(str(note["seriesKey"]).removesuffix(_SERIES) for note in notes)
+        self._table.put_many([*map(scope_note, scopes), *notes])
+
+    def of(self, scope_key: str) -> Iterator[Item]:
+        return self._table.query(series_partition(scope_key))
+
+
+def scope_note(scope_key: str) -> Item:
+    """Says that a scope has or had baselines, so that all of a client's can be found."""
+    return {"seriesKey": SCOPES, "day": scope_key}
+
+
+def series_partition(scope_key: str) -> str:
+    """Where the notes of a scope are."""
+    return f"{scope_key}{_SERIES}"
+
+
+def _sort(series: Series) -> str:
+    return stable_hash("series", series.node, series.metric)
+
+
+def _key(series: Series) -> dict[str, Any]:
+    return {"seriesKey": series_partition(series.scope_key), "day": _sort(series)}
+
+
+class RecordStore:
+    """One record for each series and window, the last one that was given."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    def put(self, scope_key: str, given: Mapping[str, Any]) -> Series:
+        """Keep a record. Raises `InvalidInputError` that names what is wrong with it."""
+        record = record_of(given)
+        series, now = Series(scope_key, record.node, record.metric), self._clock()
+        item = {
+            **_record_key(series, record.time_window),
+            "node": record.node,
+            "metric": record.metric,
+            "unit": record.unit,
+            "mean": repr(record.mean),  # as texts: the table's numbers have a smaller range
+            "stddev": repr(record.stddev),
+            "samples": record.samples,
+            "lastSeen": now,
+            "expiresAt": expiry_of(now),
+        }
+        note = {"seriesKey": recorded_partition(scope_key), "day": series.key, "expiresAt": item["expiresAt"]}
+        for each in (scope_note(scope_key), note, item):  # one by one: some who put records may do nothing else
+            self._table.put(each)
+        return series
+
+    def newest(self, series: Sequence[Series], time_window: str) -> BaselineStats | None:
+        """The record that was given last, among the same series in several scopes."""
+        found = self._table.get_many([_record_key(one, time_window) for one in series])
+        if not found:
+            return None
+        item = max(found, key=lambda item: float(item["lastSeen"]))
+        return BaselineStats(
+            node=item["node"],
+            metric=item["metric"],
+            time_window=time_window,
+            count=int(item["samples"]),
+            mean=float(item["mean"]),
+            stddev=float(item["stddev"]),
+            last_seen=iso_time(item["lastSeen"]),
+            unit=item["unit"],
+            notes=(f"as it was recorded on {day_of(item['lastSeen'])}: there are no values to take percentiles from",),
+        )
+
+
+def recorded_partition(scope_key: str) -> str:
+    """Where the scope's series that have records are noted, so that all of a scope can be found."""
+    return f"{scope_key}#records"
+
+
+def _record_key(series: Series, time_window: str) -> dict[str, Any]:
+    return {"seriesKey": series.key, "day": f"record#{time_window}"}

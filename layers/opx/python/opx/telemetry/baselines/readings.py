@@ -1,4 +1,4 @@
-"""Values as feeders give them, checked before anything is added."""
+"""Values as feeders give them, checked before anything is added, and the time windows that are asked about."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import normalise, stable_hash
 from opx.domain.record import replace
+from opx.domain.times import iso_time
 from opx.errors import InvalidInputError
-from opx.telemetry.baselines.sketch import LARGEST
-from opx.telemetry.baselines.windows import DAY, KEPT_DAYS, window_seconds
+from opx.telemetry.baselines.summary import LARGEST
 
 MAX_NAME = 200
 MAX_UNIT = 40
@@ -26,6 +26,13 @@ AHEAD_SECONDS = 900
 _SECONDS = re.compile(r"\d{9,}(\.\d+)?\Z")
 _MILLISECONDS = 1e11
 """Seconds since the epoch reach this in the year 5138."""
+
+HOUR, DAY = 3600, 86_400
+KEPT_DAYS = 90
+"""As `operations/baselines` has it in knowledge.yaml."""
+
+_FORM = re.compile(r"([1-9][0-9]{0,3})([hdw])\Z")
+_UNIT_SECONDS = {"h": HOUR, "d": DAY, "w": 7 * DAY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +207,43 @@ def _number(given: object, field: str) -> float:
 def _quoted(given: object) -> str:
     text = repr(given)
     return text if len(text) <= 60 else text[:60] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Whole hours from `first` to `last` (both included), which are the seconds at which they begin."""
+
+    text: str
+    first: int
+    last: int
+
+    @classmethod
+    def ending(cls, now: float, text: str) -> Window:
+        """The window `text` (`24h`, `7d`, `4w`) up to now: the hours that it touches. Raises `InvalidInputError`."""
+        seconds = window_seconds(text)
+        return cls(text, int((now - seconds) // HOUR) * HOUR, int(now // HOUR) * HOUR)
+
+    @property
+    def first_day(self) -> str:
+        return day_of(self.first)
+
+    @property
+    def last_day(self) -> str:
+        return day_of(self.last)
+
+    def has(self, hour_start: int) -> bool:
+        return self.first <= hour_start <= self.last
+
+
+def window_seconds(text: str) -> int:
+    """Seconds of a window. Raises `InvalidInputError` for what is none, and for more than is kept."""
+    found = _FORM.match(text) if isinstance(text, str) else None
+    seconds = int(found[1]) * _UNIT_SECONDS[found[2]] if found else 0
+    if not HOUR <= seconds <= KEPT_DAYS * DAY:
+        raise InvalidInputError(f"time window {str(text)[:50]!r} must be 1h to {KEPT_DAYS}d, such as 24h, 7d or 4w")
+    return seconds
+
+
+def day_of(moment: float) -> str:
+    """`2025-03-14`, in UTC."""
+    return iso_time(moment)[:10]

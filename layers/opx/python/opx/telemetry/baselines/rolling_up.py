@@ -12,9 +12,8 @@ from opx.ports.metrics import MetricReader
 from opx.runtime.metrics import Metric, Report, unreported
 from opx.telemetry.baselines.definitions import MetricDefinition
 from opx.telemetry.baselines.items import day_start_of
-from opx.telemetry.baselines.readings import Reading
+from opx.telemetry.baselines.readings import DAY, KEPT_DAYS, Reading, day_of
 from opx.telemetry.baselines.store import BaselineStore
-from opx.telemetry.baselines.windows import DAY, KEPT_DAYS, day_of
 
 log = logging.getLogger(__name__)
 

@@ -7,24 +7,48 @@ added are written with it, a delivery that comes again is counted once.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
-from opx.domain.baselines import AddedValues, BaselineStats, SeriesView
+from opx.domain.baselines import AddedValues, BaselineStats, HourBaseline, RefusedValue, SeriesView
+from opx.domain.record import replace
 from opx.domain.scopes import Reader, Scope
-from opx.errors import InvalidInputError
-from opx.ports import Clock, Table
-from opx.telemetry.baselines.adding import Adder, Batch, marked
-from opx.telemetry.baselines.items import Series, empty_part
-from opx.telemetry.baselines.reading_back import BaselineReader
-from opx.telemetry.baselines.readings import Reading
-from opx.telemetry.baselines.records import RecordStore
-from opx.telemetry.baselines.series import MAX_SERIES, SeriesRegistry
+from opx.domain.times import iso_time
+from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
+from opx.ports import Clock, Item, KeyRange, Table
+from opx.telemetry.baselines.items import (
+    MAX_SERIES,
+    DayPart,
+    RecordStore,
+    Series,
+    SeriesRegistry,
+    day_start_of,
+    empty_part,
+    part_from,
+)
+from opx.telemetry.baselines.readings import DAY, HOUR, Reading, Window, checked_reading, names_of, reading_of
+from opx.telemetry.baselines.summary import MAX_BUCKETS, Summary
 
 MAX_READINGS = 10_000
 """Of one call."""
+
+ATTEMPTS = 12
+_LONGEST_PAUSE = 0.5
+
+
+Day = tuple[Series, int]
+"""A series, and the second at which the day begins."""
+
+_ALL_DAY = "~"
+"""Sorts after whatever stands behind a day."""
+
+_BUCKETS = 4 * MAX_BUCKETS
+"""Of what is put together for an answer, which is stored nowhere."""
 
 
 class BaselineStore:
@@ -48,7 +72,6 @@ class BaselineStore:
         self._series = series
         self._adder = Adder(table, series, sleep)
         self._records = RecordStore(table, clock)
-        self._reader = BaselineReader(table, series, self._records, clock)
 
     # -- asking
 
@@ -59,11 +82,31 @@ class BaselineStore:
         A count of 0 means that there are none. Where there are none but a computed record for this very window, it is
         that. Raises `InvalidInputError` for names or a window that can't be, and `StoreUnavailableError`.
         """
-        return self._reader.get(reader.visible, node, metric, time_window)
+        node, metric = names_of(node, metric)
+        window = Window.ending(self._clock(), time_window)
+        series = [Series(scope_key, node, metric) for scope_key in reader.visible]
+        parts, notes = _of_one_unit([part for one in series for part in self._parts(one, window)])
+        if parts:
+            return _stats(node, metric, window, parts, notes)
+        recorded = self._records.newest(series, time_window)
+        return recorded or BaselineStats(node=node, metric=metric, time_window=time_window)
+
+    def _parts(self, series: Series, window: Window) -> list[DayPart]:
+        """Those that have values in the window."""
+        where = KeyRange(low=window.first_day, high=window.last_day + _ALL_DAY)
+        parts = (part_from(item, series) for item in self._table.query(series.key, where=where))
+        return [part for part in parts if any(window.has(start) for start in _hours(part).values())]
 
     def series(self, reader: Reader) -> list[SeriesView]:
         """All series that the reader sees, by node and metric; those that have had no values for 90 days are gone."""
-        return self._reader.series(reader.visible)
+        found: dict[tuple[str, str], SeriesView] = {}
+        for scope_key in reader.visible:
+            for item in self._series.of(scope_key):
+                view = SeriesView(item["node"], item["metric"], item["unit"], item["lastSeen"])
+                known = found.get((view.node, view.metric))
+                if known is None or known.last_seen < view.last_seen:
+                    found[view.node, view.metric] = view
+        return [found[name] for name in sorted(found)]
 
     # -- adding
 
@@ -108,3 +151,164 @@ class BaselineStore:
         """Keep a baseline that was computed elsewhere (node, metric, time_window, mean, stddev, samples), in place of the
         one of the same window. Raises `InvalidInputError` that names what is wrong."""
         return self._records.put((scope or self._scope).key, given)
+
+
+@dataclass(slots=True)
+class Batch:
+    """Values on their way in: by day of a series, each with its place. `refuse` takes one out and keeps the reason."""
+
+    days: dict[Day, list[tuple[int, Reading]]] = field(default_factory=dict)
+    refused: list[RefusedValue] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, given: Sequence[Reading | Mapping[str, Any]], scope_key: str, now: float) -> Batch:
+        batch = cls()
+        for index, one in enumerate(given):
+            try:
+                reading = _checked(one, now)
+            except InvalidInputError as exc:
+                batch.refused.append(RefusedValue(index, str(exc)))
+                continue
+            day = Series(scope_key, reading.node, reading.metric), day_start_of(reading.at)
+            batch.days.setdefault(day, []).append((index, reading))
+        return batch
+
+    def refuse(self, day: Day, reason: str, places: Iterable[int] | None = None) -> None:
+        """Take values of a day out: those at these places of the batch, or all."""
+        out = {index for index, _ in self.days[day]} if places is None else set(places)
+        self.refused += [RefusedValue(index, reason) for index in sorted(out)]
+        self.days[day] = [(index, one) for index, one in self.days[day] if index not in out]
+
+
+def _checked(given: object, now: float) -> Reading:
+    if isinstance(given, Reading):
+        return checked_reading(given, now)
+    if isinstance(given, Mapping):
+        return reading_of(given, now)
+    raise InvalidInputError("a value is an object with node, metric and value")
+
+
+class Adder:
+    """Adds batches. An item that somebody else wrote meanwhile is read again, and added to again."""
+
+    def __init__(self, table: Table, series: SeriesRegistry, sleep: Callable[[float], None]) -> None:
+        self._table = table
+        self._series = series
+        self._sleep = sleep
+
+    def prepare(self, batch: Batch) -> dict[Day, DayPart]:
+        """The days as they are stored, after what may not be added is refused and new series are noted."""
+        parts = self._stored(batch)
+        fresh = [day for day, part in parts.items() if not part.version]
+        notes = self._series.known({series for series, _ in fresh})
+        self._refuse_too_many(batch, fresh, notes)
+        for day, part in parts.items():
+            note = notes.get(day[0])
+            _refuse_other_units(batch, day, part.unit or (note["unit"] if note else ""))
+        self._note(batch, fresh, notes)
+        return parts
+
+    def write(self, part: DayPart, day_start: int, readings: Sequence[Reading]) -> int:
+        """Add what wasn't added before; how many that is. Raises `StoreUnavailableError`."""
+        for attempt in range(ATTEMPTS):
+            new = part.lacking(readings)
+            if not new:
+                return 0
+            try:
+                self._table.put(part.adding(new).to_item(day_start), condition=part.unchanged)
+            except ConditionFailedError:
+                self._sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.005 * 2**attempt)))  # noqa: S311 - not a secret
+                stored = self._table.get(part.key)
+                part = part_from(stored, part.series) if stored else empty_part(part.series, day_start)
+            else:
+                return len(new)
+        raise StoreUnavailableError(
+            f"{part.series.metric} of {part.series.node}: too many write to its values of {part.day} at once; try again"
+        )
+
+    def _stored(self, batch: Batch) -> dict[Day, DayPart]:
+        parts = {(series, start): empty_part(series, start) for series, start in batch.days}
+        days = {(part.series.key, part.day): day for day, part in parts.items()}
+        for item in self._table.get_many([part.key for part in parts.values()]):
+            day = days[item["seriesKey"], item["day"]]
+            parts[day] = part_from(item, day[0])
+        return parts
+
+    def _refuse_too_many(self, batch: Batch, fresh: Sequence[Day], notes: Mapping[Series, Item]) -> None:
+        """A series that isn't noted is a new one, and needs room."""
+        new = dict.fromkeys(series for series, _ in fresh if series not in notes)
+        if not new:
+            return
+        room = max(0, self._series.room(next(iter(new)).scope_key))
+        beyond = set(list(new)[room:])
+        for day in fresh:
+            if day[0] in beyond:
+                batch.refuse(
+                    day,
+                    f"{day[0].metric} of {day[0].node} would be one series more than the {self._series.most:,} that a scope "
+                    "may have; is something in its name that is new each time?",
+                )
+
+    def _note(self, batch: Batch, fresh: Sequence[Day], notes: Mapping[Series, Item]) -> None:
+        found = dict(notes)
+        for series, start in fresh:
+            unit = next((one.unit for _, one in batch.days[series, start] if one.unit), "")
+            if batch.days[series, start]:
+                found[series] = self._series.note(series, unit, start, found.get(series))
+        self._series.put([item for series, item in found.items() if item != notes.get(series)])
+
+
+def _refuse_other_units(batch: Batch, day: Day, unit: str) -> None:
+    """A series has one unit: the first that is said."""
+    given = batch.days[day]
+    unit = unit or next((one.unit for _, one in given if one.unit), "")
+    wrong: dict[str, list[int]] = {}
+    for index, one in given:
+        if one.unit and one.unit != unit:
+            wrong.setdefault(one.unit, []).append(index)
+    for other, places in wrong.items():
+        batch.refuse(day, f"{day[0].metric} of {day[0].node} is in {unit}, not in {other}: convert it", places)
+
+
+def marked(reading: Reading, batch_id: str) -> Reading:
+    """With the batch's id as its mark, unless it has one."""
+    return reading if reading.mark or not batch_id else replace(reading, mark=batch_id)
+
+
+def _hours(part: DayPart) -> dict[int, int]:
+    """The seconds at which the hours begin that have values."""
+    start = (date.fromisoformat(part.day) - date(1970, 1, 1)).days * DAY
+    return {hour: start + hour * HOUR for hour in part.hours}
+
+
+def _of_one_unit(parts: list[DayPart]) -> tuple[list[DayPart], tuple[str, ...]]:
+    """The parts whose unit is that of the newest one, and a note about those that are left out."""
+    newest = max((part for part in parts if part.unit), key=lambda part: part.last_seen, default=None)
+    if newest is None:
+        return parts, ()
+    kept = [part for part in parts if part.unit in ("", newest.unit)]
+    others = sorted({part.unit for part in parts} - {"", newest.unit})
+    note = f"values in {', '.join(others)} are left out: these are in {newest.unit}"
+    return kept, ((note,) if others else ())
+
+
+def _stats(node: str, metric: str, window: Window, parts: Sequence[DayPart], notes: tuple[str, ...]) -> BaselineStats:
+    by_hour: dict[int, Summary] = {}
+    for part in parts:
+        for hour, start in _hours(part).items():
+            if window.has(start):
+                by_hour.setdefault(hour, Summary(limit=_BUCKETS)).merge(Summary.from_bytes(part.hours[hour]))
+    total = Summary(limit=_BUCKETS)
+    for hour in sorted(by_hour):
+        total.merge(by_hour[hour])
+    return BaselineStats(
+        node=node,
+        metric=metric,
+        time_window=window.text,
+        **total.numbers(),
+        by_hour=tuple(HourBaseline(hour, **by_hour[hour].numbers()) for hour in sorted(by_hour)),
+        days=len({part.day for part in parts}),
+        last_seen=iso_time(max(part.last_seen for part in parts)),
+        unit=next((part.unit for part in parts if part.unit), ""),
+        notes=notes,
+    )

@@ -42,11 +42,12 @@ class BaselineTaker:
     def take_all(self, records: Sequence[StreamRecord]) -> list[bool]:
         """Add records together, so that a day of a series is written once; for each whether it was wanted. Raises
         `StoreUnavailableError`: all of them may come again, and what was added isn't added twice."""
+        pattern = self._definition.pattern
         wanted: list[bool] = []
         readings: list[tuple[StreamRecord, Reading]] = []
         for record in records:
             value = _value_of(record.body)
-            wanted.append(record.body is not None and self._is_wanted(value))
+            wanted.append(record.body is not None and (not pattern or matches(pattern, value)))
             if not wanted[-1]:
                 continue
             try:
@@ -60,9 +61,6 @@ class BaselineTaker:
         for one in done.refused:
             self._set_aside(readings[one.index][0], one.reason)
         return wanted
-
-    def _is_wanted(self, value: Any) -> bool:
-        return not self._definition.pattern or matches(self._definition.pattern, value)
 
     def _reading(self, record: StreamRecord, value: Any) -> Reading:
         if not isinstance(value, dict):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,9 +12,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser, Tree
 
-from opx.ingestion.parsing.code.comments import comment_text, docstring_text
 from opx.ingestion.parsing.code.languages import Language
-from opx.ingestion.parsing.code.signatures import body_of, signature
 from opx.ingestion.parsing.writing import fenced, heading, plain_text
 
 MAX_STEPS = 100_000
@@ -25,6 +25,26 @@ _ATTRIBUTES = ("attribute_item", "inner_attribute_item")
 _FUNCTION_VALUES = ("arrow_function", "function_expression", "generator_function", "function")
 _VARIABLES = ("lexical_declaration", "variable_declaration", "public_field_definition", "field_definition")
 _PUNCTUATION = b" \t\r\n{}();:,"
+
+_ANNOTATIONS = ("annotation", "marker_annotation", "attribute_list", "attribute_item", "decorator", "attribute")
+_BODIES = (
+    "class_body",
+    "function_body",
+    "enum_class_body",
+    "enum_body",
+    "block",
+    "declaration_list",
+    "field_declaration_list",
+    "enumerator_list",
+    "script_block",
+    "body_statement",
+)
+_PYTHON_START = re.compile(r"(?:async )?def ")
+_RECEIVER = re.compile(r"\((?:self|cls)(?:, |(?=\)))")
+
+_BEGIN = re.compile(r"[ \t]*(?:/\*+!?|//[/!]?|#+!?|--+|<#|\*(?!/)(?!\*)) ?")
+_END = re.compile(r"[ \t]*(?:\*+/|#>)[ \t]*\Z")
+_QUOTES = re.compile(r"[A-Za-z]{0,2}(\"\"\"|'''|\"|')")
 
 
 def outline(text: str, language: Language) -> Iterable[str] | None:
@@ -76,7 +96,7 @@ class _Found:
     after_definition: bool = False
 
     def add_loose(self, node: Node) -> None:
-        self._flush()
+        self.flush()
         self._extend(node)
         self.last = node
 
@@ -91,23 +111,21 @@ class _Found:
             self._extend(node)
         else:
             if self.above and node.start_point[0] > self.above[-1].end_point[0] + 1:
-                self._flush()
+                self.flush()
             self.above.append(node)
         self.last = node
 
     def add_definition(self, node: Node, outer: Node) -> None:
         if self.above and outer.start_point[0] > self.above[-1].end_point[0] + 1:
-            self._flush()
+            self.flush()
         attributes = [one for one in self.above if one.type in _ATTRIBUTES]
         comments = [one for one in self.above if one.type not in _ATTRIBUTES]
         start = attributes[0].start_byte if attributes else outer.start_byte
         self.definitions.append(_Definition(node, outer, start, comments))
         self.above, self.last, self.after_definition = [], outer, True
 
-    def end(self) -> None:
-        self._flush()
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Take comments that were kept for what they are about as loose code."""
         for node in self.above:
             self._extend(node)
         self.above = []
@@ -139,7 +157,7 @@ class _Writer:
                 found.add_comment(node)
             else:
                 found.add_loose(node)
-        found.end()
+        found.flush()
         if documented is not None:
             yield self._documentation(docstring_text(self._text(documented)))
         spans = [span for span in found.loose if self.code[slice(*span)].strip(_PUNCTUATION)]
@@ -232,8 +250,73 @@ def _has_text(node: Node) -> bool:
 
 def _holds_function(node: Node) -> bool:
     """`const f = () => {…}`, and such a property of a class."""
-    if node.type not in _VARIABLES:
-        return False
+    return node.type in _VARIABLES and any(value.type in _FUNCTION_VALUES for value in _values(node))
+
+
+def body_of(node: Node) -> Node | None:
+    """The part between the braces; None if there is none. PowerShell's classes have none, but braces."""
+    if node.type == "class_statement":
+        return node
+    for part in (node, *_values(node)):
+        body = part.child_by_field_name("body")
+        if body is None:
+            body = next((child for child in part.named_children if child.type in _BODIES), None)
+        if body is not None:
+            return body
+    return None
+
+
+def signature(node: Node, code: bytes, language: str) -> str:
+    """The declaration in one line, without annotations: `class UserService(Base)`, `login(user: str) -> Session`."""
+    body = body_of(node)
+    end = body.start_byte if body is not None and body != node else node.end_byte
+    parts: list[bytes] = []
+    at = node.start_byte
+    for left_out in _annotations(node):
+        if left_out.start_byte >= end:
+            break
+        parts.append(code[at : left_out.start_byte])
+        at = left_out.end_byte
+    parts.append(code[at:end])
+    text = b" ".join(parts).strip().decode(errors="replace")
+    if end == node.end_byte:
+        text = text.partition("\n")[0]
+    text = " ".join(text.split()).rstrip("{:=; ").removesuffix("=>").rstrip()
+    if language == "python":
+        text = _RECEIVER.sub("(", _PYTHON_START.sub("", text), count=1)
+    return text.replace('"', "") if language == "hcl" else text
+
+
+def _annotations(node: Node) -> list[Node]:
+    """And comments, in the order of the text; they may stand among the modifiers."""
+    children = [*node.children]
+    for child in node.children:
+        if child.type == "modifiers":
+            children.extend(child.children)
+    left_out = (child for child in children if child.type in _ANNOTATIONS or "comment" in child.type)
+    return sorted(left_out, key=lambda child: child.start_byte)
+
+
+def _values(node: Node) -> list[Node]:
+    """The function that a variable is declared to be."""
     declared = next((child for child in node.named_children if child.type == "variable_declarator"), node)
     value = declared.child_by_field_name("value")
-    return value is not None and value.type in _FUNCTION_VALUES
+    return [value] if value is not None else []
+
+
+def comment_text(comments: list[str]) -> str:
+    """The lines of comments that follow each other, without their marks."""
+    lines = [_stripped(line) for comment in comments for line in comment.rstrip("\n").split("\n")]
+    return inspect.cleandoc("\n".join(lines))
+
+
+def docstring_text(literal: str) -> str:
+    """What stands in a string literal, without its indentation."""
+    opening = _QUOTES.match(literal)
+    if not opening:
+        return literal
+    return inspect.cleandoc(literal[opening.end() :].removesuffix(opening[1]))
+
+
+def _stripped(line: str) -> str:
+    return _BEGIN.sub("", _END.sub("", line), count=1) if _BEGIN.match(line) else _END.sub("", line)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from opx.domain.remarks import Remark, RemarkKind
 from opx.ingestion.parsing.code.languages import LANGUAGES, Language
-from opx.ingestion.parsing.decoding import cut_lines, not_blank, text_lines
+from opx.ingestion.parsing.decoding import cut_lines, filled_lines, read_up_to
 from opx.ingestion.parsing.source import ParsedSource, Source
 from opx.ingestion.parsing.writing import fenced, heading
 
@@ -27,7 +27,7 @@ that can't be stopped."""
 def parse_code(source: Source) -> ParsedSource:
     """The file as Markdown, with its path as title. A file without a grammar, too large or minified has no sections."""
     language = LANGUAGES.get(PurePosixPath(source.name).suffix.lower()) or Language("")
-    lines = not_blank(text_lines(source), source.name, "there is nothing but white space in it; upload it again")
+    lines = filled_lines(source)
     remarks: list[Remark] = []
     blocks = chain([heading(1, source.name)], _blocks(lines, language, source.name, remarks))
     return ParsedSource(source.name, {}, cut_lines(blocks, source.name), remarks)
@@ -37,15 +37,13 @@ def _blocks(lines: Iterator[str], language: Language, name: str, remarks: list[R
     if not language.grammar:
         yield from fenced(lines, language.name)
         return
-    held: list[str] = []
-    size = 0
-    for line in lines:
-        held.append(line)
-        size += len(line)
-        if size > MAX_CHARACTERS:
-            break
+    held, size = read_up_to(lines, MAX_CHARACTERS)
     problem = _problem(held, size, language)
-    found = None if problem else _outlined("".join(held), language)
+    found: Iterable[str] | None = None
+    if not problem:
+        from opx.ingestion.parsing.code.outline import outline  # only here: tree-sitter is native code
+
+        found = outline("".join(held), language)
     if found is None:
         text = f"{name}: {problem or 'its syntax is too tangled'}, so it is kept without sections for its functions"
         remarks.append(Remark(RemarkKind.IRREGULAR, text))
@@ -55,20 +53,8 @@ def _blocks(lines: Iterator[str], language: Language, name: str, remarks: list[R
 
 def readable_code(lines: Iterable[str], language: Language) -> str:
     """The text of a file that gets sections for its functions, if its syntax allows it; "" for another one."""
-    held: list[str] = []
-    size = 0
-    for line in lines:
-        held.append(line)
-        size += len(line)
-        if size > MAX_CHARACTERS:
-            return ""
+    held, size = read_up_to(lines, MAX_CHARACTERS)
     return "" if _problem(held, size, language) else "".join(held)
-
-
-def _outlined(text: str, language: Language) -> Iterable[str] | None:
-    from opx.ingestion.parsing.code.outline import outline  # only here: tree-sitter is native code
-
-    return outline(text, language)
 
 
 def _problem(lines: list[str], size: int, language: Language) -> str:

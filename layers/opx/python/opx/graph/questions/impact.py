@@ -1,0 +1,173 @@
+"""What changes, failures and vulnerabilities reach along the relations between services, and what handles an alert."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opx.domain.graph import MAX_HOPS, Direction, Edge, Value
+from opx.graph.questions.answers import GraphAnswer, Row, along, counted, is_a, name_of, paths_of, walked
+from opx.graph.versions import each_of, version_in
+
+if TYPE_CHECKING:
+    from opx.graph.knowledge_graph import KnowledgeGraph
+
+MAKERS = ("change", "commit")
+"""What makes a change, by namespace."""
+
+BREAKS_WITH = ("depends_on", "hosted_on", "runs")
+"""Relations whose source is in trouble where their target is."""
+
+
+def changes(
+    graph: KnowledgeGraph,
+    reference: str,
+    *,
+    since: str = "",
+    until: str = "",
+    hops: int = MAX_HOPS,
+    upstream: bool = True,
+) -> GraphAnswer:
+    """Changes and commits that affect or modify what the thing depends on, in up to `hops` steps, or what depends on it;
+    the newest first. `since` and `until` bound when they were made, ISO 8601, both included.
+
+    Each is there once, by the shortest path. Raises `NodeNotFoundError`, `InvalidReferenceError` and
+    `StoreUnavailableError`.
+    """
+    what = ("change", "changes", "what changed")
+    return _happened(graph, reference, MAKERS, what, since=since, until=until, hops=hops, upstream=upstream)
+
+
+def incidents(graph: KnowledgeGraph, reference: str, *, since: str = "") -> GraphAnswer:
+    """The same of incidents, upstream."""
+    what = ("incident", "incidents", "incidents")
+    return _happened(graph, reference, ("incident",), what, since=since)
+
+
+def _happened(
+    graph: KnowledgeGraph,
+    reference: str,
+    makers: tuple[str, ...],
+    what: tuple[str, str, str],
+    *,
+    since: str = "",
+    until: str = "",
+    hops: int = MAX_HOPS,
+    upstream: bool = True,
+) -> GraphAnswer:
+    start = graph.key_of(reference)
+    around = walked(graph, [start], along(hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
+    paths = {key: path for key, path in paths_of(around).items() if key != start}
+    made = walked(graph, paths, along(1, Direction.IN, "affects", "modifies", since=since, until=until))
+    rows: dict[str, Row] = {}
+    for edge in made.edges:
+        if not is_a(edge.source, *makers) or edge.target not in paths:
+            continue
+        row = Row(edge.source, (*paths[edge.target], edge), edge.at, {"affects": edge.target})
+        known = rows.get(edge.source)
+        if known is None or len(row.path) < len(known.path):
+            rows[edge.source] = row
+    found = sorted(rows.values(), key=lambda row: (row.at, row.key), reverse=True)
+    side = "upstream" if upstream else "downstream"
+    explanation = (
+        f"{counted(len(found), *what[:2])}{_span(since, until)} {side} of {name_of(start)}, "
+        f"where {counted(len(paths), 'thing is', 'things are')} known"
+    )
+    return GraphAnswer(f"{what[2]} {side} of {start}", explanation, tuple(found), bool(around.cut or made.cut))
+
+
+def _span(since: str, until: str) -> str:
+    return (f" since {since}" if since else "") + (f" until {until}" if until else "")
+
+
+def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
+    """The runbooks for an alert, or for the alert that this is a firing of; the surest first. Raises `NodeNotFoundError`,
+    `InvalidReferenceError` and `StoreUnavailableError`."""
+    start = graph.key_of(alert)
+    rules: dict[str, tuple[Edge, ...]] = {start: ()}
+    cut = False
+    if is_a(start, "alert_event"):
+        of = walked(graph, [start], along(1, Direction.OUT, "instance_of"))
+        rules = {edge.target: (edge,) for edge in of.edges}
+        cut = bool(of.cut)
+    handled = walked(graph, rules, along(1, Direction.IN, "handles"))
+    edges = sorted(handled.edges, key=lambda edge: (-edge.confidence, edge.source))
+    rows = {edge.source: Row(edge.source, (*rules[edge.target], edge)) for edge in edges if edge.target in rules}
+    explanation = f"{counted(len(rows), 'runbook')} for {name_of(start)}"
+    return GraphAnswer(f"what handles {start}", explanation, tuple(rows.values()), bool(cut or handled.cut))
+
+
+def blast_radius(graph: KnowledgeGraph, reference: str, hops: int = MAX_HOPS) -> GraphAnswer:
+    """What depends on a service, also by way of others, the nearest first; of a host or a product, what is hosted on it or
+    runs it and what depends on that. Raises `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`."""
+    start = graph.key_of(reference)
+    found = walked(graph, [start], along(hops, Direction.IN, *BREAKS_WITH))
+    rows = tuple(Row(one.key, one.path, values={"distance": one.distance}) for one in found.reached if one.distance)
+    direct = sum(1 for row in rows if row.values["distance"] == 1)
+    explanation = (
+        f"{counted(len(rows), 'thing depends', 'things depend')} on {name_of(start)}, {direct} of them directly"
+    )
+    return GraphAnswer(f"what depends on {start}", explanation, rows, bool(found.cut))
+
+
+def affected(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
+    """What runs a product in a version that the vulnerability affects; last what runs it in a version that isn't known.
+
+    `values` of a row: `product`, `version`, the affected `versions`, and whether that is `certain`. Raises
+    `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`.
+    """
+    start = graph.key_of(cve)
+    products = walked(graph, [start], along(1, Direction.OUT, "affects"))
+    by_product = {edge.target: edge for edge in products.edges if is_a(edge.target, "product")}
+    running = walked(graph, by_product, along(1, Direction.IN, "runs"))
+    rows: dict[str, Row] = {}
+    for edge in running.edges:
+        row = _row(by_product[edge.target], edge) if edge.target in by_product else None
+        if row and not (rows.get(row.key) and rows[row.key].values["certain"]):
+            rows[row.key] = row
+    found = sorted(rows.values(), key=lambda row: (not row.values["certain"], row.key))
+    explanation = (
+        f"{counted(len(found), 'service runs', 'services run')} an affected version of "
+        f"{_list(by_product) or 'any product'} ({name_of(start)})"
+    )
+    unsure = sum(1 for row in found if not row.values["certain"])
+    if unsure:
+        explanation += f"; of {unsure} of them the version is not known"
+    return GraphAnswer(f"what {name_of(start)} affects", explanation, tuple(found), bool(products.cut or running.cut))
+
+
+def _row(affects: Edge, runs: Edge) -> Row | None:
+    """None if no version that runs is among the affected ones."""
+    version = str(runs.properties.get("version", ""))
+    versions = str(affects.properties.get("versions", ""))
+    certain = bool(version) or not versions
+    if certain and not any(version_in(one, versions) for one in each_of(version) or [""]):
+        return None
+    values: dict[str, Value] = {"product": affects.target, "version": version, "versions": versions, "certain": certain}
+    return Row(runs.source, (affects, runs), values=values)
+
+
+def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
+    """Runbooks about the services that run an affected version; the explanation names services that have none. Raises as
+    `affected`."""
+    start = graph.resolve(cve)
+    services = affected(graph, start)
+    paths = {row.key: row for row in services.rows}
+    documented = walked(graph, paths, along(1, Direction.IN, "documents"))
+    rows: dict[tuple[str, str], Row] = {}
+    for edge in documented.edges:
+        if is_a(edge.source, "runbook") and edge.target in paths:
+            service = paths[edge.target]
+            values = {**service.values, "service": edge.target}
+            rows[edge.source, edge.target] = Row(edge.source, (*service.path, edge), values=values)
+    found = sorted(rows.values(), key=lambda row: (not row.values["certain"], row.key, str(row.values["service"])))
+    bare = [key for key in paths if key not in {str(row.values["service"]) for row in found}]
+    explanation = f"{counted(len({row.key for row in found}), 'runbook')}; {services.explanation}"
+    if bare:
+        explanation += f"; no runbook for {_list(bare)}"
+    return GraphAnswer(
+        f"runbooks for {name_of(start)}", explanation, tuple(found), bool(services.cut or documented.cut)
+    )
+
+
+def _list(keys: list[str] | dict[str, Edge]) -> str:
+    return ", ".join(name_of(key) for key in sorted(keys))
