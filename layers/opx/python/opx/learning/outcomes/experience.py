@@ -1,4 +1,4 @@
-"""What is known of the hits of a question: one read, and none where nothing was ever told."""
+"""Outcomes and warnings of the hits of a question: one read, and none where nothing was ever recorded."""
 
 from __future__ import annotations
 
