@@ -316,7 +316,7 @@ class TestReads:
         table = Counting(services.tables.table(OUTCOMES))
         known = KnownScopes(table)
         warnings = StepWarnings(table, known, services.clock)
-        experience = LearnedExperience(table, known, warnings, lambda: services.corpus.catalog)
+        experience = LearnedExperience(table, known, lambda: warnings, lambda: services.corpus.catalog)
         query = a_query(services, experience)
         assert [_reads(table, query) for _ in range(3)] == [1, 0, 0]
         tell(services, "resolved")
@@ -331,7 +331,7 @@ class TestReads:
         before = ask(services)
         table = services.tables.table(OUTCOMES)
         failing = Failing(
-            table, services.learning.known_outcomes, services.learning.warnings, lambda: services.corpus.catalog
+            table, services.learning.known_outcomes, lambda: services.learning.warnings, lambda: services.corpus.catalog
         )
         answer = a_query(services, failing).answer(DISK_TITLE, ANYTHING)
         assert answer.results == before.results

@@ -107,7 +107,7 @@ class Learning:
         from opx.learning.outcomes.experience import LearnedExperience
 
         table = self._tables.table(OUTCOMES)
-        return LearnedExperience(table, self.known_outcomes, self.warnings, lambda: self._corpus.catalog)
+        return LearnedExperience(table, self.known_outcomes, lambda: self.warnings, lambda: self._corpus.catalog)
 
     def capture(self, identity: Identity | None = None, at: float | None = None) -> KnowledgeCaptureService:
         """Captures for an identity what happens now, or what happened `at` a time (seconds since the epoch)."""

@@ -1,4 +1,4 @@
-"""What is known of the hits of a question: one read, and none where nothing was ever told."""
+"""Outcomes and warnings of the hits of a question: one read, and none where nothing was ever recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LearnedExperience:
     """For all readers of a process; each is asked for with the scopes that it may see."""
 
     def __init__(
-        self, table: Table, known: KnownScopes, warnings: StepWarnings, catalog: Callable[[], Catalog]
+        self, table: Table, known: KnownScopes, warnings: Callable[[], StepWarnings], catalog: Callable[[], Catalog]
     ) -> None:
         self._table = table
         self._known = known
@@ -72,7 +72,7 @@ class LearnedExperience:
         if found is None or found[0] != mark:
             while len(self._tried) >= _SCOPES_REMEMBERED:
                 self._tried.pop(next(iter(self._tried)), None)
-            found = self._tried[scope] = (mark, TriedSteps(scope, self._warnings.tried(scope)))
+            found = self._tried[scope] = (mark, TriedSteps(scope, self._warnings().tried(scope)))
         return found[1]
 
     def _document_of(self, scope_key: str, source: str) -> str:
