@@ -142,6 +142,10 @@ class IndexedChunk(Record, frozen=True):
     review_by: str = ""
 
 
+LATER_FACTS = IndexedChunk.__struct_fields__[-len(IndexedChunk.__struct_defaults__) :]
+"""The fields that entries of before they were kept don't have."""
+
+
 class RetrievalResult(Record, frozen=True):
     """One answer. `score` is relevance x trust, to six digits, and gives the order; `metadata` holds everything needed to
     cite it.

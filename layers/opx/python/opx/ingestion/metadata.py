@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from typing import Any
 
+from opx.domain.documents import KnowledgeDocument
 from opx.domain.ids import normalise
 from opx.errors import UnparsableDocumentError
 from opx.ingestion.parsing.decoding import well_formed
@@ -59,6 +60,23 @@ class DocumentMetadata:
     expires: str = ""
     review_by: str = ""
     ignored: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """The fields that a document has by the same names, as they were given."""
+        return {name: getattr(self, name) for name in FACTS}
+
+
+FACTS = tuple(
+    one.name
+    for one in fields(DocumentMetadata)
+    if one.name in KnowledgeDocument.__struct_fields__
+    and one.name not in ("title", "version", "category", "source_uri")  # which have a default of their own
+)
+
+
+def given_facts(document: KnowledgeDocument) -> dict[str, Any]:
+    """The `FACTS` of a document, as they may be given for another one."""
+    return {_NAMES[name][0]: getattr(document, name) for name in FACTS}
 
 
 def validated(raw: Mapping[str, Any], *, name: str) -> DocumentMetadata:

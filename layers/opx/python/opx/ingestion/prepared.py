@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 
 _SPOOL_BYTES = 1024 * 1024
 
+_DOCUMENT_FACTS = tuple(name for name in IndexedChunk.__struct_fields__ if name in KnowledgeDocument.__struct_fields__)
+"""What an entry has of its document, by the same names."""
+
 Passages = Callable[[], Iterator[DocumentChunk]]
 Extract = Callable[
     [KnowledgeDocument, Mapping[str, tuple[str, ...]], Passages, Callable[[], AbstractContextManager[BinaryIO]]],
@@ -170,14 +173,8 @@ def as_indexed(
         chunk=chunk,
         key_id=key.id,
         scope_key=key.scope.key,
-        tier=document.tier,
-        trust=document.trust,
-        source_uri=document.source_uri,
         last_updated=document.last_updated,
-        language=document.language,
-        services=document.services,
         flags=flags,
         fingerprint=near_duplicates.fingerprint(chunk.own_text) if fingerprint is None else fingerprint,
-        expires=document.expires,
-        review_by=document.review_by,
+        **{name: getattr(document, name) for name in _DOCUMENT_FACTS},
     )

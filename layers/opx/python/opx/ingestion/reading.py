@@ -153,13 +153,8 @@ class DocumentReader:
             metadata=Revision(
                 author=metadata.author, version=metadata.version, last_updated=metadata.last_updated or now
             ),
-            tags=metadata.tags,
-            language=metadata.language,
-            severity=metadata.severity,
-            services=metadata.services,
             content_hash=digest,
-            expires=metadata.expires or fetched_expiry(category, now),
-            review_by=metadata.review_by,
+            **metadata.facts() | {"expires": metadata.expires or fetched_expiry(category, now)},
         )
 
     def _expired(self, document: KnowledgeDocument) -> Iterator[Remark]:

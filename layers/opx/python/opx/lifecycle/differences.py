@@ -11,6 +11,7 @@ from itertools import islice, pairwise
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.versions import Change, VersionDiff, VersionName
+from opx.ingestion.metadata import FACTS
 
 CONTEXT_LINES = 3
 MAX_CHARACTERS = 400_000
@@ -34,10 +35,8 @@ _FIELDS = (
     "version",
     "last_updated",
     "source_uri",
-    "expires",
-    "review_by",
-    "owner",
 )
+"""Of a document, in the order in which they are shown, before all others that its author may give."""
 
 
 def version_name(document: KnowledgeDocument) -> VersionName:
@@ -62,7 +61,7 @@ def difference(before: KnowledgeDocument, after: KnowledgeDocument, texts: tuple
 
 
 def _changes(before: KnowledgeDocument, after: KnowledgeDocument) -> Iterator[Change]:
-    for name in _FIELDS:
+    for name in dict.fromkeys((*_FIELDS, *FACTS, "owner")):
         was, is_ = (_text(getattr(one.metadata if name == "version" else one, name)) for one in (before, after))
         if was != is_:
             yield Change(name, was, is_)

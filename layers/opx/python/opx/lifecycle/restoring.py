@@ -11,6 +11,7 @@ from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundE
 from opx.ingestion.chunk_files import joined_text, read_chunks
 from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.metadata import given_facts
 from opx.lifecycle.differences import version_name
 from opx.ports import ObjectStore
 from opx.ports.object_history import PastObject, PastObjects
@@ -82,17 +83,12 @@ def _facts(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, ...]
     facts = {
         "category": document.category,
         "title": document.title,
-        "tags": list(document.tags),
         "author": document.author,
         "version": document.metadata.version,
-        "severity": document.severity,
-        "services": list(document.services),
-        "language": document.language,
         "source_uri": document.source_uri if document.source_uri != document.location else "",
         "createdAt": document.created_at,
-        "expires": document.expires,
-        "reviewBy": document.review_by,
         "owner": document.owner,
         "name": name,
+        **given_facts(document),
     }
     return {field: value for field, value in facts.items() if value}, tuple(notes)

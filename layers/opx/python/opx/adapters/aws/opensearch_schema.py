@@ -7,7 +7,8 @@ from typing import Any
 
 from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.knowledge import Tier
-from opx.domain.results import IndexedChunk
+from opx.domain.record import to_json
+from opx.domain.results import LATER_FACTS, IndexedChunk
 from opx.domain.times import day_number
 from opx.ports import IndexEntry
 from opx.text.analyzer import ANALYZER_VERSION
@@ -46,10 +47,7 @@ _STORED_TEXTS = (
     "content",
     "source_uri",
     "last_updated",
-    "flags",
-    "fingerprint",
-    "expires",
-    "review_by",
+    *(name for name in LATER_FACTS if name not in _KEYWORDS),
 )
 _STORED_NUMBERS = {
     "chunk_index": "integer",
@@ -111,7 +109,6 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
         "tags": list(chunk.tags),
         "document_id": chunk.document_id,
         "language": indexed.language,
-        "services": list(indexed.services),
         "title": chunk.title,
         "section": list(chunk.section),
         "content": chunk.content,
@@ -122,10 +119,7 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
         "start": chunk.start,
         "end": chunk.end,
         "trust": indexed.trust,
-        "flags": list(indexed.flags),
-        "fingerprint": indexed.fingerprint,
-        "expires": indexed.expires,
-        "review_by": indexed.review_by,
+        **{name: to_json(getattr(indexed, name)) for name in LATER_FACTS},
         VECTOR_FIELD: [round(float(value), VECTOR_DECIMALS) for value in entry.vector],
         **{name: terms[name] for name in LEXICAL_FIELDS},
         **({} if day is None else {DAY_FIELD: day}),
@@ -155,9 +149,10 @@ def from_source(source: Mapping[str, Any]) -> IndexedChunk:
         source_uri=source["source_uri"],
         last_updated=source["last_updated"],
         language=source["language"],
-        flags=tuple(source.get("flags", ())),
-        fingerprint=source.get("fingerprint", ""),
-        services=tuple(source.get("services", ())),
-        expires=source.get("expires", ""),
-        review_by=source.get("review_by", ""),
+        **{name: _as_kept(source[name]) for name in LATER_FACTS if name in source},
     )
+
+
+def _as_kept(value: Any) -> Any:
+    """A list comes back as the tuple that it was."""
+    return tuple(value) if isinstance(value, list) else value

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from opx.adapters.embedded.database import open_database
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.record import from_json
-from opx.domain.results import IndexedChunk
+from opx.domain.results import LATER_FACTS, IndexedChunk
 from opx.errors import IndexUnavailableError, StoreUnavailableError
 from opx.ports import SearchFilter
 
@@ -207,14 +208,14 @@ def _list_index(joined: Iterable[str]) -> dict[str, list[int]]:
     return index
 
 
+_ENCODED = dict(zip(IndexedChunk.__struct_fields__, IndexedChunk.__struct_encode_fields__, strict=True))
+_OWN = {name: _ENCODED[name] for name in LATER_FACTS if name != "services"}
+"""What an entry's line has beside its chunk, with the names there: services are those of its segment."""
+
+
 def entry_line(indexed: IndexedChunk) -> str:
     """What is kept of an entry as JSON: its chunk, and what is its own beside it."""
-    own = {
-        "flags": indexed.flags,
-        "fingerprint": indexed.fingerprint,
-        "expires": indexed.expires,
-        "reviewBy": indexed.review_by,
-    }
+    own = {encoded: getattr(indexed, name) for name, encoded in _OWN.items()}
     found = indexed.chunk.to_json() | {name: value for name, value in own.items() if value}
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
@@ -232,12 +233,14 @@ def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) 
         source_uri=facts.source_uri,
         last_updated=facts.last_updated,
         language=row.language,
-        flags=tuple(line.get("flags", ())),
-        fingerprint=line.get("fingerprint", ""),
         services=tuple(row.services.split("\n")) if row.services else (),
-        expires=line.get("expires", ""),
-        review_by=line.get("reviewBy", ""),
+        **{name: _as_kept(line[encoded]) for name, encoded in _OWN.items() if encoded in line},
     )
+
+
+def _as_kept(value: Any) -> Any:
+    """A list comes back as the tuple that it was."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 # -- the tables: which entries are live, what they say, and what a crash may have left behind
