@@ -14,7 +14,7 @@ from opx.runtime.freshness import UnknownFreshnessError
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.services import Services
-from opx.sources.freshness import SourceSyncs
+from opx.sources.repository import SourceSyncs
 
 
 def start() -> Services:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from opx.domain.sources import SourceDocument
+from opx.sources.security.attack import attack_document
 from opx.sources.security.attack_bundle import Knowledge
-from opx.sources.security.attack_documents import attack_document
 from opx.sources.workplace.confluence import page_document
 from opx.sources.workplace.confluence_api import LoadedPage
 from opx.sources.workplace.jira_documents import issue_document

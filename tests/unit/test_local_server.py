@@ -17,7 +17,7 @@ from opx.bootstrap import bootstrap
 from opx.errors import InvalidInputError
 from opx.services import Services
 from opx.settings import Settings
-from opx.webhooks.server import LocalServer
+from opx.webhooks.wsgi import LocalServer
 from tests.fakes import WordsEmbedder
 
 SECRET = "correct horse battery staple"

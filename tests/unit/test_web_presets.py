@@ -7,8 +7,7 @@ import pytest
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
-from opx.sources.presets import PRESETS, Preset
-from opx.sources.registry import checked_options, connector_type, resolved
+from opx.sources.registry import PRESETS, Preset, checked_options, connector_type, resolved
 from opx.sources.web.crawl import WebCrawl
 from opx.sources.web.urls import crawl_scope
 

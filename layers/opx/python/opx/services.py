@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from opx.sources.connecting import ConnectedSource
     from opx.sources.pulling import SourcePuller
     from opx.sources.repository import SourceRepository
-    from opx.streams.repository import StreamRepository
+    from opx.streams.definitions import StreamRepository
     from opx.telemetry.baselines.rolling_up import RollUp
     from opx.telemetry.baselines.taking import BaselineTaker
     from opx.websearch.service import InternetSearch
@@ -86,8 +86,7 @@ class Services(LifecycleServices):
     @cached_property
     def streams(self) -> StreamRepository:
         """The streams that are declared or subscribed to. Raises `KnowledgeConfigError`."""
-        from opx.streams.definitions import declared_streams
-        from opx.streams.repository import StreamRepository
+        from opx.streams.definitions import StreamRepository, declared_streams
 
         declared = declared_streams(self.knowledge, self.knowledge_path)
         return StreamRepository(self.table(SOURCES), declared, self.knowledge)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.record import replace
@@ -10,8 +12,153 @@ from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.operations.requests import fields_of
 from opx.sources.connector import Connector, read_options
-from opx.sources.kinds import ABOUT
-from opx.sources.presets import PRESETS
+
+ABOUT = {
+    "attack": "MITRE ATT&CK: techniques, mitigations, groups, software and tactics",
+    "aws_docs": "documentation of AWS services, by topics",
+    "azure_docs": "Azure documentation, from its repository",
+    "brave_search": "results of Brave's search engine for questions that are asked again and again",
+    "confluence": "pages of Confluence spaces, Cloud and Data Center",
+    "crawl": "a web site: from addresses or sitemaps, within its robots.txt",
+    "directory": "files of a directory of this machine",
+    "discourse": "topics of a vendor's forum that runs on Discourse",
+    "distro_kb": "public documentation of Linux distributions",
+    "feed": "entries of RSS and Atom feeds, such as engineering blogs",
+    "gcp_docs": "documentation of Google Cloud, by topics",
+    "git_history": "commits of a git repository",
+    "github_discussions": "discussions of a GitHub repository, with their answers",
+    "github_docs": "documents in a GitHub repository",
+    "github_issues": "issues of a GitHub repository, with their comments",
+    "google_search": "results of a Google Programmable Search Engine for questions that are asked again and again",
+    "imap": "messages of a mailbox",
+    "jira": "issues of Jira, Cloud and Data Center, with comments and links",
+    "linux_kernel": "the kernel's documentation, from its repository",
+    "mailbox": "messages in .eml files, an mbox file or a Maildir of this machine",
+    "microsoft_learn": "troubleshooting and reference of Microsoft Learn, by topics",
+    "nvd": "CVEs of the NVD, joined with CISA's known exploited ones and EPSS",
+    "owasp": "the OWASP Cheat Sheet Series",
+    "rfc": "RFCs of the IETF, with what they obsolete and update",
+    "s3_prefix": "objects of another bucket",
+    "slack_export": "threads and days of a Slack export on this machine",
+    "stack_overflow": "questions of Stack Overflow and its sister sites, with their answers",
+}
+
+
+TOPICS = "topics"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """`kind` is the connector's, `options` are those that differ from its defaults.
+
+    `topics` says which options the source's option `topics` sets, and what each topic becomes there (`/{topic}/`);
+    `default_topics` are those of a source that names none. An option that a user sets is taken as it is.
+    """
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+    default_topics: tuple[str, ...] = ()
+
+    def completed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All options of a source of this kind, for its connector."""
+        own = dict(given)
+        topics = own.pop(TOPICS, self.default_topics) if self.topics else ()
+        named = [topics] if isinstance(topics, str) else topics
+        if not isinstance(named, list | tuple) or not all(isinstance(topic, str) for topic in named):
+            return {**self.options, **given}  # the connector's options say what is wrong with it
+        clean = [topic.strip("/ ") for topic in named]
+        by_topic = {
+            option: tuple(form.format(topic=topic) for topic in clean) for option, form in self.topics.items() if clean
+        }
+        return {**self.options, **by_topic, **own}
+
+
+PRESETS: dict[str, Preset] = {
+    "aws_docs": Preset(
+        "crawl",
+        {"depth": 0, "max_pages": 50_000, "requests_per_second": 2.0},
+        topics={"sitemaps": "https://docs.aws.amazon.com/{topic}/sitemap.xml", "include": "/{topic}/"},
+        default_topics=(
+            "AWSEC2/latest/UserGuide",
+            "AmazonCloudWatch/latest/monitoring",
+            "AmazonRDS/latest/UserGuide",
+            "AmazonS3/latest/userguide",
+            "IAM/latest/UserGuide",
+            "eks/latest/userguide",
+            "lambda/latest/dg",
+        ),
+    ),
+    "azure_docs": Preset(
+        "github_docs",
+        {
+            "repository": "MicrosoftDocs/azure-docs",
+            "paths": ("articles",),
+            "patterns": ("*.md",),
+            "exclude": ("*/includes/*", "*/toc.md", "*/media/*"),
+            "source_uri": "https://learn.microsoft.com/azure/{page}",
+        },
+    ),
+    "distro_kb": Preset(
+        "crawl",
+        {
+            "start": ("https://documentation.ubuntu.com/server/",),
+            "sitemaps": ("https://docs.redhat.com/sitemaps/docs/docs-sitemap-index.xml",),
+            "exclude": ("*/_sources/", "*/genindex", "*/search/"),
+            "depth": 4,
+            "max_pages": 50_000,
+        },
+        topics={"include": "/{topic}/"},
+        default_topics=("en/documentation/red_hat_enterprise_linux/9/html", "server"),
+    ),
+    "gcp_docs": Preset(
+        "crawl",
+        {
+            "sitemaps": ("https://docs.cloud.google.com/sitemap.xml",),
+            "exclude": ("*?hl=", "*&hl=", "*/docs/reference/"),
+            "depth": 0,
+            "max_pages": 50_000,
+            "requests_per_second": 2.0,
+        },
+        topics={"include": "/{topic}/"},
+        default_topics=(
+            "compute/docs",
+            "iam/docs",
+            "kubernetes-engine/docs",
+            "logging/docs",
+            "monitoring/docs",
+            "sql/docs",
+            "storage/docs",
+            "vpc/docs",
+        ),
+    ),
+    "linux_kernel": Preset(
+        "github_docs",
+        {
+            "repository": "torvalds/linux",
+            "paths": ("Documentation",),
+            "patterns": ("*.rst",),
+            "exclude": ("*/translations/*",),
+            "source_uri": "https://docs.kernel.org/{page}.html",
+        },
+    ),
+    "owasp": Preset(
+        "github_docs",
+        {
+            "repository": "OWASP/CheatSheetSeries",
+            "paths": ("cheatsheets",),
+            "patterns": ("*.md",),
+            "source_uri": "https://cheatsheetseries.owasp.org/cheatsheets/{page}.html",
+        },
+    ),
+}
+"""By kind.
+
+`aws_docs`: topics are guides; each has a sitemap of its own. `gcp_docs`: topics are products; one index lists all pages
+in all languages, others than English with `hl`. `distro_kb`: Red Hat lists one page a chapter below `html` and the same
+books whole below `html-single`; Ubuntu's server guide is crawled. ArchWiki is left out: it turns robots away.
+"""
+
 
 CONNECTORS: dict[str, str] = {
     "attack": "security.attack:AttackConnector",
@@ -23,13 +170,13 @@ CONNECTORS: dict[str, str] = {
     "feed": "web.feed:WebFeed",
     "git_history": "workplace.git_history:GitHistoryConnector",
     "github_discussions": "community.github_discussions:GitHubDiscussions",
-    "github_docs": "community.github_docs:GitHubDocs",
+    "github_docs": "community.repository_docs:GitHubDocs",
     "github_issues": "community.github_issues:GitHubIssues",
     "google_search": "community.web_results:GoogleSearch",
     "imap": "workplace.imap:ImapConnector",
     "jira": "workplace.jira:JiraConnector",
     "mailbox": "workplace.mailbox_files:MailboxConnector",
-    "microsoft_learn": "community.microsoft_learn:MicrosoftLearn",
+    "microsoft_learn": "community.repository_docs:MicrosoftLearn",
     "nvd": "security.nvd:NvdConnector",
     "rfc": "standards.rfc:RfcConnector",
     "s3_prefix": "workplace.s3_prefix:S3PrefixConnector",

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opx.domain.ids import stable_hash
-from opx.domain.webhooks import WebhookDefinition
-from opx.webhooks.deliveries import Delivery
-from opx.webhooks.errors import ExpiredError, UnverifiedError
+from opx.domain.webhooks import DeliveryProof, WebhookDefinition
+from opx.errors import InvalidInputError
+from opx.webhooks.deliveries import Delivery, ExpiredError, UnverifiedError
 
 TIMESTAMP_HEADER = "x-opx-timestamp"
 SIGNATURE_HEADER = "x-opx-signature"
@@ -124,3 +124,30 @@ def _check(given: Sequence[bytes], expected: Iterable[bytes]) -> None:
 
 def _body_id(definition: WebhookDefinition, delivery: Delivery) -> str:
     return stable_hash("delivery", definition.name, hashlib.sha256(delivery.body).hexdigest())
+
+
+_HEADERS = {
+    "github": ("x-hub-signature-256", "sha256="),
+    "jira": ("x-hub-signature", "sha256="),
+    "pagerduty": ("x-pagerduty-signature", "v1="),
+}
+
+
+def proof_of(definition: WebhookDefinition, key: str, body: bytes, now: float) -> DeliveryProof:
+    """What shows that the body is from who knows the secret. Raises `InvalidInputError` for a format that only its
+    service can sign."""
+    secret = key.strip().encode()
+    if definition.format in _HEADERS:
+        header, prefix = _HEADERS[definition.format]
+        return DeliveryProof({header: prefix + hmac.new(secret, body, hashlib.sha256).hexdigest()})
+    if definition.format == "generic":
+        stamp = str(int(now))
+        signature = "v1=" + generic_signature(secret, stamp.encode(), body).decode()
+        return DeliveryProof({TIMESTAMP_HEADER: stamp, SIGNATURE_HEADER: signature})
+    if definition.format == "alertmanager":
+        if b":" in secret:
+            return DeliveryProof({"authorization": "Basic " + base64.b64encode(secret).decode()})
+        return DeliveryProof({"authorization": "Bearer " + secret.decode()})
+    if definition.format == "statuspage":
+        return DeliveryProof(query={"token": secret.decode()})
+    raise InvalidInputError(f"deliveries of format {definition.format} can only be signed by AWS")

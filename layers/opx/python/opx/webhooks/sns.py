@@ -17,8 +17,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.webhooks import WebhookDefinition
 from opx.errors import ForbiddenAddressError, SourceRefusedError, StoreUnavailableError
 from opx.ports.sources import WebClient
-from opx.webhooks.deliveries import Delivery
-from opx.webhooks.errors import PayloadError, UnverifiedError
+from opx.webhooks.deliveries import Delivery, PayloadError, UnverifiedError
 from opx.webhooks.payloads.shape import epoch_of
 from opx.webhooks.signatures import Verified
 

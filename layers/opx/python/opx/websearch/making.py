@@ -19,9 +19,16 @@ from opx.settings import Settings
 from opx.sources.connecting import allowed_hosts
 from opx.sources.web.client import open_web
 from opx.tables import WEB_CACHE, TableSpec
-from opx.websearch.cached import CachedWebSearch
-from opx.websearch.limited import LimitedWebSearch
-from opx.websearch.providers import BRAVE_URL, GOOGLE, GOOGLE_URL, PROVIDERS, BraveWebSearch, GoogleWebSearch
+from opx.websearch.providers import (
+    BRAVE_URL,
+    GOOGLE,
+    GOOGLE_URL,
+    PROVIDERS,
+    BraveWebSearch,
+    CachedWebSearch,
+    GoogleWebSearch,
+    LimitedWebSearch,
+)
 from opx.websearch.service import InternetSearch
 
 SECTION = "internet"

@@ -17,8 +17,7 @@ from opx.sources.community.github_api import (
     listed,
     path_of,
 )
-from opx.sources.community.pages import page_of
-from opx.sources.community.threads import Post, checked_time, described, thread
+from opx.sources.community.threads import Post, checked_time, described, page_of, thread
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.shapes import Shape, shaped
 

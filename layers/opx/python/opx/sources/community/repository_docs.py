@@ -6,21 +6,88 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import PurePosixPath
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from opx.domain.ids import stable_hash
 from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
-from opx.errors import SourceRefusedError
+from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ingestion.parsing.registry import is_known
 from opx.sources.community.docs_markdown import read_page
-from opx.sources.community.github_api import BASE_URL, LIMIT, RAW, GitHubApi, path_of, site_of
-from opx.sources.community.github_trees import TreeFile, Trees
-from opx.sources.community.repository_pulls import Batch, Before, Place
+from opx.sources.community.github_api import (
+    BASE_URL,
+    LIMIT,
+    RAW,
+    GitHubApi,
+    TreeFile,
+    Trees,
+    checked_repository,
+    path_of,
+    site_of,
+)
 from opx.sources.community.threads import described
 from opx.sources.connector import Connector, Options, SourceTools, Texts
+
+FILES_A_PAGE = 50
+UNCHANGED_A_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The commits and trees of a pull by repository, and how far it is: collection `at`, behind the file `after`."""
+
+    selection: str
+    commits: Mapping[str, str]
+    trees: Mapping[str, str]
+    at: int = 0
+    after: str = ""
+
+    def cursor(self, at: int = 0, after: str = "") -> dict[str, Any]:
+        return {
+            "selection": self.selection,
+            "commits": dict(self.commits),
+            "trees": dict(self.trees),
+            "at": at,
+            "after": after,
+        }
+
+
+class Before:
+    """Files as they were, to compare with files that come in the same order."""
+
+    def __init__(self, files: Iterator[TreeFile]) -> None:
+        self._files = files
+        self._next = next(files, None)
+
+    def has(self, file: TreeFile) -> bool:
+        while self._next is not None and self._next.path < file.path:
+            self._next = next(self._files, None)
+        return self._next is not None and (self._next.path, self._next.sha) == (file.path, file.sha)
+
+
+class Batch:
+    """What goes into one page."""
+
+    def __init__(self) -> None:
+        self.documents: list[SourceDocument] = []
+        self.unchanged: list[str] = []
+        self.refused: list[Refused] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.documents) + len(self.refused) >= FILES_A_PAGE or len(self.unchanged) >= UNCHANGED_A_PAGE
+
+    def page(self, *, cursor: Mapping[str, Any], complete: bool = False) -> Page:
+        return Page(
+            documents=tuple(self.documents),
+            unchanged=tuple(self.unchanged),
+            refused=tuple(self.refused),
+            cursor=cursor,
+            complete=complete,
+        )
+
 
 RAW_URL = "https://raw.githubusercontent.com"
 _MARKDOWN = (".md", ".markdown", ".mdx")
@@ -221,3 +288,79 @@ class _Part:
 def _joined(first: list[TreeFile], rest: Iterator[TreeFile]) -> Iterator[TreeFile]:
     yield from first
     yield from rest
+
+
+class GitHubDocsOptions(DocsOptions, frozen=True, kw_only=True):
+    """`repository` is owner/name, `paths` folders in it. `source_uri` is the address of a document, where `{page}`
+    stands for its path below the folder without extension, and `{path}` for its path in the repository; without it,
+    GitHub's page."""
+
+    repository: str
+    paths: Texts = ()
+    source_uri: str = ""
+
+
+class GitHubDocs(RepositoryDocs[GitHubDocsOptions]):
+    """Documents in folders of one repository."""
+
+    options_type = GitHubDocsOptions
+
+    def __init__(self, definition: SourceDefinition, options: GitHubDocsOptions, tools: SourceTools) -> None:
+        checked_repository(options.repository)
+        super().__init__(definition, options, tools)
+
+    def collections(self) -> tuple[Collection, ...]:
+        folders = sorted({path.strip("/") for path in self.options.paths} or {""}, key=lambda folder: folder + "/")
+        for folder, following in pairwise(folders):
+            if not folder or following.startswith(folder + "/"):
+                raise InvalidInputError(
+                    f"paths: {following} is within {folder or 'the whole repository'}; give one of them"
+                )
+        options = self.options
+        return tuple(Collection(options.repository, folder, options.source_uri) for folder in folders)
+
+
+def _topic(repository: str, folder: str, site: str) -> Collection:
+    return Collection(
+        f"MicrosoftDocs/{repository}",
+        folder,
+        source_uri=f"https://learn.microsoft.com/{site}/{{page}}",
+        key_prefix=f"{repository}/",
+    )
+
+
+TOPICS: dict[str, Collection] = {
+    "azure/monitoring": _topic("azure-monitor-docs", "articles/azure-monitor", "azure/azure-monitor"),
+    "azure/troubleshoot": _topic("SupportArticles-docs", "support/azure", "troubleshoot/azure"),
+    "windows-client/troubleshoot": _topic(
+        "SupportArticles-docs", "support/windows-client", "troubleshoot/windows-client"
+    ),
+    "windows-server": _topic("windowsserverdocs", "WindowsServerDocs", "windows-server"),
+    "windows-server/troubleshoot": _topic(
+        "SupportArticles-docs", "support/windows-server", "troubleshoot/windows-server"
+    ),
+}
+"""Where the pages of each topic are."""
+
+
+class MicrosoftLearnOptions(DocsOptions, frozen=True, kw_only=True):
+    """`topics` are those of `TOPICS`. What pages include and tables of contents are no documents of their own."""
+
+    topics: Texts = ("windows-server/troubleshoot", "azure/monitoring")
+    patterns: Texts = ("*.md",)
+    exclude: Texts = ("*/includes/*", "*/toc.md", "*/media/*")
+
+
+class MicrosoftLearn(RepositoryDocs[MicrosoftLearnOptions]):
+    """Pages of Microsoft Learn, by topic."""
+
+    options_type = MicrosoftLearnOptions
+
+    def collections(self) -> tuple[Collection, ...]:
+        names = sorted({topic.strip("/ ") for topic in self.options.topics})
+        unknown = [name for name in names if name not in TOPICS]
+        if unknown or not names:
+            raise InvalidInputError(
+                f"source {self.name}: unknown topic {unknown[0] if unknown else ''!r}; allowed: {', '.join(TOPICS)}"
+            )
+        return tuple(TOPICS[name] for name in names)

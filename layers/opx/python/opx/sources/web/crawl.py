@@ -10,10 +10,8 @@ from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ports.sources import PageMemory
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.web.addresses import shown_address
-from opx.sources.web.crawling import Crawl, CrawlingWeb, CrawlLimits
-from opx.sources.web.frontier import Frontier, Visit
-from opx.sources.web.robots import Robots
-from opx.sources.web.sitemaps import listed_pages
+from opx.sources.web.crawling import Crawl, CrawlingWeb, CrawlLimits, Frontier, Visit
+from opx.sources.web.robots import Robots, listed_pages
 from opx.sources.web.urls import CrawlScope, crawl_scope, page_url
 
 _NO_PAGES = "the sitemaps list no page that `include`, `exclude` and the hosts leave"

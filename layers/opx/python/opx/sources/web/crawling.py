@@ -7,24 +7,195 @@ outlive the page's document, which is withdrawn while nothing links to it: then 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import zlib
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError, UnparsableDocumentError
 from opx.ports.sources import PageMemory, WebClient, WebReply
 from opx.ports.time import Clock
-from opx.sources.web.crawl_batch import CrawlBatch
 from opx.sources.web.files import HTML, extension_of
-from opx.sources.web.frontier import Frontier, Visit
-from opx.sources.web.page_notes import NOTHING, PageNotes, State, notes_of
 from opx.sources.web.pages import iso_date
 from opx.sources.web.robots import Robots
 from opx.sources.web.urls import CrawlScope, file_key, identity, may_be_document, page_key, page_url
+
+MAX_UNPACKED = 16 * 1024 * 1024
+
+
+class State(StrEnum):
+    """How the last visit went."""
+
+    READ = ""
+    NOTHING = "nothing"
+    """No page of this crawl: it is gone, leads elsewhere, or could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageNotes:
+    """`url` is where redirects led, "" if nowhere; `digest` is of the text, "" for a page without a document;
+    `put`: its document was given away."""
+
+    url: str = ""
+    canonical: str = ""
+    key: str = ""
+    digest: str = ""
+    put: bool = False
+    links: tuple[str, ...] = ()
+    state: State = State.READ
+
+    def to_texts(self) -> dict[str, str]:
+        return {
+            "url": self.url,
+            "canonical": self.canonical,
+            "key": self.key,
+            "digest": self.digest,
+            "put": "1" if self.put else "",
+            "links": _packed(self.links),
+            "state": self.state.value,
+        }
+
+    def with_put(self, put: bool) -> PageNotes:
+        return replace(self, put=put)
+
+
+NOTHING = {"state": State.NOTHING.value}
+
+
+def notes_of(texts: Mapping[str, str]) -> PageNotes | None:
+    """The notes, or None if there are none of a page (or none that can be read)."""
+    if "links" not in texts:
+        return PageNotes(state=State.NOTHING) if texts.get("state") == State.NOTHING else None
+    try:
+        return PageNotes(
+            url=texts["url"],
+            canonical=texts["canonical"],
+            key=texts["key"],
+            digest=texts["digest"],
+            put=bool(texts["put"]),
+            links=_unpacked(texts["links"]),
+            state=State(texts["state"]),
+        )
+    except (KeyError, ValueError, binascii.Error, zlib.error):
+        return None
+
+
+def _packed(links: tuple[str, ...]) -> str:
+    return base64.b85encode(zlib.compress("\n".join(links).encode(), 9)).decode("ascii") if links else ""
+
+
+def _unpacked(text: str) -> tuple[str, ...]:
+    if not text:
+        return ()
+    data = zlib.decompressobj().decompress(base64.b85decode(text), MAX_UNPACKED)
+    return tuple(data.decode().split("\n"))
+
+
+BATCH_VISITS = 20
+BATCH_BYTES = 4 * 1024 * 1024
+BATCH_SECONDS = 60.0
+"""A site that wants a minute between two pages would else have a batch take longer than a function may run."""
+
+
+@dataclass(slots=True)
+class CrawlBatch:
+    """`visits` counts addresses, with and without a document; `size` is that of the documents; it `began` with the first."""
+
+    began: float
+
+    documents: list[SourceDocument] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    visits: int = 0
+    size: int = 0
+
+    def full(self, now: float) -> bool:
+        """Whether it should be given away, `now` being by the clock that `began` is by."""
+        return self.visits >= BATCH_VISITS or self.size >= BATCH_BYTES or now - self.began >= BATCH_SECONDS
+
+    def page(self, cursor: dict[str, Any], *, complete: bool = False) -> Page:
+        return Page(
+            documents=tuple(self.documents),
+            unchanged=tuple(self.unchanged),
+            withdrawn=tuple(self.withdrawn),
+            refused=tuple(self.refused),
+            cursor=cursor,
+            complete=complete,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """`depth`: how many links lie between a start page and this one; `changed` is from the sitemap, "" without."""
+
+    url: str
+    depth: int
+    changed: str = ""
+
+
+class Frontier:
+    """First in, first out: breadth first. Takes `size` addresses in all; `overflowed` once there were more.
+
+    The same pages give the same order, so that a position in it is enough to go on from.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._waiting: deque[Visit] = deque()
+        self._seen: set[int] = set()
+        self._digest = hashlib.sha256()
+        self.overflowed = False
+
+    def add(self, visit: Visit) -> None:
+        """Visit an address, unless it was added before."""
+        if not self.claim(visit.url):
+            return
+        if len(self._seen) > self._size:
+            self.overflowed = True
+            return
+        self._waiting.append(visit)
+
+    def seed(self, visit: Visit) -> None:
+        """Add an address that the crawl begins with."""
+        self._digest.update(f"{visit.url} {visit.depth}\n".encode())
+        self.add(visit)
+
+    def knows(self, url: str) -> bool:
+        """Whether the address was added or claimed before."""
+        return hash(identity(url)) in self._seen
+
+    def claim(self, url: str) -> bool:
+        """Whether nobody added or claimed the address before; from now on somebody has. Beyond the size, it isn't kept:
+        a site may have no end."""
+        mark = hash(identity(url))
+        if mark in self._seen:
+            return False
+        if len(self._seen) <= self._size:
+            self._seen.add(mark)
+        return True
+
+    def seeds(self) -> str:
+        """A mark of what the crawl begins with, and in which order."""
+        return self._digest.hexdigest()[:16]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no address is left."""
+        return not self._waiting
+
+    def next(self) -> Visit | None:
+        return self._waiting.popleft() if self._waiting else None
+
 
 MAX_FAILURES = 5
 """Pages in a row that a site doesn't serve, until it counts as a whole as unavailable."""

@@ -12,8 +12,7 @@ from urllib.parse import parse_qsl
 from opx.domain.record import replace
 from opx.sources.community.threads import thread
 from opx.sources.shapes import Loose, NeededWords, Shape, Words
-from opx.webhooks.deliveries import Delivery
-from opx.webhooks.errors import PayloadError
+from opx.webhooks.deliveries import Delivery, PayloadError
 from opx.webhooks.payloads.shape import Change, document, metadata, moment, one_line, part, read_payload
 
 EVENT_HEADER = "x-github-event"

@@ -9,7 +9,7 @@ from msgspec import field
 
 from opx.sources.shapes import Loose, NeededWords, OddRecordError, Shape, Words, shaped
 from opx.sources.workplace.adf import adf_markdown
-from opx.webhooks.errors import PayloadError
+from opx.webhooks.deliveries import PayloadError
 from opx.webhooks.payloads.shape import Change, document, metadata, moment, part, read_payload
 
 

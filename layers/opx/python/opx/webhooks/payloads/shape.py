@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from opx.domain.ids import stable_hash
 from opx.sources.community.threads import nested
 from opx.sources.shapes import Shape, shaped
-from opx.webhooks.errors import PayloadError
+from opx.webhooks.deliveries import PayloadError
 
 S = TypeVar("S", bound=Shape)
 
