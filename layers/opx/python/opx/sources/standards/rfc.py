@@ -1,7 +1,10 @@
-"""Internet standards and the other RFCs, from the RFC Editor.
+"""Pulls Internet standards and the other RFCs from the RFC Editor.
 
 The text of an RFC never changes; what others did to it does, and stands in the index. Each text is asked for together with
 a mark of its entry in the index, and only if there is no text with this mark yet is it sent again.
+
+Source of the index's format: RFC Editor, "RFC Index" (`rfc-index.xml`, namespace
+`https://www.rfc-editor.org/rfc-index`).
 """
 
 from __future__ import annotations
