@@ -12,8 +12,7 @@ import pytest
 from botocore.stub import Stubber
 
 from opx.adapters.aws.clients import client
-from opx.adapters.aws.cloudwatch_logs import CloudWatchLogs
-from opx.adapters.aws.cloudwatch_series import CloudWatchSeries
+from opx.adapters.aws.cloudwatch import CloudWatchLogs, CloudWatchSeries
 from opx.adapters.aws.xray_traces import XRayTraces, filter_expression
 from opx.bootstrap import bootstrap
 from opx.errors import StoreUnavailableError

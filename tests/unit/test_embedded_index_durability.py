@@ -18,8 +18,7 @@ from threading import Event
 import pytest
 
 from opx.adapters.embedded import index_writer
-from opx.adapters.embedded.index_database import IndexDatabase
-from opx.adapters.embedded.index_writer import IndexWriter
+from opx.adapters.embedded.index_writer import IndexDatabase, IndexWriter
 from opx.adapters.embedded.lexical import LexicalReader, LexicalSearcher, LexicalWriter
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.errors import EmbeddingError, IncompatibleIndexError, IndexUnavailableError

@@ -153,3 +153,14 @@ def _utf8_length(text: str) -> int:
         return len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as exc:
         raise InvalidInputError(f"text with the unpaired surrogate {text[exc.start]!r} can't be stored") from exc
+
+
+class StorableChecks:
+    """What all backends answer alike, as they take the same."""
+
+    def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
+        check_item(spec, item)
+
+    def check_object(self, key: str, metadata: Mapping[str, str]) -> None:
+        check_object_key(key)
+        check_metadata(metadata)

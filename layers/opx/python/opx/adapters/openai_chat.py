@@ -14,11 +14,14 @@ from typing import Any
 
 from urllib3 import BaseHTTPResponse
 
-from opx.adapters.json_chat import BusyModelError, Prompt, RefusedPartError, Said
+from opx.adapters.json_chat import READ_SECONDS, BusyModelError, JsonChat, Prompt, RefusedPartError, Said
 from opx.adapters.openai_http import PASSING, REFUSING_CALLER, ChatCompletions
 from opx.adapters.remote.connections import Connections
 from opx.errors import ModelError, OpxError, SecretNotFoundError, StoreUnavailableError
 from opx.models.schema import without_bounds
+from opx.ports.models import ChatModel
+from opx.ports.sources import Secrets
+from opx.settings import Settings
 
 TEMPERATURE, MAX_TOKENS, SCHEMA_FORMAT, OBJECT_FORMAT = "temperature", "max_tokens", "json_schema", "json_object"
 _COMPLAINTS: tuple[tuple[str, str], ...] = (
@@ -37,6 +40,15 @@ log = logging.getLogger(__name__)
 
 _ENOUGH = ("stop", "tool_calls", "eos", None)
 """Why a reply may have ended that is whole."""
+
+
+def chat_at_url(settings: Settings, secrets: Secrets, model: str) -> ChatModel:
+    """The model of this name at `chat_url`. Its key is read when it is asked."""
+
+    def key() -> str:
+        return secrets.get(settings.chat_secret) if settings.chat_secret else ""
+
+    return JsonChat(OpenAiChatService(settings.chat_url, model, key, Connections(read_seconds=READ_SECONDS)))
 
 
 class OpenAiChatService:

@@ -1,4 +1,4 @@
-"""Which kinds of sources there are. Their modules are imported when one is made."""
+"""Lists the kinds of sources. The module of a connector is imported when one is made."""
 
 from __future__ import annotations
 

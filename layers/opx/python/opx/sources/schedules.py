@@ -1,4 +1,4 @@
-"""Cron expressions as operators write them, for a scheduler that has its own form of them."""
+"""Plans pulls: cron expressions as operators write them, also for EventBridge Scheduler, and retries after failures."""
 
 from __future__ import annotations
 

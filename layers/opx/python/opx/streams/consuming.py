@@ -1,4 +1,8 @@
-"""A batch of a stream into the corpus: each record by itself, so that one that fails keeps no other back."""
+"""Takes batches of streams into the corpus: each record by itself, so that one that fails keeps no other back.
+
+Shapes of the batches that event source mappings hand to a function: AWS Lambda Developer Guide, "Using Lambda with
+Kinesis", "... with Amazon SQS", "... with Amazon MSK" and "... with self-managed Apache Kafka".
+"""
 
 from __future__ import annotations
 

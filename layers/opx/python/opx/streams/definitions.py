@@ -1,4 +1,4 @@
-"""Streams whose records become documents: what `knowledge.yaml` declares, and what is subscribed to later."""
+"""Reads and keeps streams whose records become documents: declared in `knowledge.yaml`, or subscribed to later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The webhooks that `knowledge.yaml` declares: who may send what, and how each delivery is verified."""
+"""Reads the webhooks that `knowledge.yaml` declares: who may send what to which address, and how it is verified."""
 
 from __future__ import annotations
 

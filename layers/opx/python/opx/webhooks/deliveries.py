@@ -1,4 +1,4 @@
-"""A delivery as it arrived, whichever server took it."""
+"""Deliveries as they arrived, whichever server took them, and the errors for those that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a delivery is from whom it should be: shared secrets, compared in constant time."""
+"""Verifies deliveries by shared secrets, compared in constant time, and signs them for tests and generic senders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries over HTTP on this machine, as a WSGI application for whichever server runs it."""
+"""Takes deliveries over HTTP on this machine: a WSGI application, and a server that runs it in a thread of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search engines with an API for everybody: Brave, and Google's Programmable Search Engine.
+"""Searches the web: Brave, Google's Programmable Search Engine, and wrappers that cache and limit a search.
 
 Microsoft retired the Bing Search APIs on 11 August 2025; what it offers instead answers within its agents alone.
 """

@@ -1,4 +1,4 @@
-"""Questions to the web, answered like questions to our own knowledge."""
+"""Answers questions from the web like those to our own knowledge, and rates the sites that results are on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ChunkCopies` as objects of the corpus bucket, which a knowledge base takes in when it is told to."""
+"""Copies chunks to the objects that a knowledge base reads (`ChunkCopies`), and starts its ingestion jobs (`IndexSync`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
+from typing import Any
+
+from botocore.exceptions import ClientError
 
 from opx.adapters.aws.knowledge_base_objects import SIDECAR_SUFFIX, document_folder, object_name, sidecar
+from opx.adapters.aws.vendor_errors import error_code, translated_errors
 from opx.domain.results import IndexedChunk
 from opx.ingestion.syncing import sync_request
 from opx.ports import Clock, CopyChange, ObjectStore, Queue
@@ -83,3 +87,57 @@ def _run(pool: ThreadPoolExecutor, calls: Iterator[Call]) -> None:
 def _all_done(futures: list[Future[object]]) -> None:
     for future in futures:
         future.result()
+
+
+_UNDER_WAY = ("STARTING", "IN_PROGRESS", "STOPPING")
+_COVERS = ("STARTING", "IN_PROGRESS", "COMPLETE")
+_LATER = ("ConflictException", "ServiceQuotaExceededException", "ThrottlingException")
+"""Another job of the data source, the knowledge base (one each) or the account (five) is under way, or the last call was
+less than ten seconds ago (Amazon Bedrock endpoints and quotas)."""
+
+CLOCK_SKEW_SECONDS = 5.0
+"""A job counts as begun after a moment only if it did so this much later: the service's clock is not ours."""
+
+
+class KnowledgeBaseSync:
+    """Starts a job when none has begun since. Each job finds by itself what was added, changed and removed."""
+
+    def __init__(self, client: Any, knowledge_base_id: str, data_source_id: str) -> None:
+        self._client = client
+        self._ids: Any = {"knowledgeBaseId": knowledge_base_id, "dataSourceId": data_source_id}
+
+    def cover(self, since: float) -> bool:
+        last = self._last_job()
+        if last:
+            _report(last)
+            if last["startedAt"].timestamp() >= since + CLOCK_SKEW_SECONDS and last["status"] in _COVERS:
+                return True
+            if last["status"] in _UNDER_WAY:
+                return False
+        return self._start()
+
+    def _last_job(self) -> Any:
+        newest: Any = {"attribute": "STARTED_AT", "order": "DESCENDING"}
+        with translated_errors("list ingestion jobs"):
+            jobs = self._client.list_ingestion_jobs(**self._ids, sortBy=newest, maxResults=1)["ingestionJobSummaries"]
+        return jobs[0] if jobs else None
+
+    def _start(self) -> bool:
+        with translated_errors("start an ingestion job"):
+            try:
+                job = self._client.start_ingestion_job(**self._ids)["ingestionJob"]
+            except ClientError as exc:
+                if error_code(exc) not in _LATER:
+                    raise
+                log.info("an ingestion job has to wait: %s", error_code(exc))
+                return False
+        log.info("ingestion job %s began", job["ingestionJobId"])
+        return True
+
+
+def _report(job: Any) -> None:
+    """Say what a finished job could not do: nobody else looks at it."""
+    failed = job.get("statistics", {}).get("numberOfDocumentsFailed", 0)
+    if failed or job["status"] == "FAILED":
+        name = job["ingestionJobId"]
+        log.warning("ingestion job %s is %s; it could not take in %d chunks", name, job["status"], failed)

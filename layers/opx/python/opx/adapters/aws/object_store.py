@@ -1,24 +1,120 @@
-"""Objects in an S3 bucket."""
+"""Stores objects in an S3 bucket, and signs addresses that let somebody else put one.
+
+User metadata are in the headers that S3 has for them, which are lower-case ASCII.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import io
+import json
+import re
 from collections.abc import Iterator, Mapping
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.object_metadata import from_headers, to_headers
-from opx.adapters.aws.streams import BodyStream, WholeReads
 from opx.adapters.aws.vendor_errors import error_code, translated_errors
 from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
 from opx.domain.times import iso_time
 from opx.errors import ObjectNotFoundError
-from opx.ports import ObjectInfo
+from opx.ports import ObjectInfo, SignedPut
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+    from botocore.response import StreamingBody
     from mypy_boto3_s3 import S3Client
+
+ENCODED = "opx-metadata"
+"""The header that holds, as base64 of JSON, what can't be a header of its own."""
+
+# Runs of spaces are left out: signatures collapse them. So is `=?`: S3 takes it for an encoded word (RFC 2047).
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_VALUE = re.compile(r"(?!=\?)[!-~]+( [!-~]+)*")
+
+
+def to_headers(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Plain names and values stay readable for other programs; the rest goes into one encoded header."""
+    plain = {name: value for name, value in metadata.items() if _is_plain(name, value)}
+    rest = {name: value for name, value in metadata.items() if name not in plain}
+    if rest:
+        text = json.dumps(rest, ensure_ascii=False, separators=(",", ":"))
+        plain[ENCODED] = base64.b64encode(text.encode()).decode("ascii")
+    return plain
+
+
+def from_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The metadata as they were put; also those that another program put, with encoded words (RFC 2047)."""
+    metadata = {name: _decoded_words(value) for name, value in headers.items() if name != ENCODED}
+    if ENCODED in headers:
+        metadata.update(json.loads(base64.b64decode(headers[ENCODED])))
+    return metadata
+
+
+def _is_plain(name: str, value: str) -> bool:
+    return name != ENCODED and bool(_NAME.fullmatch(name)) and bool(_VALUE.fullmatch(value))
+
+
+def _decoded_words(value: str) -> str:
+    if not value.startswith("=?"):
+        return value
+    try:
+        return str(make_header(decode_header(value)))
+    except (HeaderParseError, LookupError, UnicodeDecodeError, binascii.Error):
+        return value
+
+
+BLOCK = 1024 * 1024
+
+
+class WholeReads:
+    """A stream that gives as many bytes as are asked for until it ends, and counts them.
+
+    boto3 takes a short read for the end of the stream, which sockets and pipes give at any time. It closes what it
+    uploads, which is the caller's, and it looks for the size of what can seek: this can neither.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        blocks: list[bytes] = []
+        wanted = size
+        while wanted and (block := self._stream.read(BLOCK if wanted < 0 else wanted)):
+            blocks.append(block)
+            wanted -= len(block) if size > 0 else 0
+        whole = b"".join(blocks)
+        self.count += len(whole)
+        return whole
+
+
+class BodyStream(io.RawIOBase):
+    """The body of a response, whose connection may break: raises `StoreUnavailableError` then."""
+
+    def __init__(self, body: StreamingBody, name: str) -> None:
+        self._body = body
+        self._name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        with translated_errors(f"read {self._name}"):
+            data = self._body.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._body.close()
+        super().close()
+
 
 PART_BYTES = 8 * 1024 * 1024
 """Also the size from which an object is uploaded in parts, which shows in its etag: the same for bytes and streams."""
@@ -133,3 +229,59 @@ def _can_exist(key: str) -> bool:
         return 0 < len(key.encode()) <= MAX_OBJECT_KEY_BYTES
     except UnicodeEncodeError:
         return False
+
+
+_META = "x-amz-meta-"
+_ALGORITHM = "SHA256"
+
+
+class S3UploadSigner:
+    """An `UploadSigner` for an S3 bucket.
+
+    Size, checksum and metadata are signed as headers, so that S3 refuses a request with others, and bytes that the
+    checksum is not of. S3 keeps the checksum with the object. The client must sign with version 4 (`s3v4`), as version 2
+    covers neither size nor checksum, and address buckets as hosts (`virtual`): else botocore signs addresses of S3's
+    global endpoint, which redirects to regions where the signature is not valid.
+    """
+
+    def __init__(self, bucket: str, client: S3Client) -> None:
+        self._bucket = bucket
+        self._client = client
+
+    def sign_put(
+        self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
+    ) -> SignedPut:
+        check_object_key(key)
+        check_metadata(metadata or {})
+        headers = to_headers(metadata or {})
+        checksum = base64.b64encode(bytes.fromhex(sha256)).decode("ascii")
+        url = self._client.generate_presigned_url(
+            "put_object",
+            Params={
+                "Bucket": self._bucket,
+                "Key": key,
+                "ContentLength": size,
+                "ChecksumAlgorithm": _ALGORITHM,
+                "ChecksumSHA256": checksum,
+                "Metadata": headers,
+            },
+            ExpiresIn=seconds,
+        )
+        signed = {
+            "content-length": str(size),
+            "x-amz-checksum-sha256": checksum,
+            "x-amz-sdk-checksum-algorithm": _ALGORITHM,
+        }
+        return SignedPut(url, signed | {_META + name: value for name, value in headers.items()})
+
+    def sha256_of(self, key: str) -> str:
+        with translated_errors(f"read s3://{self._bucket}/{key}"):
+            try:
+                facts = self._client.head_object(Bucket=self._bucket, Key=key, ChecksumMode="ENABLED")
+            except ClientError as exc:
+                if error_code(exc) in MISSING:
+                    return ""
+                raise
+        # An object that was put in parts has a checksum of their checksums, with the number of parts behind it.
+        checksum = facts.get("ChecksumSHA256", "")
+        return "" if "-" in checksum else base64.b64decode(checksum).hex()

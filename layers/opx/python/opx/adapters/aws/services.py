@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from opx.adapters.storable import StorableChecks
+from opx.adapters.limits import StorableChecks
 from opx.errors import ForbiddenAddressError
 from opx.ports import (
     ChunkCopies,
@@ -109,7 +109,7 @@ class AwsServices(StorableChecks, Services):
 
     @cached_property
     def past_objects(self) -> PastObjects | None:  # type: ignore[override]
-        from opx.adapters.aws.past_objects import S3PastObjects
+        from opx.adapters.aws.object_history import S3PastObjects
 
         return S3PastObjects(self.settings.corpus_bucket, self._client("s3"))
 
@@ -126,7 +126,7 @@ class AwsServices(StorableChecks, Services):
 
     @cached_property
     def upload_signer(self) -> UploadSigner | None:  # type: ignore[override]
-        from opx.adapters.aws.upload_signer import S3UploadSigner
+        from opx.adapters.aws.object_store import S3UploadSigner
         from opx.tenants.guarded_store import GuardedUploadSigner
 
         signer = S3UploadSigner(self.settings.corpus_bucket, self._client("s3", addressing="virtual"))
@@ -155,13 +155,12 @@ class AwsServices(StorableChecks, Services):
 
     def chat_model(self, model: str) -> ChatModel:
         if self.settings.chat_url:
-            from opx.adapters.chat_models import chat_at_url
+            from opx.adapters.openai_chat import chat_at_url
 
             return chat_at_url(self.settings, self.secrets, model)
         from opx.adapters.aws.bedrock_chat import BedrockChatService
         from opx.adapters.aws.clients import once
-        from opx.adapters.chat_models import READ_SECONDS
-        from opx.adapters.json_chat import JsonChat
+        from opx.adapters.json_chat import READ_SECONDS, JsonChat
 
         client = once(lambda: self._client("bedrock-runtime", read_seconds=READ_SECONDS, attempts=1))
         return JsonChat(BedrockChatService(client, model))
@@ -237,18 +236,18 @@ class AwsServices(StorableChecks, Services):
         return self._bedrock_embedder(model, dimension)
 
     def make_edition(self, edition: Edition) -> None:
-        from opx.adapters.aws.opensearch_indices import ensure_index
+        from opx.adapters.aws.opensearch import ensure_index
 
         facts = {"model_id": edition.model_id, "dimension": edition.dimension}
         ensure_index(self._search_client, self._index_name(edition), **facts)  # type: ignore[arg-type]
 
     def remove_edition(self, edition: Edition) -> None:
-        from opx.adapters.aws.opensearch_indices import delete_index
+        from opx.adapters.aws.opensearch import delete_index
 
         delete_index(self._search_client, self._index_name(edition))
 
     def check_edition(self, edition: Edition) -> None:
-        from opx.adapters.aws.opensearch_indices import check_index
+        from opx.adapters.aws.opensearch import check_index
 
         facts = {"model_id": edition.model_id, "dimension": edition.dimension}
         check_index(self._search_client, self._index_name(edition), **facts)  # type: ignore[arg-type]
@@ -313,7 +312,7 @@ class AwsServices(StorableChecks, Services):
 
     @cached_property
     def metric_reader(self) -> MetricReader | None:  # type: ignore[override]
-        from opx.adapters.aws.cloudwatch_metrics import CloudWatchMetrics
+        from opx.adapters.aws.cloudwatch import CloudWatchMetrics
 
         return CloudWatchMetrics(self._client("cloudwatch"))
 
@@ -364,8 +363,7 @@ class AwsServices(StorableChecks, Services):
     @cached_property
     def telemetry(self) -> TelemetryStores | None:  # type: ignore[override]
         """Clients try again once at most: who asks waits for the answer."""
-        from opx.adapters.aws.cloudwatch_logs import CloudWatchLogs
-        from opx.adapters.aws.cloudwatch_series import CloudWatchSeries
+        from opx.adapters.aws.cloudwatch import CloudWatchLogs, CloudWatchSeries
         from opx.adapters.aws.xray_traces import XRayTraces
 
         patience: dict[str, Any] = {"read_seconds": 8.0, "attempts": 2}
@@ -385,7 +383,7 @@ class AwsServices(StorableChecks, Services):
     @cached_property
     def index_sync(self) -> IndexSync:
         """Has the knowledge base index what the copies are."""
-        from opx.adapters.aws.knowledge_base_sync import KnowledgeBaseSync
+        from opx.adapters.aws.knowledge_base_copies import KnowledgeBaseSync
 
         client = self._client("bedrock-agent", attempts=1)  # requests to sync come again by themselves
         return KnowledgeBaseSync(client, self.settings.knowledge_base_id, self.settings.data_source_id)

@@ -21,8 +21,7 @@ def chosen_embedder(settings: Settings) -> Embedder:
     Raises `InvalidInputError` for a name that isn't known, and `EmbeddingError` for a model that isn't there.
     """
     if settings.model_path:
-        from opx.adapters.embedded.onnx_embedder import OnnxEmbedder
-        from opx.adapters.embedded.sentence_model import sentence_model
+        from opx.adapters.embedded.onnx_embedder import OnnxEmbedder, sentence_model
 
         folder = Path(settings.model_path)
         return OnnxEmbedder(folder, sentence_model(folder), threads=settings.embedding_threads)
@@ -35,6 +34,6 @@ def chosen_embedder(settings: Settings) -> Embedder:
             f"OPX_EMBEDDING_MODEL is {settings.embedding_model!r}, which this machine doesn't have: "
             f"use {MINI_LM} or {MULTILINGUAL}, or name the folder of a sentence-transformers ONNX export in OPX_MODEL_PATH"
         )
-    from opx.adapters.embedded.embedder import MiniLmEmbedder, default_model
+    from opx.adapters.embedded.onnx_embedder import MiniLmEmbedder, default_model
 
     return MiniLmEmbedder(default_model(), threads=settings.embedding_threads)

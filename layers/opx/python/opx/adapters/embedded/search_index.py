@@ -18,11 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from opx.adapters.embedded.index_database import IndexDatabase, index_errors
-from opx.adapters.embedded.index_writer import IndexWriter
+from opx.adapters.embedded.index_writer import IndexDatabase, IndexWriter, index_errors
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Place
-from opx.adapters.embedded.segments import Mask, SegmentMap, indexed_chunk
-from opx.adapters.embedded.vector_file import VECTORS, Matrix, read_rows
+from opx.adapters.embedded.segments import VECTORS, Mask, Matrix, SegmentMap, indexed_chunk, read_rows
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError

@@ -1,7 +1,8 @@
-"""What the embedded index knows of its segments: runs of entries that share a document and all that is filtered by.
+"""Segments of the embedded index: runs of entries that share a document and all that is filtered by.
 
 Held in memory as arrays (one row a segment, not a chunk), so that a filter over 100,000 chunks takes well under a
-millisecond and opening takes a few.
+millisecond and opening takes a few. Their unit vectors are float32 rows of one file, read through a memory map: it opens
+at once at any size.
 """
 
 from __future__ import annotations
@@ -9,15 +10,58 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from opx.adapters.embedded.durable_files import sync_file, sync_folder
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.record import from_json
 from opx.domain.results import IndexedChunk
-from opx.ports import SearchFilter
+from opx.ports import SearchFilter, Vector
+
+VECTORS = "vectors.f32"
+"""Name of an index's first file; compaction writes others."""
+
+Matrix = npt.NDArray[np.float32]
+
+
+class VectorWriter:
+    """Writes rows from a slot on. What is beyond the last committed slot is garbage and may be overwritten."""
+
+    def __init__(self, path: Path, dimension: int) -> None:
+        self._row_bytes = 4 * dimension
+        self._dimension = dimension
+        new = not path.exists()
+        self._file = path.open("w+b" if new else "r+b")
+        if new:
+            sync_folder(path.parent)
+
+    def write(self, slot: int, vectors: Sequence[Vector] | Matrix) -> None:
+        """Put `vectors` at `slot` and the following ones. Raises `ValueError` for another dimension."""
+        rows = np.asarray(vectors, dtype="<f4")
+        if rows.shape[1:] != (self._dimension,):
+            raise ValueError(f"vectors have dimension {rows.shape[1:]}, the index has {self._dimension}")
+        self._file.seek(slot * self._row_bytes)
+        self._file.write(rows.tobytes())
+
+    def sync(self) -> None:
+        """Return when all rows written are on disk."""
+        sync_file(self._file)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_rows(path: Path, dimension: int, count: int) -> Matrix:
+    """The first `count` rows, shape (count, dimension), mapped and read-only."""
+    if count == 0:
+        return np.empty((0, dimension), dtype=np.float32)
+    rows: Matrix = np.memmap(path, dtype="<f4", mode="r", shape=(count, dimension)).view(np.ndarray)
+    return rows
+
 
 Mask = npt.NDArray[np.bool_]
 

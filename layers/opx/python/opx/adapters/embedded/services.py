@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opx.adapters.storable import StorableChecks
+from opx.adapters.limits import StorableChecks
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.record import replace
 from opx.errors import ReindexBusyError, SourceBusyError
@@ -66,7 +66,7 @@ class EmbeddedServices(StorableChecks, Services):
         return sum(self._sqlite_table(spec).purge_expired() for spec in ALL_TABLES if spec.ttl)
 
     def object_location(self, key: str) -> str:
-        from opx.adapters.embedded.object_names import path_of
+        from opx.adapters.embedded.object_store import path_of
 
         return (self.settings.home_path / "corpus").absolute().joinpath(*path_of(key)).as_uri()
 
@@ -75,8 +75,8 @@ class EmbeddedServices(StorableChecks, Services):
 
     @cached_property
     def store(self) -> ObjectStore:  # type: ignore[override]
+        from opx.adapters.embedded.database import SqliteSequence
         from opx.adapters.embedded.object_store import FolderObjectStore
-        from opx.adapters.embedded.sequence import SqliteSequence
         from opx.ingestion.announcing import AnnouncingObjectStore
         from opx.tenants.guarded_store import GuardedObjectStore
 
@@ -86,7 +86,7 @@ class EmbeddedServices(StorableChecks, Services):
 
     @cached_property
     def object_history(self) -> ObjectHistory:  # type: ignore[override]
-        from opx.adapters.embedded.object_history import FolderObjectHistory
+        from opx.adapters.embedded.object_store import FolderObjectHistory
 
         return FolderObjectHistory(self.settings.home_path / "corpus")
 
@@ -119,7 +119,7 @@ class EmbeddedServices(StorableChecks, Services):
         return chosen_embedder(self.settings)
 
     def chat_model(self, model: str) -> ChatModel:
-        from opx.adapters.chat_models import chat_at_url
+        from opx.adapters.openai_chat import chat_at_url
 
         return chat_at_url(self.settings, self.secrets, model)
 
@@ -144,7 +144,7 @@ class EmbeddedServices(StorableChecks, Services):
         self.edition_index(edition).close()
 
     def remove_edition(self, edition: Edition) -> None:
-        from opx.adapters.embedded.index_database import index_errors
+        from opx.adapters.embedded.index_writer import index_errors
 
         folder = self._index_folder(edition)
         with index_errors(folder), suppress(FileNotFoundError):

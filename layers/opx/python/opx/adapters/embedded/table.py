@@ -1,4 +1,4 @@
-"""Tables in SQLite."""
+"""Stores tables in SQLite."""
 
 from __future__ import annotations
 
@@ -8,16 +8,141 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from opx.adapters.conditions import expiry, holds, is_expired
 from opx.adapters.embedded.database import Database
-from opx.adapters.embedded.table_queries import page_query
-from opx.adapters.embedded.table_schema import EXPIRES, ITEM, column_names, create, is_complete, key_names, quoted
 from opx.adapters.limits import check_item, check_table_key, check_whole
-from opx.adapters.slices import Slice, slice_of
+from opx.adapters.table_access import Slice, expiry, holds, is_expired, slice_of
 from opx.errors import ConditionFailedError
 from opx.item_json import from_json, to_json
 from opx.ports import Clock, Condition, Item, KeyRange
-from opx.tables import TableSpec
+from opx.tables import IndexSpec, TableSpec
+
+ITEM = "_item"
+EXPIRES = "_expires"
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def key_names(spec: TableSpec) -> tuple[str, ...]:
+    return (spec.partition, spec.sort) if spec.sort else (spec.partition,)
+
+
+def index_names(index: IndexSpec) -> tuple[str, ...]:
+    return (index.partition, index.sort) if index.sort else (index.partition,)
+
+
+def column_names(spec: TableSpec) -> tuple[str, ...]:
+    """All attributes that are a key of the table or an index, once each, those of the table first."""
+    names = [*key_names(spec), *(name for index in spec.indexes for name in index_names(index))]
+    return tuple(dict.fromkeys(names))
+
+
+def is_complete(connection: sqlite3.Connection, spec: TableSpec) -> bool:
+    """Whether `create` has nothing to do."""
+    present = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    needed = {spec.name, *(name for name, _ in _indexes(spec))}
+    return needed <= present and set(column_names(spec)) <= _existing_columns(connection, spec)
+
+
+def create(connection: sqlite3.Connection, spec: TableSpec) -> None:
+    """Create the table and its indexes where they are missing; a column that is new is filled from the items."""
+    table = quoted(spec.name)
+    definitions = [f"{_definition(spec, name)} NOT NULL" for name in key_names(spec)]
+    primary = ", ".join(map(quoted, key_names(spec)))
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(definitions)}, {EXPIRES} REAL, {ITEM} TEXT NOT NULL,"
+        f" PRIMARY KEY ({primary}))"
+    )
+    existing = _existing_columns(connection, spec)
+    for name in column_names(spec):
+        if name not in existing:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {_definition(spec, name)}")
+            _fill(connection, spec, name)
+    for name, columns in _indexes(spec):
+        _create_index(connection, spec, columns, name)
+
+
+def _indexes(spec: TableSpec) -> list[tuple[str, tuple[str, ...]]]:
+    """Names and columns. Index names are global in SQLite; the key comes last, to make the order total."""
+    expiry = [("expires", (EXPIRES,))] if spec.ttl else []
+    indexes = [*((index.name, index_names(index)) for index in spec.indexes), *expiry]
+    return [(f"{spec.name}/{name}", tuple(dict.fromkeys((*names, *key_names(spec))))) for name, names in indexes]
+
+
+def _existing_columns(connection: sqlite3.Connection, spec: TableSpec) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({quoted(spec.name)})")}
+
+
+def _definition(spec: TableSpec, name: str) -> str:
+    # Without a type, a number stays what it was: whole or not.
+    return f"{quoted(name)} {'' if name in spec.numbers else 'TEXT'}".rstrip()
+
+
+def _fill(connection: sqlite3.Connection, spec: TableSpec, name: str) -> None:
+    path = "$." + quoted(name)
+    connection.execute(f"UPDATE {quoted(spec.name)} SET {quoted(name)} = json_extract({ITEM}, ?)", (path,))  # noqa: S608
+
+
+def _create_index(connection: sqlite3.Connection, spec: TableSpec, columns: tuple[str, ...], name: str) -> None:
+    listed = ", ".join(map(quoted, columns))
+    connection.execute(
+        f"CREATE INDEX IF NOT EXISTS {quoted(name)} ON {quoted(spec.name)} ({listed})"
+        f" WHERE {quoted(columns[0])} IS NOT NULL"
+    )
+
+
+LAST_CHARACTER = "\U0010ffff"
+
+
+def page_query(spec: TableSpec, part: Slice, after: tuple[Any, ...] | None, *, reverse: bool) -> tuple[str, list[Any]]:
+    """Statement and parameters, but for the last one: how many rows. A row is the item and its place in the order.
+
+    `after` is the place of the last row of the page before.
+    """
+    order = _order(spec, part)
+    places = ", ".join(map(quoted, order))
+    conditions = list(_bounds(part))
+    if after is not None:
+        conditions.append((f"({places}) {'<' if reverse else '>'} ({', '.join('?' * len(after))})", after))
+    where = " AND ".join(condition for condition, _ in conditions)
+    direction = ", ".join(f"{quoted(name)} {'DESC' if reverse else 'ASC'}" for name in order)
+    statement = f"SELECT {ITEM}, {places} FROM {quoted(spec.name)} WHERE {where} ORDER BY {direction} LIMIT ?"  # noqa: S608
+    return statement, [value for _, values in conditions for value in values]
+
+
+def _order(spec: TableSpec, part: Slice) -> tuple[str, ...]:
+    """The sort attribute, and the key of the table to make it total."""
+    names = dict.fromkeys((part.sort_name, *key_names(spec)))
+    return tuple(name for name in names if name)
+
+
+def _bounds(part: Slice) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    yield f"{quoted(part.partition_name)} = ?", (part.partition,)
+    if not part.sort_name:
+        return
+    sort = quoted(part.sort_name)
+    yield f"{sort} IS NOT NULL", ()
+    if part.low is not None:
+        yield f"{sort} >= ?", (part.low,)
+    if part.high is not None:
+        yield f"{sort} <= ?", (part.high,)
+    if part.begins_with:
+        yield f"{sort} >= ?", (part.begins_with,)
+        end = _after_prefix(part.begins_with)
+        if end:
+            yield f"{sort} < ?", (end,)
+
+
+def _after_prefix(prefix: str) -> str:
+    """The first string, in the order of UTF-8 bytes, after all that begin with `prefix`; "" if there is none."""
+    shortened = prefix.rstrip(LAST_CHARACTER)
+    if not shortened:
+        return ""
+    following = ord(shortened[-1]) + 1
+    return shortened[:-1] + ("\ue000" if following == 0xD800 else chr(following))
+
 
 KEYS_A_READ = 100
 ITEMS_A_WRITE = 500

@@ -1,4 +1,4 @@
-"""GitHub's API as the connectors use it: addresses, credentials and limits.
+"""Asks GitHub's API: addresses, credentials, limits, and the files of a repository at one commit.
 
 Limits are those of GitHub's documentation, "Rate limits for the REST API": 60 requests an hour without a token, 5,000
 with one; secondary limits of 900 points a minute, and whoever goes on in spite of a limit may be banned. Replies that

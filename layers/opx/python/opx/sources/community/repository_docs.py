@@ -1,4 +1,7 @@
-"""Documents in folders of GitHub repositories, as they are on a branch: what connectors for them share."""
+"""Pulls documents in folders of GitHub repositories, as they are on a branch: of one repository, or Microsoft Learn's.
+
+Microsoft Learn is read from the public repositories that the site is built of.
+"""
 
 from __future__ import annotations
 

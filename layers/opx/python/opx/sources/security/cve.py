@@ -1,4 +1,4 @@
-"""A CVE record of NVD as a document, with what CISA and FIRST know of it.
+"""Converts CVE records of NVD to documents, with what CISA and FIRST know of them.
 
 Records are written as Markdown and not left to the `json` paths of their category: only so can version ranges be
 beside the products that they belong to.

@@ -1,4 +1,4 @@
-"""The web as sources are read from it: to public addresses, within limits, and tried again where that may help."""
+"""Reads the web for sources: from public addresses, within rate limits, and tried again where that may help."""
 
 from __future__ import annotations
 

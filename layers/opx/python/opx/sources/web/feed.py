@@ -1,4 +1,7 @@
-"""Blogs and news: `feed` reads RSS and Atom."""
+"""Pulls the entries of RSS and Atom feeds, such as engineering blogs, and the articles behind them.
+
+The parser is feedparser's, which also takes feeds that aren't well formed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a page on the web is to a crawl: its text, where it says it is, what it links to, and what it asks of crawlers."""
+"""Reads web pages for a crawl: text, canonical address, links, and instructions to crawlers.
+
+Menus, banners and asides are taken out: themes name these parts alike, by class, id or role. What a page marks as its
+main part is found later, where HTML becomes Markdown.
+"""
 
 from __future__ import annotations
 

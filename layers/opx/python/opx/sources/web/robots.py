@@ -1,4 +1,8 @@
-"""What sites allow crawlers (RFC 9309, "Robots Exclusion Protocol"). The parser is protego's."""
+"""Reads what sites tell crawlers: robots.txt and sitemaps.
+
+robots.txt says what is allowed (RFC 9309, "Robots Exclusion Protocol"; the parser is protego's). Sitemaps are lists of
+pages, and indexes of such lists (sitemaps.org, "Sitemaps XML format").
+"""
 
 from __future__ import annotations
 

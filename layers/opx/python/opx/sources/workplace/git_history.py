@@ -1,7 +1,10 @@
-"""The history of a git repository, on this machine or at an address: a document a commit.
+"""Pulls the history of a git repository, on this machine or at an address: a document a commit.
 
 Commits never change: those that were taken in before are only named. All that the branches reach are named in every pull,
 so that commits that are reached no more, after a history was rewritten, are noticed.
+
+Over HTTP it is fetched from checked addresses, within limits, and without the files' contents. The protocol is dulwich's
+(Apache-2.0 or GPL; used under the former). Every request it makes goes through `CheckedPools`.
 """
 
 from __future__ import annotations

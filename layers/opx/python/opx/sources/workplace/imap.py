@@ -1,4 +1,4 @@
-"""Messages of folders on an IMAP server, read over TLS without marking them.
+"""Pulls messages of folders on an IMAP server (RFC 3501), over TLS from a checked address, without marking them.
 
 A message's number (UID) names it for good while the folder's UIDVALIDITY stays, and its bytes never change (RFC 3501,
 2.3.1.1): which numbers there are is listed in every pull, and what wasn't taken in before is read. So messages that were

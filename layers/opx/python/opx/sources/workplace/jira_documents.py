@@ -1,4 +1,8 @@
-"""An issue of Jira as a document."""
+"""Converts issues of Jira to documents.
+
+Data Center keeps descriptions and comments in wiki markup. Its notation is as in Atlassian's page "Text Formatting
+Notation Help"; what is no markup stays as it is.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Conversations of a Slack export: a thread is a document, and so is what a channel said in a day outside of threads.
+"""Pulls conversations of a Slack export: a document a thread, and one a channel's day for what is outside of threads.
 
-Files as in Slack's page "How to read Slack data exports". Channels are read one after another, days in order; a thread
-is held until the day of its last reply, which its first message names.
+Files as in Slack's page "How to read Slack data exports": a folder, or the zip file that it comes as. Channels are read
+one after another, days in order; a thread is held until the day of its last reply, which its first message names. Markup
+(mrkdwn) becomes Markdown with names instead of ids; its notation is as in Slack's pages "Formatting message text" and
+"Formatting with mrkdwn".
 """
 
 from __future__ import annotations

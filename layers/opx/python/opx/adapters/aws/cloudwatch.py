@@ -1,0 +1,254 @@
+"""Reads logs and metrics of CloudWatch.
+
+Nothing that was searched for gets into a log query but ASCII letters, digits and `_`: everything else becomes a regular
+expression of ours. So no word can end the expression it stands in, or be a command, a comment or another log group
+("CloudWatch Logs Insights language query syntax", "filter", "SOURCE").
+
+Metrics of all nodes are listed first and then asked for by name: a search expression would find 500 at most, and a
+metric's node is one of its dimensions, which a result of a search only has in its label. Limits: CloudWatch API Reference,
+`ListMetrics` (metrics that had values within the last two weeks) and `GetMetricData` (500 metrics and 100,800 points a
+call).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.errors import StoreUnavailableError
+from opx.ports.metrics import MetricQuery, NodeValues
+from opx.ports.telemetry import LogProgress, LogQuery, MetricId
+
+_SAFE = re.compile(r"[A-Za-z0-9_]", re.ASCII)
+_SPACES = r"\s+"
+_ANY_ASCII, _ANY_OTHER = ".", ".{1,4}"
+"""A character beyond ASCII has up to four bytes, in case that is what the engine counts."""
+
+_SHOWN = {
+    "lines": "fields @timestamp, @logStream, @message | sort @timestamp desc | limit {limit}",
+    "over_time": "stats count(*) as lines by bin({bin}s) as time | sort time desc | limit {limit}",
+    "by_stream": "stats count(*) as lines by @logStream | sort lines desc | limit {limit}",
+    "patterns": "pattern @message | limit {limit}",
+}
+
+
+def insights_query(query: LogQuery) -> str:
+    """The query's text; the log group and the times go beside it."""
+    filters = [f"filter @message like {_expression(word)}" for word in query.words]
+    filters += [f"filter @message not like {_expression(word)}" for word in query.without]
+    shown = _SHOWN[query.show].format(limit=int(query.limit), bin=int(query.bin_seconds))
+    return " | ".join((*filters, shown))
+
+
+def _expression(word: str) -> str:
+    return "/(?i)" + _SPACES.join("".join(map(_character, part)) for part in word.split()) + "/"
+
+
+def _character(character: str) -> str:
+    if _SAFE.match(character):
+        return character
+    return _ANY_ASCII if character.isascii() else _ANY_OTHER
+
+
+_FAILED = ("Failed", "Cancelled", "Timeout", "Unknown")
+_NOT_RUNNING = ("InvalidParameterException", "ResourceNotFoundException")
+_NAMES = {
+    "@timestamp": "time",
+    "time": "time",
+    "@logStream": "stream",
+    "@message": "message",
+    "lines": "lines",
+    "@pattern": "pattern",
+    "@sampleCount": "lines",
+}
+"""What the fields of results are called by us; the others, such as `@ptr`, are left out."""
+
+
+class CloudWatchLogs:
+    """Results are those of the first page, which has up to 10,000 rows."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def start(self, query: LogQuery) -> str:
+        with translated_errors("start a log query"):
+            started = self._client.start_query(
+                logGroupNames=[query.log_group],
+                startTime=query.start,
+                endTime=query.end,
+                queryString=insights_query(query),
+                limit=query.limit,
+            )
+        return str(started["queryId"])
+
+    def progress(self, query_id: str) -> LogProgress:
+        with translated_errors("read the results of a log query"):
+            found = self._client.get_query_results(queryId=query_id)
+        statistics = found.get("statistics") or {}
+        status = found["status"]
+        return LogProgress(
+            is_done=status == "Complete",
+            rows=tuple(_row(fields) for fields in found.get("results") or ()),
+            matched=int(statistics.get("recordsMatched", 0)),
+            scanned_bytes=int(statistics.get("bytesScanned", 0)),
+            failed=status.lower() if status in _FAILED else "",
+        )
+
+    def stop(self, query_id: str) -> None:
+        with translated_errors("stop a log query"):
+            try:
+                self._client.stop_query(queryId=query_id)
+            except ClientError as exc:
+                if error_code(exc) not in _NOT_RUNNING:
+                    raise
+
+
+def _row(fields: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {_NAMES[field["field"]]: field.get("value", "") for field in fields if field.get("field") in _NAMES}
+
+
+log = logging.getLogger(__name__)
+
+METRICS_A_CALL = 500
+POINTS_A_CALL = 100_800
+
+
+class CloudWatchMetrics:
+    """A `MetricReader`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def values(self, query: MetricQuery, start: float, end: float) -> Iterator[NodeValues]:
+        nodes = self._nodes(query)
+        points = max(1, int((end - start) // query.period))
+        at_once = max(1, min(METRICS_A_CALL, POINTS_A_CALL // points))
+        for first in range(0, len(nodes), at_once):
+            yield from self._read(query, nodes[first : first + at_once], start, end)
+
+    def _nodes(self, query: MetricQuery) -> list[str]:
+        """The nodes whose metric has these dimensions and no others, in order."""
+        wanted = [{"Name": query.node}, *({"Name": name, "Value": value} for name, value in query.dimensions.items())]
+        request: dict[str, Any] = {
+            "Namespace": query.namespace,
+            "MetricName": query.metric,
+            "Dimensions": wanted,
+        }
+        found: set[str] = set()
+        while True:
+            with translated_errors(f"list metrics {query.namespace} {query.metric}"):
+                answer = self._client.list_metrics(**request)
+            for metric in answer["Metrics"]:
+                dimensions = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
+                if set(dimensions) == {query.node, *query.dimensions}:
+                    found.add(dimensions[query.node])
+            if not answer.get("NextToken"):
+                return sorted(found)
+            request["NextToken"] = answer["NextToken"]
+
+    def _read(self, query: MetricQuery, nodes: Sequence[str], start: float, end: float) -> Iterator[NodeValues]:
+        by_id = {f"m{at}": node for at, node in enumerate(nodes)}
+        request: dict[str, Any] = {
+            "MetricDataQueries": [_asked(key, node, query) for key, node in by_id.items()],
+            "StartTime": datetime.fromtimestamp(start, UTC),
+            "EndTime": datetime.fromtimestamp(end, UTC),
+            "ScanBy": "TimestampAscending",
+            "MaxDatapoints": POINTS_A_CALL,
+        }
+        found: dict[str, list[tuple[float, float]]] = {key: [] for key in by_id}
+        while True:
+            with translated_errors(f"read metrics {query.namespace} {query.metric}"):
+                answer = self._client.get_metric_data(**request)
+            more = answer.get("NextToken")
+            for result in answer["MetricDataResults"]:
+                _check(result, query, last=not more)
+                moments = (moment.timestamp() for moment in result["Timestamps"])
+                found[result["Id"]] += zip(moments, result["Values"], strict=True)
+            for message in answer.get("Messages", ()):
+                log.warning("%s %s: %s %s", query.namespace, query.metric, message.get("Code"), message.get("Value"))
+            if not more:
+                break
+            request["NextToken"] = more
+        for key, values in found.items():
+            if values:
+                yield NodeValues(by_id[key], tuple(dict(values).items()))
+
+
+def _asked(key: str, node: str, query: MetricQuery) -> dict[str, Any]:
+    dimensions = {query.node: node, **query.dimensions}
+    metric = {
+        "Namespace": query.namespace,
+        "MetricName": query.metric,
+        "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
+    }
+    return {"Id": key, "MetricStat": {"Metric": metric, "Period": query.period, "Stat": query.statistic}}
+
+
+def _check(result: dict[str, Any], query: MetricQuery, *, last: bool) -> None:
+    """Raise `StoreUnavailableError` for what is not all that there is."""
+    status = result.get("StatusCode", "Complete")
+    if status in ("InternalError", "Forbidden") or (status == "PartialData" and last):
+        raise StoreUnavailableError(f"CloudWatch gave {query.namespace} {query.metric} with the status {status}")
+
+
+MOST_METRICS = 500
+"""Of one request ("GetMetricData", Amazon CloudWatch API Reference)."""
+
+MOST_PAGES = 20
+
+
+class CloudWatchSeries:
+    """Reads as many metrics at once as the service takes."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def series(
+        self, metrics: Sequence[MetricId], *, start: int, end: int, period: int
+    ) -> Mapping[MetricId, Mapping[int, float]]:
+        found: dict[MetricId, dict[int, float]] = {}
+        for first in range(0, len(metrics), MOST_METRICS):
+            some = {f"m{at}": metric for at, metric in enumerate(metrics[first : first + MOST_METRICS])}
+            self._read(some, start, end, period, found)
+        return found
+
+    def _read(
+        self,
+        metrics: Mapping[str, MetricId],
+        start: int,
+        end: int,
+        period: int,
+        found: dict[MetricId, dict[int, float]],
+    ) -> None:
+        request: dict[str, Any] = {
+            "MetricDataQueries": [_query(name, metric, period) for name, metric in metrics.items()],
+            "StartTime": datetime.fromtimestamp(start, UTC),
+            "EndTime": datetime.fromtimestamp(end, UTC),
+            "ScanBy": "TimestampDescending",
+        }
+        for _ in range(MOST_PAGES):
+            with translated_errors("read metrics"):
+                page = self._client.get_metric_data(**request)
+            for result in page["MetricDataResults"]:
+                values = {int(time.timestamp()): value for time, value in _points(result)}
+                if values:
+                    found.setdefault(metrics[result["Id"]], {}).update(values)
+            if not page.get("NextToken"):
+                return
+            request["NextToken"] = page["NextToken"]
+
+
+def _query(name: str, metric: MetricId, period: int) -> dict[str, Any]:
+    dimensions = [{"Name": metric.dimension, "Value": metric.node}]
+    asked = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
+    return {"Id": name, "MetricStat": {"Metric": asked, "Period": period, "Stat": metric.statistic}}
+
+
+def _points(result: Mapping[str, Any]) -> list[tuple[datetime, float]]:
+    return list(zip(result.get("Timestamps") or (), result.get("Values") or (), strict=True))
