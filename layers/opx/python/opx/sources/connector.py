@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from msgspec import Meta
@@ -73,6 +74,7 @@ class Connector(ABC, Generic[O]):
         self.web = tools.web
         self.secrets = tools.secrets
         self.clock = tools.clock
+        self.known = tools.known
 
     @classmethod
     def rate_limit(cls, options: O) -> RateLimit | None:  # noqa: ARG003
@@ -117,6 +119,13 @@ class Connector(ABC, Generic[O]):
     @property
     def tier(self) -> Tier:
         return self.definition.tier
+
+    def local_path(self, text: str) -> Path:
+        """A file or folder of this machine. Raises `InvalidInputError`."""
+        path = Path(text).expanduser()
+        if not path.is_absolute():
+            raise InvalidInputError(f"{self.name}: path must be absolute, not {text!r}")
+        return path
 
     def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
         for page in self.pull(PullRequest(since or "")):

@@ -13,7 +13,8 @@ from opx.domain.knowledge import Category, Tier
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, UnparsableDocumentError
 from opx.ingestion.parsing.source import HEAD_BYTES, Source
-from opx.sources.community.threads import Post, checked_time, described, page_of, thread
+from opx.sources.batches import page_of
+from opx.sources.community.threads import Post, checked_time, described, thread
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.shapes import Shape, shaped
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError
+from opx.sources.batches import page_of
 from opx.sources.community.github_api import BASE_URL, LIMIT, GitHubApi, checked_repository
-from opx.sources.community.threads import Post, checked_time, described, page_of, thread
+from opx.sources.community.threads import Post, checked_time, described, thread
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.shapes import Shape, shaped
 

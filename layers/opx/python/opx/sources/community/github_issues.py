@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.sources.batches import page_of
 from opx.sources.community.github_api import (
     BASE_URL,
     LIMIT,
@@ -17,7 +18,7 @@ from opx.sources.community.github_api import (
     listed,
     path_of,
 )
-from opx.sources.community.threads import Post, checked_time, described, page_of, thread
+from opx.sources.community.threads import Post, checked_time, described, thread
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.shapes import Shape, shaped
 

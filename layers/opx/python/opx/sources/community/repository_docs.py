@@ -9,15 +9,16 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import PurePosixPath
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from opx.domain.ids import stable_hash
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ingestion.parsing.registry import is_known
+from opx.sources.batches import Batch
 from opx.sources.community.docs_markdown import read_page
 from opx.sources.community.github_api import (
     BASE_URL,
@@ -70,26 +71,8 @@ class Before:
         return self._next is not None and (self._next.path, self._next.sha) == (file.path, file.sha)
 
 
-class Batch:
-    """What goes into one page."""
-
-    def __init__(self) -> None:
-        self.documents: list[SourceDocument] = []
-        self.unchanged: list[str] = []
-        self.refused: list[Refused] = []
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.documents) + len(self.refused) >= FILES_A_PAGE or len(self.unchanged) >= UNCHANGED_A_PAGE
-
-    def page(self, *, cursor: Mapping[str, Any], complete: bool = False) -> Page:
-        return Page(
-            documents=tuple(self.documents),
-            unchanged=tuple(self.unchanged),
-            refused=tuple(self.refused),
-            cursor=cursor,
-            complete=complete,
-        )
+def _is_full(batch: Batch) -> bool:
+    return len(batch.documents) + len(batch.refused) >= FILES_A_PAGE or len(batch.unchanged) >= UNCHANGED_A_PAGE
 
 
 RAW_URL = "https://raw.githubusercontent.com"
@@ -201,13 +184,9 @@ class RepositoryDocs(Connector[O], Generic[O]):
                 batch.unchanged.append(collection.key_prefix + file.path)
             else:
                 self._fetch(file, collection, place.commits[collection.repository], batch)
-            if batch.is_full:
-                yield batch.page(cursor=place.cursor(part.at, file.path))
-                batch = Batch()
-        if part.is_last:
-            yield batch.page(cursor=place.cursor(), complete=True)
-        else:
-            yield batch.page(cursor=place.cursor(part.at + 1, ""))
+            if _is_full(batch):
+                yield batch.page(place.cursor(part.at, file.path))
+        yield batch.page(place.cursor() if part.is_last else place.cursor(part.at + 1), complete=part.is_last)
 
     def _before(self, trees: Trees, tree: str, folder: str) -> Before:
         """The files of the last finished pull; none if GitHub doesn't have that tree any more."""
@@ -216,7 +195,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
             first = list(islice(files, 1))
         except SourceRefusedError:
             return Before(iter(()))
-        return Before(_joined(first, files))
+        return Before(chain(first, files))
 
     def _chosen(self, files: Iterator[TreeFile]) -> Iterator[TreeFile]:
         return (file for file in files if self._is_chosen(file.path))
@@ -236,14 +215,13 @@ class RepositoryDocs(Connector[O], Generic[O]):
     def _fetch(self, file: TreeFile, collection: Collection, commit: str, batch: Batch) -> None:
         key = collection.key_prefix + file.path
         if file.size > self.options.max_bytes:
-            reason = f"has {file.size:,} bytes; the option max_bytes allows {self.options.max_bytes:,}"
-            batch.refused.append(Refused(key, reason))
+            batch.refuse(key, f"has {file.size:,} bytes; the option max_bytes allows {self.options.max_bytes:,}")
             return
         data = self._download(collection.repository, commit, file.path)
         if data.startswith(_LARGE_FILE_POINTER):
-            batch.refused.append(Refused(key, "is in Git's large file storage, which is not read"))
+            batch.refuse(key, "is in Git's large file storage, which is not read")
         elif not data.strip():
-            batch.refused.append(Refused(key, "is empty"))
+            batch.refuse(key, "is empty")
         else:
             batch.documents.append(self._document(key, file.path, collection, data))
 
@@ -286,11 +264,6 @@ class _Part:
     collection: Collection
     at: int
     is_last: bool
-
-
-def _joined(first: list[TreeFile], rest: Iterator[TreeFile]) -> Iterator[TreeFile]:
-    yield from first
-    yield from rest
 
 
 class GitHubDocsOptions(DocsOptions, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ from typing import Any
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.community.threads import Post, described, page_of, thread
+from opx.sources.batches import page_of
+from opx.sources.community.threads import Post, described, thread
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.shapes import Shape, each_of, shaped
 

@@ -7,12 +7,11 @@ comment that they left open is closed, so that no post can pass for another one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from opx.domain.sources import Cursor, Page, Refused, SourceDocument
 from opx.errors import SourceShapeError
 
 MAX_TITLE = 300
@@ -140,39 +139,3 @@ def checked_time(text: str, what: str) -> str:
         raise SourceShapeError(f"{what}: {text[:40]!r} is not a time such as 2025-03-14T09:26:53Z") from exc
     aware = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     return aware.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-R = TypeVar("R")
-
-
-def page_of(
-    records: Iterable[tuple[str, R]],
-    read: Callable[[str, R], SourceDocument | None],
-    *,
-    cursor: Cursor,
-    seen_until: str = "",
-    complete: bool,
-) -> Page:
-    """Each record, under its key, as a document. One for which `read` gives None is withdrawn; one that has not the
-    expected shape (`SourceShapeError`) is refused with the reason, and the others are still taken."""
-    documents: list[SourceDocument] = []
-    withdrawn: list[str] = []
-    refused: list[Refused] = []
-    for key, record in records:
-        try:
-            document = read(key, record)
-        except SourceShapeError as exc:
-            refused.append(Refused(key, str(exc)))
-            continue
-        if document is None:
-            withdrawn.append(key)
-        else:
-            documents.append(document)
-    return Page(
-        documents=tuple(documents),
-        withdrawn=tuple(withdrawn),
-        refused=tuple(refused),
-        cursor=cursor,
-        seen_until=seen_until,
-        complete=complete,
-    )

@@ -14,6 +14,7 @@ from typing import Any
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.ports.sources import WebReply
+from opx.sources.batches import Batch
 from opx.sources.connector import Connector, Options, Texts
 from opx.sources.markdown import facts, fenced, joined, nested, one_line
 from opx.sources.relationships import block, reference, relation
@@ -312,18 +313,10 @@ def _pages(knowledge: Knowledge, mark: str, position: int) -> Iterator[Page]:
     refused = tuple(Refused(key, reason) for key, reason in knowledge.odd.items())
     for at in range(position, len(living), PAGE_DOCUMENTS):
         some = living[at : at + PAGE_DOCUMENTS]
-        documents, odd = _documents(some, knowledge)
-        yield Page(documents=documents, refused=odd, cursor={"bundles": mark, "position": at + len(some)})
+        batch = Batch()
+        for entry in some:
+            with batch.refusing(entry.key):
+                batch.documents.append(attack_document(entry, knowledge))
+        yield batch.page({"bundles": mark, "position": at + len(some)})
     cursor = {"bundles": mark, "position": len(living)}
     yield Page(withdrawn=tuple(sorted(gone)), refused=refused, cursor=cursor, complete=True)
-
-
-def _documents(entries: list[Entry], knowledge: Knowledge) -> tuple[tuple[SourceDocument, ...], tuple[Refused, ...]]:
-    documents: list[SourceDocument] = []
-    refused: list[Refused] = []
-    for entry in entries:
-        try:
-            documents.append(attack_document(entry, knowledge))
-        except OddRecordError as exc:
-            refused.append(Refused(entry.key, str(exc)))
-    return tuple(documents), tuple(refused)

@@ -24,10 +24,11 @@ from opx.domain.sources import Cursor, Page, PullRequest, RateLimit, SourceDefin
 from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.ports.sources import WebClient
+from opx.sources.batches import read_each
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.security.cve import Feeds, cve_document
 from opx.sources.security.exploitation import EPSS_URL, KEV_URL, Estimates, KevCatalogue, parse_epss, parse_kev
-from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, read_each, shaped, utc
+from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, shaped, utc
 
 
 class Stage(StrEnum):
@@ -195,8 +196,9 @@ def page_of(records: list[Any], feeds: Feeds) -> Page:
     def read(record: Any) -> SourceDocument:
         return cve_document(record, feeds)
 
-    documents, refused = read_each((record for record in records if id(record) not in rejected), read, _named, "NVD")
-    return Page(documents=documents, refused=refused, withdrawn=tuple(rejected.values()))
+    batch = read_each((record for record in records if id(record) not in rejected), read, _named, "NVD")
+    batch.withdrawn += rejected.values()
+    return batch.page()
 
 
 def _rejected(record: Any) -> str:

@@ -19,10 +19,11 @@ from datetime import date
 from typing import Any
 
 from opx.domain.ids import stable_hash
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, RateLimit, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.ports.sources import WebReply
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.batches import Batch
+from opx.sources.connector import Connector, Options, Texts
 from opx.sources.markdown import facts, joined, nested, one_line
 from opx.sources.standards.rfc_text import rfc_markdown
 
@@ -170,10 +171,6 @@ class RfcConnector(Connector[RfcOptions]):
 
     options_type = RfcOptions
 
-    def __init__(self, definition: SourceDefinition, options: RfcOptions, tools: SourceTools) -> None:
-        super().__init__(definition, options, tools)
-        self._known = tools.known
-
     @classmethod
     def rate_limit(cls, options: RfcOptions) -> RateLimit | None:  # noqa: ARG003
         """None is documented; the whole series takes an hour so."""
@@ -241,23 +238,22 @@ class RfcConnector(Connector[RfcOptions]):
     # -- texts
 
     def _page(self, entries: list[RfcEntry], cursor: dict[str, Any], *, last: bool) -> Page:
-        documents: list[SourceDocument] = []
-        unchanged: list[str] = []
-        refused: list[Refused] = []
-        known = self._known([_key(entry) for entry in entries])
+        batch = Batch()
+        known = self.known([_key(entry) for entry in entries])
         for entry in entries:
+            key = _key(entry)
             reply = self._text_of(entry.number, entry.mark) if entry.texts else None
-            if reply is not None and reply.not_modified and _key(entry) not in known:
+            if reply and reply.not_modified and key not in known:
                 reply = self._text_of(entry.number, entry.mark, conditional=False)
-            if reply is not None and reply.not_modified:
-                unchanged.append(_key(entry))
-            elif reply is not None and reply.gone:
-                refused.append(Refused(_key(entry), f"{reply.url}: the index lists it, and there is no text of it"))
-            elif reply is not None and _is_no_text(reply.body):
-                refused.append(Refused(_key(entry), f"{reply.url}: what was sent is no plain text of an RFC"))
+            if reply and reply.not_modified:
+                batch.unchanged.append(key)
+            elif reply and reply.gone:
+                batch.refuse(key, f"{reply.url}: the index lists it, and there is no text of it")
+            elif reply and _is_no_text(reply.body):
+                batch.refuse(key, f"{reply.url}: what was sent is no plain text of an RFC")
             else:
-                documents.append(rfc_document(entry, reply.text() if reply else "", self._base))
-        return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor, complete=last)
+                batch.documents.append(rfc_document(entry, reply.text() if reply else "", self._base))
+        return batch.page(cursor, complete=last)
 
     def _text_of(self, number: int, mark: str, *, conditional: bool = True) -> WebReply:
         """The text, unless it was sent with this mark before. Servers of files don't look at what follows `?`."""

@@ -62,7 +62,6 @@ class WebCrawl(Connector[CrawlOptions]):
         super().__init__(definition, options, tools)
         if not isinstance(tools.web, PageMemory):
             raise TypeError("a crawl needs a client that remembers pages")
-        self._known = tools.known
 
     @classmethod
     def rate_limit(cls, options: CrawlOptions) -> RateLimit:
@@ -82,7 +81,7 @@ class WebCrawl(Connector[CrawlOptions]):
             robots=Robots(self.web),
             limits=CrawlLimits(options.depth, options.max_pages, options.max_bytes),
             request=request,
-            known=self._known,
+            known=self.known,
             clock=self.clock,
         )
         yield from crawl.pages()

@@ -13,17 +13,18 @@ import hashlib
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
-from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDocument
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError, UnparsableDocumentError
 from opx.ports.sources import PageMemory, WebClient, WebReply
 from opx.ports.time import Clock
+from opx.sources.batches import Batch
 from opx.sources.web.files import HTML, extension_of
 from opx.sources.web.pages import iso_date
 from opx.sources.web.robots import Robots
@@ -107,31 +108,15 @@ BATCH_SECONDS = 60.0
 
 
 @dataclass(slots=True)
-class CrawlBatch:
-    """`visits` counts addresses, with and without a document; `size` is that of the documents; it `began` with the first."""
+class CrawlBatch(Batch):
+    """`visits` counts addresses, with and without a document; it `began` with the first."""
 
-    began: float
-
-    documents: list[SourceDocument] = field(default_factory=list)
-    unchanged: list[str] = field(default_factory=list)
-    withdrawn: list[str] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    began: float = 0.0
     visits: int = 0
-    size: int = 0
 
     def full(self, now: float) -> bool:
         """Whether it should be given away, `now` being by the clock that `began` is by."""
         return self.visits >= BATCH_VISITS or self.size >= BATCH_BYTES or now - self.began >= BATCH_SECONDS
-
-    def page(self, cursor: dict[str, Any], *, complete: bool = False) -> Page:
-        return Page(
-            documents=tuple(self.documents),
-            unchanged=tuple(self.unchanged),
-            withdrawn=tuple(self.withdrawn),
-            refused=tuple(self.refused),
-            cursor=cursor,
-            complete=complete,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +228,7 @@ class Crawl:
         self._failures = 0
         self._digests: set[int] = set()
         self._deferred: set[int] = set()
-        self._batch = CrawlBatch(clock())
+        self._batch = CrawlBatch(began=clock())
 
     def pages(self) -> Iterator[Page]:
         """Batches of what was found. Raises as `Connector.pull`, after what was found until then was given."""
@@ -265,7 +250,7 @@ class Crawl:
         yield self._taken(complete=self._whole and not self._frontier.overflowed)
 
     def _taken(self, *, complete: bool = False) -> Page:
-        batch, self._batch = self._batch, CrawlBatch(self._clock())
+        batch, self._batch = self._batch, CrawlBatch(began=self._clock())
         done = max(self._visited, self._done)
         return batch.page({"done": done, "mark": self._mark, "whole": self._whole}, complete=complete)
 
@@ -298,9 +283,7 @@ class Crawl:
 
     def _ask(self, visit: Visit, notes: PageNotes | None, known: str) -> None:
         if not self._robots.allows(visit.url):
-            self._batch.refused.append(
-                Refused(known, f"robots.txt of {urlsplit(visit.url).netloc} forbids {visit.url}")
-            )
+            self._batch.refuse(known, f"robots.txt of {urlsplit(visit.url).netloc} forbids {visit.url}")
             self._web.note(visit.url, NOTHING)
             return
         if notes and self._is_listed_as_before(visit, notes):
@@ -324,7 +307,7 @@ class Crawl:
         """What it would have linked to isn't known, which may be more than is missed."""
         if visit.depth < self._limits.depth:
             self._whole = False
-        self._batch.refused.append(Refused(key, reason))
+        self._batch.refuse(key, reason)
         self._web.note(visit.url, NOTHING)
 
     def _is_listed_as_before(self, visit: Visit, notes: PageNotes) -> bool:
@@ -354,7 +337,6 @@ class Crawl:
     def _store(self, visit: Visit, notes: PageNotes, document: SourceDocument | None) -> None:
         if document is not None:
             self._batch.documents.append(document)
-            self._batch.size += len(document.content)
         self._web.note(visit.url, notes.with_put(document is not None).to_texts())
 
     # -- what a page means for the crawl
@@ -389,8 +371,9 @@ class Crawl:
         redirected = address if identity(address) != identity(visit.url) else ""
         if redirected and not (self._scope.has(address) and self._robots.allows(address)):
             if not visit.depth:
-                reason = f"{visit.url} leads to {address}, which does not belong to the crawl"
-                self._batch.refused.append(Refused(page_key(visit.url), reason))
+                self._batch.refuse(
+                    page_key(visit.url), f"{visit.url} leads to {address}, which does not belong to the crawl"
+                )
             return PageNotes(url=redirected), None
         extension = extension_of(reply)
         if extension == HTML:
@@ -414,7 +397,7 @@ class Crawl:
         if not page.indexed:
             return notes, None
         if not page.text:
-            self._batch.refused.append(Refused(key, f"{address}: the page has no text of its own; do scripts draw it?"))
+            self._batch.refuse(key, f"{address}: the page has no text of its own; do scripts draw it?")
             return notes, None
         metadata = {"source_uri": address, **_changed(visit), **page.metadata}
         digest = stable_hash("page", page.text)[:16]

@@ -27,6 +27,7 @@ from opx.errors import (
     UnparsableDocumentError,
 )
 from opx.ports.sources import PageMemory, WebReply
+from opx.sources.batches import Batch
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.web.addresses import shown_address
 from opx.sources.web.files import HTML, extension_of
@@ -187,7 +188,6 @@ class WebFeed(Connector[FeedOptions]):
     def __init__(self, definition: SourceDefinition, options: FeedOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._robots = Robots(self.web)
-        self._known = tools.known
 
     @classmethod
     def rate_limit(cls, options: FeedOptions) -> RateLimit:
@@ -244,24 +244,21 @@ class WebFeed(Connector[FeedOptions]):
 
     def _page(self, entries: list[FeedEntry], since: str, number: int) -> tuple[Page, Collection[FeedEntry]]:
         """The page of some entries of a feed, and those for which there was no time."""
-        documents: list[SourceDocument] = []
-        unchanged: list[str] = []
-        refused: list[Refused] = []
-        known = self._known([entry.key for entry in entries]) if self.options.full_article else ()
+        batch = Batch()
+        known = self.known([entry.key for entry in entries]) if self.options.full_article else ()
         began, unread = self.clock(), deque(entries)
         while unread:
             entry = unread.popleft()
             found = self._read(entry, since, known)
             if isinstance(found, SourceDocument):
-                documents.append(found)
+                batch.documents.append(found)
             elif isinstance(found, Refused):
-                refused.append(found)
+                batch.refused.append(found)
             else:
-                unchanged.append(entry.key)
+                batch.unchanged.append(entry.key)
             if self.clock() - began >= BATCH_SECONDS:
                 break
-        cursor = {"feed": number, "after": entry.key}
-        return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor), unread
+        return batch.page({"feed": number, "after": entry.key}), unread
 
     def _read(self, entry: FeedEntry, since: str, known: Collection[str]) -> SourceDocument | Refused | None:
         """The entry's document, why there is none, or None if it is as it was."""

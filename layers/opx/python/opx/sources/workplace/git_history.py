@@ -20,10 +20,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.sources.batches import Batch
 from opx.sources.connector import Connector, Options, SourceTools, Texts
-from opx.sources.shapes import OddRecordError
 from opx.sources.web.addresses import AddressBook, Target, target_of
 from opx.sources.workplace.git_documents import CommitReader
 
@@ -214,13 +214,10 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
         super().__init__(definition, options, tools)
         if bool(options.path) == bool(options.url):
             raise InvalidInputError(f"{self.name}: give path or url")
-        self._path = Path(options.path).expanduser()
-        if options.path and not self._path.is_absolute():
-            raise InvalidInputError(f"{self.name}: path must be absolute, not {options.path!r}")
+        self._path = self.local_path(options.path) if options.path else Path()
         self._addresses = tools.addresses or AddressBook().addresses_of
         if len(options.branches) > MAX_BRANCHES:
             raise InvalidInputError(f"{self.name}: at most {MAX_BRANCHES} branches, not {len(options.branches)}")
-        self._known = tools.known
 
     def probe(self) -> None:
         with self._opened() as repo:
@@ -237,20 +234,15 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
                 yield self._page(reader, batch, cursor, new=not request.since)
             yield Page(complete=True)
 
-    def _page(self, reader: CommitReader, batch: list[bytes], cursor: dict[str, object], *, new: bool) -> Page:
-        keys = {commit: commit.decode("ascii") for commit in batch}
-        known = set() if new else set(self._known(list(keys.values())))
-        documents: list[SourceDocument] = []
-        refused: list[Refused] = []
+    def _page(self, reader: CommitReader, commits: list[bytes], cursor: dict[str, object], *, new: bool) -> Page:
+        keys = {commit: commit.decode("ascii") for commit in commits}
+        known = set() if new else set(self.known(list(keys.values())))
+        batch = Batch(unchanged=[key for key in keys.values() if key in known])
         for commit, key in keys.items():
-            if key in known:
-                continue
-            try:
-                documents.append(reader.document(commit))
-            except OddRecordError as exc:
-                refused.append(Refused(key, str(exc)))
-        unchanged = tuple(key for key in keys.values() if key in known)
-        return Page(documents=tuple(documents), unchanged=unchanged, refused=tuple(refused), cursor=cursor)
+            if key not in known:
+                with batch.refusing(key):
+                    batch.documents.append(reader.document(commit))
+        return batch.page(cursor)
 
     def _start(self, repo: Repo, request: PullRequest) -> tuple[list[bytes], int]:
         """The commits to begin with, and how many behind them were read: those of an interrupted pull, if they are still

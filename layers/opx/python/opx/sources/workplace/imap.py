@@ -16,15 +16,15 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.sources.batches import Batch
 from opx.sources.connector import Connector, Options, SourceTools, Texts
-from opx.sources.shapes import OddRecordError
 from opx.sources.web.addresses import AddressBook
 from opx.sources.workplace.mail_documents import message_document
 
@@ -268,12 +268,6 @@ class _Folder:
     next: int
 
 
-@dataclass(slots=True)
-class _Read:
-    documents: list[SourceDocument] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-
-
 class ImapConnector(Connector[ImapOptions]):
     """One document a message: its bytes, which the pipeline reads as e-mail."""
 
@@ -285,7 +279,6 @@ class ImapConnector(Connector[ImapOptions]):
         if bad or not options.folders:
             raise InvalidInputError(f"{self.name}: folders must be names without control characters")
         self._addresses = tools.addresses or AddressBook().addresses_of
-        self._known = tools.known
 
     def probe(self) -> None:
         with closing(self._session()) as session:
@@ -313,33 +306,32 @@ class ImapConnector(Connector[ImapOptions]):
     def _batch(self, session: ImapSession, folder: _Folder, uids: Sequence[int], *, new: bool) -> Iterator[Page]:
         """Pages of some messages, in the order of their numbers; a page has those between them that were known."""
         keys = {uid: f"{folder.name}/{folder.validity}-{uid}.eml" for uid in uids}
-        known = set() if new else set(self._known(list(keys.values())))
+        known = set() if new else set(self.known(list(keys.values())))
         old = [uid for uid in uids if keys[uid] in known]
         wanted = [uid for uid in uids if keys[uid] not in known]
         facts = sorted(session.facts(wanted), key=lambda each: each.uid) if wanted else []
-        read = _Read()
+        batch = Batch()
         for portion in _portions(facts, self.options.max_message_bytes):
-            self._read(session, folder, portion, keys, read)
+            self._read(session, folder, portion, keys, batch)
             behind = portion[-1].uid
-            if sum(len(each.content) for each in read.documents) >= FETCH_BYTES:
-                passed = [uid for uid in old if uid <= behind]
-                old = old[len(passed) :]
-                yield _page(read, [keys[uid] for uid in passed], _cursor(folder, behind))
-                read = _Read()
-        yield _page(read, [keys[uid] for uid in old], _cursor(folder, max(uids)))
+            if batch.size >= FETCH_BYTES:
+                batch.unchanged += [keys[uid] for uid in old if uid <= behind]
+                old = [uid for uid in old if uid > behind]
+                yield batch.page(_cursor(folder, behind))
+        batch.unchanged += [keys[uid] for uid in old]
+        yield batch.page(_cursor(folder, max(uids)))
 
     def _read(
-        self, session: ImapSession, folder: _Folder, facts: Sequence[MessageFacts], keys: dict[int, str], read: _Read
+        self, session: ImapSession, folder: _Folder, facts: Sequence[MessageFacts], keys: dict[int, str], batch: Batch
     ) -> None:
         most = self.options.max_message_bytes
-        large = [each for each in facts if each.size > most]
-        read.refused += [Refused(keys[each.uid], f"larger than {most:,} bytes (max_message_bytes)") for each in large]
+        for each in facts:
+            if each.size > most:
+                batch.refuse(keys[each.uid], f"larger than {most:,} bytes (max_message_bytes)")
         received = {each.uid: each.received for each in facts if each.size <= most}
         for uid, data in session.messages(list(received)) if received else ():
-            try:
-                read.documents.append(self._document(folder, uid, keys[uid], data, received[uid]))
-            except OddRecordError as exc:
-                read.refused.append(Refused(keys[uid], str(exc)))
+            with batch.refusing(keys[uid]):
+                batch.documents.append(self._document(folder, uid, keys[uid], data, received[uid]))
 
     def _document(self, folder: _Folder, uid: int, key: str, data: bytes, received: float) -> SourceDocument:
         """Its address is as RFC 5092 has it."""
@@ -365,10 +357,6 @@ class ImapConnector(Connector[ImapOptions]):
             session.close()
             raise
         return session
-
-
-def _page(read: _Read, unchanged: Sequence[str], cursor: dict[str, int]) -> Page:
-    return Page(documents=tuple(read.documents), refused=tuple(read.refused), unchanged=tuple(unchanged), cursor=cursor)
 
 
 def _cursor(folder: _Folder, after: int) -> dict[str, int]:

@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
-from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.sources.batches import Batch
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.markdown import fenced, joined, nested, one_line
 from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, odd, shaped
@@ -271,9 +272,7 @@ class SlackExportConnector(Connector[SlackExportOptions]):
 
     def __init__(self, definition: SourceDefinition, options: SlackExportOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
-        self._path = Path(options.path).expanduser()
-        if not self._path.is_absolute():
-            raise InvalidInputError(f"{self.name}: path must be absolute, not {options.path!r}")
+        self._path = self.local_path(options.path)
 
     def probe(self) -> None:
         with open_archive(self._path) as archive:
@@ -331,8 +330,7 @@ class _Reader:
         self._url = workspace_url.rstrip("/")
         self._open: dict[str, _Thread] = {}
         self._early: set[str] = set()
-        self._documents: list[SourceDocument] = []
-        self._refused: list[Refused] = []
+        self._batch = Batch()
 
     def pages(self, days: list[str], done: str) -> Iterator[Page]:
         """`done` is the channel before. A pull that is interrupted begins a channel anew: which of its threads were
@@ -345,16 +343,11 @@ class _Reader:
             while len(self._open) > MAX_OPEN_THREADS:
                 self._early.add(oldest := next(iter(self._open)))
                 self._close(oldest)
-            if len(self._documents) >= PAGE_DOCUMENTS:
-                yield self._page(done)
+            if len(self._batch.documents) >= PAGE_DOCUMENTS:
+                yield self._batch.page({"done": done})
         for key in list(self._open):
             self._close(key)
-        yield self._page(self._channel)
-
-    def _page(self, done: str) -> Page:
-        page = Page(documents=tuple(self._documents), refused=tuple(self._refused), cursor={"done": done})
-        self._documents, self._refused = [], []
-        return page
+        yield self._batch.page({"done": self._channel})
 
     def _read_day(self, day: str) -> None:
         name = f"{self._channel}/{day}.json"
@@ -372,9 +365,10 @@ class _Reader:
                 refused.append(str(exc))
         if refused and len(refused) == len(records) and len(refused) > 1:
             raise SourceShapeError(f"{name} of the export: no message is as expected; the first: {refused[0]}")
-        self._refused += [Refused(f"{self._channel}/{day} message", reason) for reason in refused]
+        for reason in refused:
+            self._batch.refuse(f"{self._channel}/{day} message", reason)
         if alone:
-            self._documents.append(self._document(f"{self._channel}/{day}", f"#{self._channel} on {day}", alone))
+            self._add(f"{self._channel}/{day}", f"#{self._channel} on {day}", alone)
 
     def _sort(self, record: _Message, alone: list[_Message]) -> None:
         """To its thread, or to what stands alone. A reply that is also shown in the channel is there once."""
@@ -394,12 +388,11 @@ class _Reader:
         thread = self._open.pop(ts)
         messages = sorted(thread.messages, key=lambda each: float(each.ts))
         said = one_line(self._said(messages[0]))[:80] or "a thread"
-        title = f"#{self._channel}: {said}"
-        self._documents.append(self._document(f"{self._channel}/thread-{ts}", title, messages))
+        self._add(f"{self._channel}/thread-{ts}", f"#{self._channel}: {said}", messages)
 
     # -- a document
 
-    def _document(self, key: str, title: str, messages: list[_Message]) -> SourceDocument:
+    def _add(self, key: str, title: str, messages: list[_Message]) -> None:
         written = {each.ts: each for each in messages if not each.says_nothing}
         last = max(written or {each.ts: each for each in messages}, key=float)
         first = messages[0].ts
@@ -413,7 +406,8 @@ class _Reader:
         if self._url:
             channel = self._directory.ids[self._channel]
             metadata["source_uri"] = f"{self._url}/archives/{channel}/p{first.replace('.', '')}"
-        return SourceDocument(key, joined([f"# {title}", *map(self._message, written.values())]), metadata)
+        content = joined([f"# {title}", *map(self._message, written.values())])
+        self._batch.documents.append(SourceDocument(key, content, metadata))
 
     def _message(self, message: _Message) -> str:
         when = _moment(message.ts)
