@@ -79,7 +79,7 @@ FUNCTIONS = {
         "ingest",
         ("opx.lifecycle.reindex.reindexing", "opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
     ),
-    "sync_knowledge_base": ("api", ("opx.adapters.aws.services", "opx.adapters.aws.knowledge_base_copies")),
+    "sync_knowledge_base": ("api", ("opx.adapters.aws.services", "opx.adapters.aws.knowledge_base_objects")),
 }
 """By use case: its dependency layer, and what its first event loads on top of the handler."""
 

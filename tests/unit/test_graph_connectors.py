@@ -97,7 +97,7 @@ def test_commit_is_the_node_of_its_relations(extraction: Extraction, tmp_path: P
     from dulwich import porcelain
     from dulwich.repo import Repo
 
-    from opx.sources.workplace.git_documents import CommitReader
+    from opx.sources.workplace.git_history import CommitReader
 
     with Repo.init(str(tmp_path)) as repo:
         (tmp_path / "a file.py").write_text("x = 1\n")

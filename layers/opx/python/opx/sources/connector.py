@@ -1,14 +1,16 @@
-"""What every connector is: it pulls page by page, says whether it is well, and declares its options.
+"""Connectors: pull a source page by page, say whether it is well, and declare their options.
 
 A connector reads; it stores nothing and knows nothing of what was taken in before. Times, cursors and documents that
-vanished are kept by `opx.sources.pulling`.
+vanished are kept by `opx.sources.pulling`. What was read is collected into pages; odd records are refused, and the
+others are still taken.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -16,7 +18,7 @@ from msgspec import Meta
 
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record
-from opx.domain.sources import Health, Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.domain.sources import Cursor, Health, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
 from opx.errors import (
     ForbiddenAddressError,
     InvalidInputError,
@@ -29,6 +31,81 @@ from opx.operations.requests import RequestError, fields_of, read_record
 from opx.ports.objects import ObjectStore
 from opx.ports.sources import Secrets, WebClient
 from opx.ports.time import Clock
+from opx.sources.shapes import OddRecordError
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Batch:
+    """What the next page of a pull will have."""
+
+    documents: list[SourceDocument] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Bytes or characters of the documents."""
+        return sum(len(document.content) for document in self.documents)
+
+    def refuse(self, key: str, reason: object) -> None:
+        self.refused.append(Refused(key, str(reason)))
+
+    @contextmanager
+    def refusing(self, key: str) -> Iterator[None]:
+        """Refuse the document if the block finds its record odd."""
+        try:
+            yield
+        except OddRecordError as exc:
+            self.refuse(key, exc)
+
+    def page(self, cursor: Cursor | None = None, *, seen_until: str = "", complete: bool = False) -> Page:
+        """The page, after which the batch is empty."""
+        documents, unchanged = tuple(self.documents), tuple(self.unchanged)
+        withdrawn, refused = tuple(self.withdrawn), tuple(self.refused)
+        self.documents, self.unchanged, self.withdrawn, self.refused = [], [], [], []
+        return Page(documents, unchanged, withdrawn, refused, cursor or {}, seen_until, complete)
+
+
+def read_each(records: Iterable[R], read: Callable[[R], SourceDocument], key: Callable[[R], str], of: str) -> Batch:
+    """Records as documents. Raises `SourceShapeError` if there are several and all are odd: then it is not the records,
+    but their shape has changed."""
+    batch = Batch()
+    for record in records:
+        try:
+            batch.documents.append(read(record))
+        except OddRecordError as exc:
+            batch.refuse(key(record), exc)
+    if len(batch.refused) > 1 and not batch.documents:
+        raise SourceShapeError(f"{of}: no record is as expected; the first: {batch.refused[0].reason}")
+    return batch
+
+
+def page_of(
+    records: Iterable[tuple[str, R]],
+    read: Callable[[str, R], SourceDocument | None],
+    *,
+    cursor: Cursor,
+    seen_until: str = "",
+    complete: bool,
+) -> Page:
+    """Each record, under its key, as a document. One for which `read` gives None is withdrawn; one that has not the
+    expected shape (`SourceShapeError`) is refused with the reason."""
+    batch = Batch()
+    for key, record in records:
+        try:
+            document = read(key, record)
+        except SourceShapeError as exc:
+            batch.refuse(key, exc)
+            continue
+        if document is None:
+            batch.withdrawn.append(key)
+        else:
+            batch.documents.append(document)
+    return batch.page(cursor, seen_until=seen_until, complete=complete)
+
 
 O = TypeVar("O")  # noqa: E741 - options
 P = TypeVar("P", bound="Options")

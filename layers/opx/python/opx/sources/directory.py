@@ -8,8 +8,7 @@ from pathlib import Path
 from opx.domain.sources import Page, PullRequest, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError
-from opx.sources.batches import Batch
-from opx.sources.connector import Connector, Options
+from opx.sources.connector import Batch, Connector, Options
 
 PAGE_BYTES = 16 * 1024 * 1024
 MAX_NAME = 255

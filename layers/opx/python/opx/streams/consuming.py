@@ -20,6 +20,8 @@ from opx.runtime.metrics import Metric, Report
 from opx.streams.taking import StreamRecord, StreamTaker
 from opx.telemetry.baselines.taking import BaselineTaker
 
+log = logging.getLogger(__name__)
+
 _KINESIS, _SQS = "aws:kinesis", "aws:sqs"
 _KAFKA = ("aws:kafka", "aws:SelfManagedKafka", "SelfManagedKafka")
 
@@ -83,9 +85,6 @@ def _text(record: Mapping[str, Any], field: str) -> str:
     if not isinstance(found, str):
         raise InvalidInputError(f"the event is no batch of a stream: {field} is no text")
     return found
-
-
-log = logging.getLogger(__name__)
 
 
 TakerOf = Callable[[StreamDefinition], BaselineTaker]

@@ -19,6 +19,8 @@ from opx.ports.tables import Table
 from opx.streams.patterns import checked_pattern
 from opx.telemetry.baselines.readings import FIELDS as VALUE_FIELDS
 
+log = logging.getLogger(__name__)
+
 _FIELDS = ("topic", "filter", "identity", "tags", "password_secret", "credentials_arn", "network", "json")
 _LISTS = ("tags", "network")
 _ONLY_OF = {
@@ -173,8 +175,6 @@ def _texts(value: Any, key: str, name: str) -> tuple[str, ...]:
         raise InvalidInputError(f"stream {name}: {key} has an empty text")
     return found
 
-
-log = logging.getLogger(__name__)
 
 REGISTERED = "#streams"
 

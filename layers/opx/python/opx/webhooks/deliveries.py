@@ -78,14 +78,11 @@ def refuse_deep(value: object) -> None:
     """Raise `PayloadError` for what those who walk through it would go too deep in. Not by recursion itself."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
-        level = [item for each in level if isinstance(each, dict | list) for item in _items(each)]
+        nested = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [item for items in nested for item in items]
         if not level:
             return
     raise PayloadError(f"the body is nested deeper than {MAX_DEPTH} levels")
-
-
-def _items(collection: dict[str, Any] | list[Any]) -> list[Any]:
-    return list(collection.values()) if isinstance(collection, dict) else collection
 
 
 def _refuse_constant(name: str) -> object:

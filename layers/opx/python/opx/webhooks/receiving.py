@@ -37,8 +37,7 @@ from opx.webhooks.deliveries import (
 from opx.webhooks.formats import Read, read
 from opx.webhooks.payloads.shape import Change, moment
 from opx.webhooks.remembering import Deliveries, Order
-from opx.webhooks.signatures import VERIFIERS, Verified, check_time
-from opx.webhooks.sns import CONFIRMATION, NOTIFICATION, SnsMessages
+from opx.webhooks.signatures import CONFIRMATION, NOTIFICATION, VERIFIERS, SnsMessages, Verified, check_time
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager

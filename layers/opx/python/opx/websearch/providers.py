@@ -20,6 +20,8 @@ from opx.ports.tables import Item, Table
 from opx.ports.time import Clock
 from opx.ports.web_search import WebResult, WebSearch
 
+log = logging.getLogger(__name__)
+
 MAX_TEXT = 1500
 MAX_TITLE = 300
 _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*(?:\s[^<>]*)?/?>")
@@ -147,9 +149,6 @@ def _results(found: Iterable[tuple[Any, Any, Any, Any]], limit: int) -> list[Web
 
 def _host(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
-
-
-log = logging.getLogger(__name__)
 
 
 class CachedWebSearch:

@@ -23,6 +23,8 @@ from opx.hygiene.secrets import mask
 from opx.ports.web_search import WebResult, WebSearch
 from opx.websearch.providers import MAX_RESULTS
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class SiteKind:
@@ -157,8 +159,6 @@ def _is_on(host: str, path: str, site: str) -> bool:
 def _looks_like_blog(host: str, path: str) -> bool:
     return host.split(".", maxsplit=1)[0] in ("blog", "blogs") or path.split("/")[1:2] in (["blog"], ["blogs"])
 
-
-log = logging.getLogger(__name__)
 
 BEST_CONFIDENCE = 0.6
 """Of an engine's first result. Nothing is known of it but its rank, so that it stays below what an answer of our own

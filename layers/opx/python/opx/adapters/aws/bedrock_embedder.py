@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, Backoff, error_code, told
+from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, Backoff, error_code, told
 from opx.errors import EmbeddingError, InvalidInputError
 from opx.ports import Vector
 
@@ -178,17 +178,6 @@ class RateLimit:
 
 DEFAULT_MODEL = "amazon.titan-embed-text-v2:0"
 
-BUSY_CODES = frozenset(
-    {
-        "InternalServerException",
-        "ModelNotReadyException",
-        "ModelTimeoutException",
-        "ServiceUnavailableException",
-        "ThrottlingException",
-    }
-)
-"""Errors of InvokeModel after which the same request may succeed."""
-
 _TOO_LONG = "too many input tokens"
 _SHORTEST_CUT = 1000
 _BLANK = "."
@@ -304,7 +293,7 @@ class BedrockEmbedder:
 
 def _is_busy(error: Exception) -> bool:
     if isinstance(error, ClientError):
-        return error_code(error) in BUSY_CODES
+        return error_code(error) in BUSY_MODEL_CODES
     return isinstance(error, CONNECTION_ERRORS)
 
 

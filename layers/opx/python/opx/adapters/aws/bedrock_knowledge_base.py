@@ -22,6 +22,8 @@ from opx.errors import IndexUnavailableError
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.fields import TITLE_FIELD, WHOLE_FIELD, analysed_fields
 
+log = logging.getLogger(__name__)
+
 Filter = dict[str, Any]
 MAX_GROUP = 5
 MAX_FILTERS = 100
@@ -36,7 +38,11 @@ def retrieval_filters(where: SearchFilter) -> list[Filter]:
     """
     if not where.scopes:
         return []
-    every = [_is_in(name, getattr(where, part)) for part, name in FILTER_ATTRIBUTES.items() if getattr(where, part)]
+    every = [
+        {"in": {"key": name, "value": list(values)}}
+        for part, name in FILTER_ATTRIBUTES.items()
+        if (values := getattr(where, part))
+    ]
     whole = [group for group in (_all_of(every), _all_of(list(_days(where)))) if group]
     lists = [list(_any_of_list(name, getattr(where, part))) for part, name in LIST_ATTRIBUTES.items()]
     combined = islice(product(*(found for found in lists if found)), MAX_FILTERS)
@@ -68,10 +74,6 @@ def passes(where: SearchFilter, indexed: IndexedChunk) -> bool:
     )
 
 
-def _is_in(name: str, values: Sequence[str]) -> Filter:
-    return {"in": {"key": name, "value": list(values)}}
-
-
 def _days(where: SearchFilter) -> Iterator[Filter]:
     if where.updated_from is not None:
         yield {"greaterThanOrEquals": {"key": DAY_ATTRIBUTE, "value": where.updated_from}}
@@ -92,8 +94,6 @@ def _all_of(filters: list[Filter]) -> Filter:
         return {"andAll": filters}
     return filters[0] if filters else {}
 
-
-log = logging.getLogger(__name__)
 
 MAX_QUERY_CHARACTERS = 1_000
 """The quota "User query size" of Bedrock Knowledge Bases. The API itself takes 20,000."""

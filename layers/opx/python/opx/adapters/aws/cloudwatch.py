@@ -16,14 +16,15 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import answers, passed_over, translated_errors
 from opx.errors import StoreUnavailableError
 from opx.ports.metrics import MetricQuery, NodeValues
 from opx.ports.telemetry import LogProgress, LogQuery, MetricId
+
+log = logging.getLogger(__name__)
 
 _SAFE = re.compile(r"[A-Za-z0-9_]", re.ASCII)
 _SPACES = r"\s+"
@@ -101,19 +102,13 @@ class CloudWatchLogs:
         )
 
     def stop(self, query_id: str) -> None:
-        with translated_errors("stop a log query"):
-            try:
-                self._client.stop_query(queryId=query_id)
-            except ClientError as exc:
-                if error_code(exc) not in _NOT_RUNNING:
-                    raise
+        with translated_errors("stop a log query"), passed_over(*_NOT_RUNNING):
+            self._client.stop_query(queryId=query_id)
 
 
 def _row(fields: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {_NAMES[field["field"]]: field.get("value", "") for field in fields if field.get("field") in _NAMES}
 
-
-log = logging.getLogger(__name__)
 
 METRICS_A_CALL = 500
 POINTS_A_CALL = 100_800
@@ -135,22 +130,14 @@ class CloudWatchMetrics:
     def _nodes(self, query: MetricQuery) -> list[str]:
         """The nodes whose metric has these dimensions and no others, in order."""
         wanted = [{"Name": query.node}, *({"Name": name, "Value": value} for name, value in query.dimensions.items())]
-        request: dict[str, Any] = {
-            "Namespace": query.namespace,
-            "MetricName": query.metric,
-            "Dimensions": wanted,
-        }
+        request = {"Namespace": query.namespace, "MetricName": query.metric, "Dimensions": wanted}
         found: set[str] = set()
-        while True:
-            with translated_errors(f"list metrics {query.namespace} {query.metric}"):
-                answer = self._client.list_metrics(**request)
+        for answer in answers(self._client.list_metrics, request, f"list metrics {query.namespace} {query.metric}"):
             for metric in answer["Metrics"]:
                 dimensions = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
                 if set(dimensions) == {query.node, *query.dimensions}:
                     found.add(dimensions[query.node])
-            if not answer.get("NextToken"):
-                return sorted(found)
-            request["NextToken"] = answer["NextToken"]
+        return sorted(found)
 
     def _read(self, query: MetricQuery, nodes: Sequence[str], start: float, end: float) -> Iterator[NodeValues]:
         by_id = {f"m{at}": node for at, node in enumerate(nodes)}
@@ -162,19 +149,13 @@ class CloudWatchMetrics:
             "MaxDatapoints": POINTS_A_CALL,
         }
         found: dict[str, list[tuple[float, float]]] = {key: [] for key in by_id}
-        while True:
-            with translated_errors(f"read metrics {query.namespace} {query.metric}"):
-                answer = self._client.get_metric_data(**request)
-            more = answer.get("NextToken")
+        for answer in answers(self._client.get_metric_data, request, f"read metrics {query.namespace} {query.metric}"):
             for result in answer["MetricDataResults"]:
-                _check(result, query, last=not more)
+                _check(result, query, last=not answer.get("NextToken"))
                 moments = (moment.timestamp() for moment in result["Timestamps"])
                 found[result["Id"]] += zip(moments, result["Values"], strict=True)
             for message in answer.get("Messages", ()):
                 log.warning("%s %s: %s %s", query.namespace, query.metric, message.get("Code"), message.get("Value"))
-            if not more:
-                break
-            request["NextToken"] = more
         for key, values in found.items():
             if values:
                 yield NodeValues(by_id[key], tuple(dict(values).items()))
@@ -232,23 +213,15 @@ class CloudWatchSeries:
             "EndTime": datetime.fromtimestamp(end, UTC),
             "ScanBy": "TimestampDescending",
         }
-        for _ in range(MOST_PAGES):
-            with translated_errors("read metrics"):
-                page = self._client.get_metric_data(**request)
+        for page in islice(answers(self._client.get_metric_data, request, "read metrics"), MOST_PAGES):
             for result in page["MetricDataResults"]:
-                values = {int(time.timestamp()): value for time, value in _points(result)}
+                points = zip(result.get("Timestamps") or (), result.get("Values") or (), strict=True)
+                values = {int(time.timestamp()): value for time, value in points}
                 if values:
                     found.setdefault(metrics[result["Id"]], {}).update(values)
-            if not page.get("NextToken"):
-                return
-            request["NextToken"] = page["NextToken"]
 
 
 def _query(name: str, metric: MetricId, period: int) -> dict[str, Any]:
     dimensions = [{"Name": metric.dimension, "Value": metric.node}]
     asked = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
     return {"Id": name, "MetricStat": {"Metric": asked, "Period": period, "Stat": metric.statistic}}
-
-
-def _points(result: Mapping[str, Any]) -> list[tuple[datetime, float]]:
-    return list(zip(result.get("Timestamps") or (), result.get("Values") or (), strict=True))

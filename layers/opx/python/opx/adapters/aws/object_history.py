@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports.object_history import PastObject
@@ -36,7 +36,8 @@ class S3ObjectHistory:
         _check(prefix)
         count = 0
         for upload in list(self._uploads(prefix)):
-            self._abort(upload)
+            with translated_errors(f"abort an upload to {self._uri(upload['Key'])}"):
+                self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
             count += 1
         versions = self._versions(prefix)
         while batch := list(islice(versions, _AT_ONCE)):
@@ -56,17 +57,8 @@ class S3ObjectHistory:
                 yield {"Key": upload["Key"], "UploadId": upload["UploadId"]}
 
     def _pages(self, operation: Any, prefix: str) -> Iterator[Mapping[str, Any]]:
-        pages = iter(self._client.get_paginator(operation).paginate(Bucket=self._bucket, Prefix=prefix))
-        while True:
-            with translated_errors(f"list what {self._uri(prefix)} holds"):
-                page: Mapping[str, Any] | None = next(pages, None)
-            if page is None:
-                return
-            yield page
-
-    def _abort(self, upload: Mapping[str, str]) -> None:
-        with translated_errors(f"abort an upload to {self._uri(upload['Key'])}"):
-            self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+        pages = self._client.get_paginator(operation).paginate(Bucket=self._bucket, Prefix=prefix)
+        return translated_pages(pages, f"list what {self._uri(prefix)} holds")
 
     def _delete(self, batch: list[dict[str, str]]) -> None:
         wanted: Any = {"Objects": batch, "Quiet": True}
@@ -117,7 +109,8 @@ class S3PastObjects:
                 raise
 
     def _listed(self, key: str) -> Iterator[PastObject]:
-        for page in self._pages(key):
+        pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
+        for page in translated_pages(pages, f"list versions of s3://{self._bucket}/{key}"):
             versions, removals = page.get("Versions", []), page.get("DeleteMarkers", [])
             for version in versions:
                 if version["Key"] == key:
@@ -128,15 +121,6 @@ class S3PastObjects:
             names = [one["Key"] for one in (*versions, *removals)]
             if names and max(names) > key:  # keys come in order: what follows is of other objects
                 return
-
-    def _pages(self, key: str) -> Iterator[Mapping[str, Any]]:
-        pages = iter(self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key))
-        while True:
-            with translated_errors(f"list versions of s3://{self._bucket}/{key}"):
-                page: Mapping[str, Any] | None = next(pages, None)
-            if page is None:
-                return
-            yield page
 
 
 def _time(version: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
 from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
 from opx.domain.times import iso_time
 from opx.errors import ObjectNotFoundError
@@ -121,7 +121,6 @@ PART_BYTES = 8 * 1024 * 1024
 
 MISSING = ("NoSuchKey", "NotFound", "404", "KeyTooLongError")
 
-
 _CHANGED = ("ConditionalRequestConflict", "PreconditionFailed")
 """Codes for an object that is not, or does not stay, what a condition says."""
 
@@ -194,12 +193,8 @@ class S3ObjectStore:
         return True
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        pages = iter(self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix))
-        while True:
-            with translated_errors(f"list {self._uri(prefix)}"):
-                page = next(pages, None)
-            if page is None:
-                return
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        for page in translated_pages(pages, f"list {self._uri(prefix)}"):
             for entry in page.get("Contents", []):
                 key = entry["Key"]
                 modified = iso_time(entry["LastModified"].timestamp())

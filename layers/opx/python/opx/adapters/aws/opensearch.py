@@ -12,7 +12,6 @@ from opensearchpy import OpenSearch, OpenSearchException, RequestError, Urllib3A
 
 from opx.adapters.aws import opensearch_queries as queries
 from opx.adapters.aws.opensearch_bulk import BulkLimits, BulkWriter
-from opx.adapters.aws.opensearch_errors import told
 from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, SPACE_TYPE, from_source, index_body
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.domain.results import IndexedChunk
@@ -291,7 +290,7 @@ class OpenSearchIndex:
         return answers
 
     def _unavailable(self, doing: str, exc: OpenSearchException) -> IndexUnavailableError:
-        return IndexUnavailableError(f"{doing} index {self._index_name} failed: {told(exc)}")
+        return IndexUnavailableError(f"{doing} index {self._index_name} failed: {queries.told(exc)}")
 
 
 def _chunks(*answers: dict[str, Any] | None) -> dict[str, IndexedChunk]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from opensearchpy import ConnectionError, OpenSearch, TransportError  # noqa: A004
 
-from opx.adapters.aws.opensearch_errors import told, unquoted
+from opx.adapters.aws.opensearch_queries import told, unquoted
 from opx.adapters.aws.opensearch_schema import to_source
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import IndexUnavailableError

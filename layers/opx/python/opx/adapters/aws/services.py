@@ -185,7 +185,7 @@ class AwsServices(StorableChecks, Services):
             from opx.adapters.reading_tools import tesseract
 
             return tesseract(self.settings)
-        from opx.adapters.aws.textract import TextractOcr
+        from opx.adapters.aws.pictures import TextractOcr
 
         return TextractOcr(cache(lambda: self._client("textract", read_seconds=60.0)))
 
@@ -198,7 +198,7 @@ class AwsServices(StorableChecks, Services):
             from opx.adapters.reading_tools import describer_at_url
 
             return describer_at_url(settings, self.secrets)
-        from opx.adapters.aws.bedrock_images import BedrockImageDescriber
+        from opx.adapters.aws.pictures import BedrockImageDescriber
 
         client = cache(lambda: self._client("bedrock-runtime", read_seconds=120.0))
         return BedrockImageDescriber(client, settings.vision_model)
@@ -304,7 +304,7 @@ class AwsServices(StorableChecks, Services):
     def copies(self) -> ChunkCopies | None:  # type: ignore[override]
         if not self.settings.sync_queue_url:
             return None
-        from opx.adapters.aws.knowledge_base_copies import KnowledgeBaseCopies
+        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseCopies
         from opx.adapters.aws.queue import SqsQueue
 
         requests = SqsQueue(self._client("sqs"), self.settings.sync_queue_url)
@@ -383,7 +383,7 @@ class AwsServices(StorableChecks, Services):
     @cached_property
     def index_sync(self) -> IndexSync:
         """Has the knowledge base index what the copies are."""
-        from opx.adapters.aws.knowledge_base_copies import KnowledgeBaseSync
+        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseSync
 
         client = self._client("bedrock-agent", attempts=1)  # requests to sync come again by themselves
         return KnowledgeBaseSync(client, self.settings.knowledge_base_id, self.settings.data_source_id)

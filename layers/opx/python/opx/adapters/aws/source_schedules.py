@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors
 from opx.domain.sources import SourceDefinition
 from opx.sources.schedules import JITTER_MINUTES, scheduler_cron
 
@@ -47,12 +47,8 @@ class EventBridgeSchedules:
                 self._client.create_schedule(**wanted)
 
     def delete(self, source_id: str) -> None:
-        with translated_errors(f"stop pulls of {source_id}"):
-            try:
-                self._client.delete_schedule(Name=_name(source_id), GroupName=self._group)
-            except ClientError as exc:
-                if error_code(exc) != "ResourceNotFoundException":
-                    raise
+        with translated_errors(f"stop pulls of {source_id}"), passed_over("ResourceNotFoundException"):
+            self._client.delete_schedule(Name=_name(source_id), GroupName=self._group)
 
     def _wanted(self, definition: SourceDefinition) -> dict[str, Any]:
         target = self._target

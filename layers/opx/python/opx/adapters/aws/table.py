@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import Backoff, error_code, translated_errors
-from opx.adapters.limits import check_item, check_table_key, check_whole
-from opx.adapters.table_access import Slice, holds, is_expired, slice_of
+from opx.adapters.aws.vendor_errors import Backoff, answers, error_code, translated_errors
+from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, holds, is_expired, slice_of
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Absent, AllOf, AnyOf, Clock, Condition, Equals, Item, KeyRange
 from opx.tables import TableSpec
@@ -252,34 +251,24 @@ class DynamoTable:
         limit: int | None = None,
     ) -> Iterator[Item]:
         part = slice_of(self._spec, partition, index, where)
-        arguments: dict[str, Any] = {"ScanIndexForward": not reverse}
+        arguments = {**slice_arguments(part), "ScanIndexForward": not reverse}
         arguments.update({"IndexName": index} if index else {"ConsistentRead": True})
         if limit is not None:
             check_whole("limit", limit, 0, 2**31)
             arguments["Limit"] = max(1, min(limit, 1000))
-        return islice(self._read(part, arguments), limit)
+        found = iter(()) if part.is_empty else self._items(self._client.query, arguments, "query")
+        return islice(found, limit)
 
     def scan(self) -> Iterator[Item]:
         """All items, in no particular order; those that change meanwhile may come as they were. Reads every byte of the
         table, consistently: a backup, not a query."""
-        request: dict[str, Any] = {"TableName": self._name, "ConsistentRead": True}
-        while True:
-            with self._translated("read from"):
-                answer = self._client.scan(**request)
-            yield from self._current(answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return self._items(self._client.scan, {"ConsistentRead": True}, "read from")
 
-    def _read(self, part: Slice, arguments: dict[str, Any]) -> Iterator[Item]:
-        request = {"TableName": self._name, **arguments, **slice_arguments(part)}
-        while not part.is_empty:
-            with self._translated("query"):
-                answer = self._client.query(**request)
+    def _items(self, call: Callable[..., Any], arguments: Mapping[str, Any], action: str) -> Iterator[Item]:
+        request = {"TableName": self._name, **arguments}
+        action = f"{action} table {self._name}"
+        for answer in answers(call, request, action, mark="LastEvaluatedKey", sent_as="ExclusiveStartKey"):
             yield from self._current(answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def _current(self, found: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         """The items that haven't expired: DynamoDB removes them up to two days late."""

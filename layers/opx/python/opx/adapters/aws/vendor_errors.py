@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from botocore.exceptions import (
     ClientError,
@@ -18,6 +19,8 @@ from botocore.exceptions import (
 )
 
 from opx.errors import StoreUnavailableError
+
+P = TypeVar("P")
 
 _jitter = random.SystemRandom()
 
@@ -82,6 +85,18 @@ _REFUSED = (
 )
 
 
+BUSY_MODEL_CODES = frozenset(
+    {
+        "InternalServerException",
+        "ModelNotReadyException",
+        "ModelTimeoutException",
+        "ServiceUnavailableException",
+        "ThrottlingException",
+    }
+)
+"""Errors of a call of a Bedrock model after which the same request may succeed."""
+
+
 def error_code(error: ClientError) -> str:
     """The service's code. Queues prefix theirs: `AWS.SimpleQueueService.NonExistentQueue`."""
     return error.response.get("Error", {}).get("Code", "").rpartition(".")[2]
@@ -114,3 +129,39 @@ def translated_errors(action: str) -> Iterator[None]:
             hint = "check that the resource exists and that the role may use it"
             raise StoreUnavailableError(f"can't {action}: {code}; {hint}") from exc
         raise
+
+
+@contextmanager
+def passed_over(*codes: str) -> Iterator[None]:
+    """Let errors of the service with these codes go: nothing is left to be done."""
+    try:
+        yield
+    except ClientError as exc:
+        if error_code(exc) not in codes:
+            raise
+
+
+def translated_pages(pages: Iterable[P], action: str) -> Iterator[P]:
+    """Each page of a listing. Raises as `translated_errors`."""
+    found = iter(pages)
+    while True:
+        with translated_errors(action):
+            page = next(found, None)
+        if page is None:
+            return
+        yield page
+
+
+def answers(
+    call: Callable[..., Any], request: Mapping[str, Any], action: str, *, mark: str = "NextToken", sent_as: str = ""
+) -> Iterator[Any]:
+    """The answers to a request, and to those for what follows. `mark` is what an answer leads on with, `sent_as` its name
+    in the next request, if that is another. Raises as `translated_errors`."""
+    asked = dict(request)
+    while True:
+        with translated_errors(action):
+            answer = call(**asked)
+        yield answer
+        if not answer.get(mark):
+            return
+        asked[sent_as or mark] = answer[mark]

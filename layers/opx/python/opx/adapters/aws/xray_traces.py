@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from opx.adapters.aws.vendor_errors import translated_errors
+from opx.adapters.aws.vendor_errors import answers
 from opx.ports import Clock
 from opx.ports.telemetry import FoundTraces, Trace, TraceSummary
 
@@ -37,27 +37,18 @@ class XRayTraces:
             "Sampling": False,
         }
         found: list[TraceSummary] = []
-        while True:
-            with translated_errors("list traces"):
-                page = self._client.get_trace_summaries(**request)
+        for page in answers(self._client.get_trace_summaries, request, "list traces"):
             found += map(_summary, page.get("TraceSummaries") or ())
-            if not page.get("NextToken"):
-                return FoundTraces(tuple(found))
-            if len(found) >= most or self._clock() >= deadline:
+            if page.get("NextToken") and (len(found) >= most or self._clock() >= deadline):
                 return FoundTraces(tuple(found), complete=False)
-            request["NextToken"] = page["NextToken"]
+        return FoundTraces(tuple(found))
 
     def traces(self, trace_ids: Sequence[str]) -> Sequence[Trace]:
-        request: dict[str, Any] = {"TraceIds": list(trace_ids)}
         segments: dict[str, list[Mapping[str, Any]]] = {}
-        while True:
-            with translated_errors("read traces"):
-                page = self._client.batch_get_traces(**request)
+        for page in answers(self._client.batch_get_traces, {"TraceIds": list(trace_ids)}, "read traces"):
             for trace in page.get("Traces") or ():
                 segments.setdefault(trace["Id"], []).extend(_documents(trace))
-            if not page.get("NextToken"):
-                return [Trace(trace_id, tuple(found)) for trace_id, found in segments.items()]
-            request["NextToken"] = page["NextToken"]
+        return [Trace(trace_id, tuple(found)) for trace_id, found in segments.items()]
 
 
 def filter_expression(service: str) -> str:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,27 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError
 from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
+from opx.ports.corpus_version import CorpusState
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
+
+
+class Versioned(Protocol):
+    """An index that counts its batches."""
+
+    @property
+    def version(self) -> str: ...
+
+
+class IndexGeneration:
+    """A `CorpusVersion` of an index. A batch is found as soon as it is counted."""
+
+    def __init__(self, index: Versioned) -> None:
+        self._index = index
+
+    def current(self) -> CorpusState:
+        return CorpusState(self._index.version)
+
 
 _FORMAT = "4"
 """Of the files. Part of an index's identity."""

@@ -174,7 +174,7 @@ class EmbeddedServices(StorableChecks, Services):
 
     @cached_property
     def corpus_version(self) -> CorpusVersion | None:  # type: ignore[override]
-        from opx.adapters.embedded.corpus_version import IndexGeneration
+        from opx.adapters.embedded.search_index import IndexGeneration
 
         return IndexGeneration(self.index) if isinstance(self.index, EditionedIndex) else None
 

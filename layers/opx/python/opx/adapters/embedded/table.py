@@ -9,8 +9,7 @@ from itertools import islice
 from typing import Any
 
 from opx.adapters.embedded.database import Database
-from opx.adapters.limits import check_item, check_table_key, check_whole
-from opx.adapters.table_access import Slice, expiry, holds, is_expired, slice_of
+from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, expiry, holds, is_expired, slice_of
 from opx.errors import ConditionFailedError
 from opx.item_json import from_json, to_json
 from opx.ports import Clock, Condition, Item, KeyRange

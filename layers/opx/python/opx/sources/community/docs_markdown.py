@@ -160,10 +160,6 @@ def _attributes(match: re.Match[str]) -> dict[str, str]:
     return dict(_ATTRIBUTE.findall(match[1]))
 
 
-def _alert(match: re.Match[str]) -> str:
-    return f"{match[1]}**{match[2].capitalize()}:** "
-
-
 def _image(match: re.Match[str]) -> str:
     shown = _attributes(match).get("alt-text", "").strip()
     return f"(Image: {shown})" if shown else ""
@@ -187,7 +183,7 @@ def _link(match: re.Match[str]) -> str:
 
 
 _REPLACED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (_ALERT, _alert),
+    (_ALERT, lambda match: f"{match[1]}**{match[2].capitalize()}:** "),
     (_TAB, r"**\1**"),
     (_INCLUDE, _included),
     (_VIDEO, r"Video: \1"),

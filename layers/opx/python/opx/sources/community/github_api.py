@@ -15,8 +15,8 @@ from urllib.parse import quote, urlsplit
 
 from opx.domain.sources import RateLimit
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.ports.sources import Secrets, WebClient, WebReply
-from opx.ports.time import Clock
+from opx.ports.sources import WebReply
+from opx.sources.connector import SourceTools
 from opx.sources.shapes import Shape, shaped
 
 S = TypeVar("S", bound=Shape)
@@ -49,11 +49,11 @@ class _Data(Shape, frozen=True):
 class GitHubApi:
     """Requests about repositories. Raises what `WebClient` raises, and `SourceUnavailableError` at a limit."""
 
-    def __init__(self, web: WebClient, secrets: Secrets, clock: Clock, *, base_url: str, token_secret: str) -> None:
-        self._web = web
-        self._clock = clock
+    def __init__(self, tools: SourceTools, *, base_url: str, token_secret: str) -> None:
+        self._web = tools.web
+        self._clock = tools.clock
         self._base = base_url.rstrip("/")
-        self._secrets = secrets
+        self._secrets = tools.secrets
         self._token_secret = token_secret
         self._free_at = 0.0
 

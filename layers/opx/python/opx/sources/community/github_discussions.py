@@ -7,10 +7,9 @@ from typing import Any
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError
-from opx.sources.batches import page_of
 from opx.sources.community.github_api import BASE_URL, LIMIT, GitHubApi, checked_repository
 from opx.sources.community.threads import Post, checked_time, described, thread
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.sources.shapes import Shape, shaped
 
 PAGE_SIZE = 25
@@ -147,9 +146,7 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
     def __init__(self, definition: SourceDefinition, options: GitHubDiscussionsOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._owner, _, self._name = checked_repository(options.repository).partition("/")
-        self._api = GitHubApi(
-            tools.web, tools.secrets, tools.clock, base_url=options.base_url, token_secret=options.token_secret
-        )
+        self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
 
     @classmethod
     def rate_limit(cls, options: GitHubDiscussionsOptions) -> RateLimit:  # noqa: ARG003

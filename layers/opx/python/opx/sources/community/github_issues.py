@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
-from opx.sources.batches import page_of
 from opx.sources.community.github_api import (
     BASE_URL,
     LIMIT,
@@ -19,7 +18,7 @@ from opx.sources.community.github_api import (
     path_of,
 )
 from opx.sources.community.threads import Post, checked_time, described, thread
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.sources.shapes import Shape, shaped
 
 _MAINTAINERS = ("OWNER", "MEMBER", "COLLABORATOR")
@@ -92,9 +91,7 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
     def __init__(self, definition: SourceDefinition, options: GitHubIssuesOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._path = path_of("repos", checked_repository(options.repository), "issues")
-        self._api = GitHubApi(
-            tools.web, tools.secrets, tools.clock, base_url=options.base_url, token_secret=options.token_secret
-        )
+        self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
 
     @classmethod
     def rate_limit(cls, options: GitHubIssuesOptions) -> RateLimit:  # noqa: ARG003
@@ -161,7 +158,8 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
         metadata = described(
             title=title,
             address=issue.html_url,
-            tags=_labels(issue),
+            # Labels are objects; old Enterprise servers list names.
+            tags=[label if isinstance(label, str) else label.name for label in issue.labels],
             updated=checked_time(issue.updated_at, issue.name),
             created=checked_time(issue.created_at, issue.name),
             author=issue.user.login,
@@ -219,11 +217,6 @@ def _checked(item: Any) -> _Listed:
     issue = shaped(_Listed, item, "an issue")
     checked_time(issue.updated_at, issue.name)
     return issue
-
-
-def _labels(issue: _Issue) -> list[str]:
-    """Labels are objects; old Enterprise servers list names."""
-    return [label if isinstance(label, str) else label.name for label in issue.labels]
 
 
 def _state(issue: _Issue) -> str:

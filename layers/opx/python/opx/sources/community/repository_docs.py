@@ -18,7 +18,6 @@ from opx.domain.ids import stable_hash
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ingestion.parsing.registry import is_known
-from opx.sources.batches import Batch
 from opx.sources.community.docs_markdown import read_page
 from opx.sources.community.github_api import (
     BASE_URL,
@@ -32,7 +31,7 @@ from opx.sources.community.github_api import (
     site_of,
 )
 from opx.sources.community.threads import described
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Batch, Connector, Options, SourceTools, Texts
 
 FILES_A_PAGE = 50
 UNCHANGED_A_PAGE = 1000
@@ -120,9 +119,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
 
     def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
-        self._api = GitHubApi(
-            tools.web, tools.secrets, tools.clock, base_url=options.base_url, token_secret=options.token_secret
-        )
+        self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
         self._collections = self.collections()
 
     @classmethod

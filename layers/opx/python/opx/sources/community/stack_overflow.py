@@ -5,16 +5,15 @@ from __future__ import annotations
 import html
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.batches import page_of
 from opx.sources.community.threads import Post, described, thread
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.sources.shapes import Shape, each_of, shaped
 
 PAGE_SIZE = 100
@@ -147,7 +146,7 @@ class StackOverflow(Connector[StackOverflowOptions]):
             _checked(item)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
-        since = _seconds(request.since)
+        since = int(datetime.fromisoformat(request.since).timestamp()) if request.since else 0
         place = _Place.of(request.cursor, since)
         while True:
             again: frozenset[int] = frozenset()
@@ -289,7 +288,7 @@ class _Place:
         return frozenset(one.question_id for one in questions if one.last_activity_date == last)
 
     def cursor(self) -> dict[str, int]:
-        return {"tag": self.tag, "since": self.since, "page": self.page}
+        return asdict(self)
 
 
 def _items(answer: _Wrapper) -> tuple[Any, ...]:
@@ -304,10 +303,6 @@ def _checked(item: Any) -> _Listed:
 
 def _author(item: _Question | _Answer) -> str:
     return html.unescape(item.owner.display_name) or "somebody"
-
-
-def _seconds(moment: str) -> int:
-    return int(datetime.fromisoformat(moment).timestamp()) if moment else 0
 
 
 def _until_midnight(now: float) -> float:

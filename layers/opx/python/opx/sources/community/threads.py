@@ -51,7 +51,7 @@ def nested(text: str) -> str:
     lines: list[str] = []
     fence = ""
     hidden = False
-    for line in _plain_lines(text):
+    for line in _storable(text).replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         found = _FENCE.match(line)
         if fence:
             closes = found and found[1].startswith(fence) and not found[2].strip()
@@ -67,10 +67,6 @@ def nested(text: str) -> str:
     if fence:
         lines.append(fence)
     return "\n".join(lines).strip("\n")
-
-
-def _plain_lines(text: str) -> list[str]:
-    return _storable(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _storable(text: str) -> str:

@@ -14,10 +14,8 @@ from typing import Any
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.ports.sources import WebReply
-from opx.sources.batches import Batch
-from opx.sources.connector import Connector, Options, Texts
-from opx.sources.markdown import facts, fenced, joined, nested, one_line
-from opx.sources.relationships import block, reference, relation
+from opx.sources.connector import Batch, Connector, Options, Texts
+from opx.sources.markdown import block, facts, fenced, joined, nested, one_line, reference, relation
 from opx.sources.security.attack_bundle import KINDS, Entry, Knowledge, LogSource, key_of, objects
 from opx.sources.shapes import OddRecordError, Shape, shaped, utc
 

@@ -24,8 +24,7 @@ from opx.domain.sources import Cursor, Page, PullRequest, RateLimit, SourceDefin
 from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.ports.sources import WebClient
-from opx.sources.batches import read_each
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Connector, Options, SourceTools, Texts, read_each
 from opx.sources.security.cve import Feeds, cve_document
 from opx.sources.security.exploitation import EPSS_URL, KEV_URL, Estimates, KevCatalogue, parse_epss, parse_kev
 from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, shaped, utc

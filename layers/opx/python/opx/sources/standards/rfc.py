@@ -22,8 +22,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.ports.sources import WebReply
-from opx.sources.batches import Batch
-from opx.sources.connector import Connector, Options, Texts
+from opx.sources.connector import Batch, Connector, Options, Texts
 from opx.sources.markdown import facts, joined, nested, one_line
 from opx.sources.standards.rfc_text import rfc_markdown
 

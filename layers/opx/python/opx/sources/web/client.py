@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_text
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -233,7 +233,7 @@ class HttpWeb:
 
     def _sent(self, message: Message) -> Reply:
         """The reply to one step, tried as often as may help."""
-        pauses = _pauses()
+        pauses = (_FIRST_PAUSE * 2**attempt for attempt in range(TRIES - 1))
         while True:
             try:
                 reply = self._exchanged(message)
@@ -256,10 +256,6 @@ class HttpWeb:
         if self._slower:
             self._slower.wait()
         return self._exchanges.send(message, addresses)
-
-
-def _pauses() -> Iterator[float]:
-    return (_FIRST_PAUSE * 2**attempt for attempt in range(TRIES - 1))
 
 
 def _with_query(url: str, query: Mapping[str, str | int] | None) -> str:

@@ -24,11 +24,10 @@ from opx.domain.sources import Page, PullRequest, SourceDocument
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError, UnparsableDocumentError
 from opx.ports.sources import PageMemory, WebClient, WebReply
 from opx.ports.time import Clock
-from opx.sources.batches import Batch
-from opx.sources.web.files import HTML, extension_of
+from opx.sources.connector import Batch
 from opx.sources.web.pages import iso_date
 from opx.sources.web.robots import Robots
-from opx.sources.web.urls import CrawlScope, file_key, identity, may_be_document, page_key, page_url
+from opx.sources.web.urls import HTML, CrawlScope, extension_of, file_key, identity, may_be_document, page_key, page_url
 
 MAX_UNPACKED = 16 * 1024 * 1024
 

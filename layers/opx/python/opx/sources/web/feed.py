@@ -27,12 +27,10 @@ from opx.errors import (
     UnparsableDocumentError,
 )
 from opx.ports.sources import PageMemory, WebReply
-from opx.sources.batches import Batch
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.sources.web.addresses import shown_address
-from opx.sources.web.files import HTML, extension_of
 from opx.sources.web.robots import Robots
-from opx.sources.web.urls import page_key, page_url
+from opx.sources.web.urls import HTML, extension_of, page_key, page_url
 
 MAX_TITLE = 500
 MAX_TAGS = 50

@@ -16,10 +16,8 @@ from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocume
 from opx.errors import InvalidInputError, SourceShapeError
 from opx.ingestion.metadata import fitting
 from opx.ingestion.parsing.registry import EXTENSIONS
-from opx.sources.batches import Batch
-from opx.sources.connector import Connector, Options, SourceTools, Texts
-from opx.sources.markdown import facts, joined, nested, one_line
-from opx.sources.relationships import block, reference, relation
+from opx.sources.connector import Batch, Connector, Options, SourceTools, Texts
+from opx.sources.markdown import block, facts, joined, nested, one_line, reference, relation
 from opx.sources.shapes import OddRecordError, since_of
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.confluence_api import (
@@ -125,7 +123,8 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
 
     def _read_attachments(self, api: Api, confluence: Confluence, page: ListedPage, since: str, batch: Batch) -> None:
         try:
-            found = [each for each in confluence.attachments(page.id) if _is_taken(each)]
+            listed = confluence.attachments(page.id)
+            found = [each for each in listed if PurePosixPath(each.name).suffix.lower() in EXTENSIONS]
         except OddRecordError as exc:
             raise SourceShapeError(f"{self.name}: in the attachments of page {page.id}: {exc}") from exc
         keys = {each: f"{page.id}/attachments/{each.name}" for each in found}
@@ -150,10 +149,6 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
             "tags": ["attachment", f"confluence page {page.id}"],
         }
         return (SourceDocument(key, reply.body, metadata),)
-
-
-def _is_taken(attachment: Attachment) -> bool:
-    return PurePosixPath(attachment.name).suffix.lower() in EXTENSIONS
 
 
 def page_document(page: LoadedPage, comments: Sequence[Comment]) -> SourceDocument:

@@ -23,8 +23,7 @@ from urllib.parse import quote
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.batches import Batch
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.sources.web.addresses import AddressBook
 from opx.sources.workplace.mail_documents import message_document
 

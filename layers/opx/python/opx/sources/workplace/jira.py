@@ -19,8 +19,7 @@ from msgspec import field
 
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
-from opx.sources.batches import read_each
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Connector, Options, SourceTools, Texts, read_each
 from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, each_of, odd, shaped, since_of, utc
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.jira_documents import FIELDS, Comment, issue_document
@@ -216,7 +215,7 @@ class JiraConnector(Connector[JiraOptions]):
         if self.options.jql.strip():
             parts.append(f"({self.options.jql.strip()})")
         if since:
-            parts.append(f"updated >= {_milliseconds(since)}")
+            parts.append(f"updated >= {int(datetime.fromisoformat(since).timestamp()) * 1000}")
         return " AND ".join(parts)
 
     def _search(
@@ -290,7 +289,3 @@ def _quoted(value: str) -> str:
 def _key(issue: Any) -> str:
     key = issue.get("key") if isinstance(issue, dict) else None
     return key if key and isinstance(key, str) else "(an issue without a key)"
-
-
-def _milliseconds(since: str) -> int:
-    return int(datetime.fromisoformat(since).timestamp()) * 1000

@@ -14,8 +14,7 @@ from msgspec import field
 
 from opx.domain.sources import SourceDocument
 from opx.ingestion.metadata import fitting
-from opx.sources.markdown import facts, fenced, joined, nested, one_line, table
-from opx.sources.relationships import block, reference, relation
+from opx.sources.markdown import block, facts, fenced, joined, nested, one_line, reference, relation, table
 from opx.sources.shapes import Filled, Loose, Named, Names, OddRecordError, Shape, odd, texts_of, utc
 from opx.sources.workplace.adf import adf_markdown, mentioned
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from opx.domain.sources import Cursor, Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceUnavailableError
-from opx.sources.batches import Batch
-from opx.sources.connector import Connector, Options, SourceTools
+from opx.sources.connector import Batch, Connector, Options, SourceTools
 from opx.sources.shapes import OddRecordError
 from opx.sources.workplace.mail_documents import message_document
 

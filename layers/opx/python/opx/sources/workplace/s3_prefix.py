@@ -24,8 +24,7 @@ from opx.errors import (
 )
 from opx.ingestion.parsing.registry import EXTENSIONS
 from opx.ports.objects import ObjectInfo, ObjectStore
-from opx.sources.batches import Batch
-from opx.sources.connector import Connector, Options, SourceTools
+from opx.sources.connector import Batch, Connector, Options, SourceTools
 from opx.sources.shapes import since_of
 
 LISTED = 1_000

@@ -23,8 +23,7 @@ from typing import Any
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.batches import Batch
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.sources.markdown import fenced, joined, nested, one_line
 from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, odd, shaped
 
