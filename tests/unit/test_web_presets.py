@@ -58,7 +58,7 @@ def test_topics_that_are_no_texts_are_refused(topics: object) -> None:
 def test_kinds_without_topics_take_none() -> None:
     with pytest.raises(InvalidInputError, match="topics"):
         checked_options(definition("crawl", start="https://e.org/", topics=("x",)))
-    read = Preset("crawl", {"start": ("https://e.org/",)}).completed({"topics": ("x",)})
+    read = Preset("crawl", "", {"start": ("https://e.org/",)}).completed({"topics": ("x",)})
     with pytest.raises(InvalidInputError, match="topics"):
         checked_options(definition("crawl", **read))
 

@@ -185,7 +185,7 @@ _BLANK = "."
 
 
 class BedrockEmbedder:
-    """`Embedder` that calls a model of `bedrock_models`, by its id or an inference profile's.
+    """`Embedder` that calls a model of `MODELS`, by its id or an inference profile's.
 
     Texts beyond a model's limit of characters are cut there, and further by halves if they still have too many tokens.
     The client should not retry by itself: what is throttled is tried again here, counted by the rate limit.

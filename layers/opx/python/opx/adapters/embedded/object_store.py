@@ -148,10 +148,10 @@ READ_ATTEMPTS = 10
 
 
 class FolderObjectStore:
-    """An `ObjectStore` in a folder: one file an object, under a path that reads like its key (see `object_names`).
+    """An `ObjectStore` in a folder: one file an object, under a path that reads like its key.
 
-    Several threads and processes may use one folder. Metadata are in `.meta`, in a file of the same path (see
-    `object_versions`). The etag is the SHA-256 of the content. POSIX only.
+    Several threads and processes may use one folder. Metadata are in `.meta`, in a file of the same path.
+    The etag is the SHA-256 of the content. POSIX only.
     """
 
     def __init__(self, root: Path) -> None:
@@ -249,7 +249,7 @@ class FolderObjectStore:
         for version in known:
             if version.identity == identity:
                 return version
-        etag = _digest(file)
+        etag = hashlib.file_digest(file, "sha256").hexdigest()
         found = Version(identity, etag, {})
         if not found.is_of(self._path(key)):
             return None
@@ -270,13 +270,6 @@ def _copy(source: BinaryIO, target: BinaryIO) -> str:
     while block := source.read(BLOCK):
         digest.update(block)
         target.write(block)
-    return digest.hexdigest()
-
-
-def _digest(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while block := file.read(BLOCK):
-        digest.update(block)
     return digest.hexdigest()
 
 

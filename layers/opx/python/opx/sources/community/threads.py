@@ -58,7 +58,8 @@ def nested(text: str) -> str:
             fence = "" if closes else fence
             lines.append(line)
             continue
-        line, hidden = _without_comment(line, hidden)  # noqa: PLW2901
+        shown, hidden = outside_comments(line, hidden)
+        line = shown.rstrip()  # noqa: PLW2901
         if found and not hidden and line and not (found[1][0] == "`" and "`" in found[2]):
             fence = found[1]
             lines.append(line)
@@ -74,18 +75,18 @@ def _storable(text: str) -> str:
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
-def _without_comment(line: str, hidden: bool) -> tuple[str, bool]:
+def outside_comments(line: str, hidden: bool) -> tuple[str, bool]:
     """The line without what is in `<!-- -->`, and whether a comment is open at its end."""
-    shown = []
+    shown = ""
     while line:
         if hidden:
             _, found, line = line.partition("-->")
             hidden = not found
         else:
             before, found, line = line.partition("<!--")
-            shown.append(before)
+            shown += before
             hidden = bool(found)
-    return "".join(shown).rstrip() if shown else "", hidden
+    return shown, hidden
 
 
 def _add(lines: list[str], line: str) -> None:
