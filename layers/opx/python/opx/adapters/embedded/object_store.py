@@ -249,7 +249,7 @@ class FolderObjectStore:
         for version in known:
             if version.identity == identity:
                 return version
-        etag = hashlib.file_digest(file, "sha256").hexdigest()
+        etag = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # files have readinto
         found = Version(identity, etag, {})
         if not found.is_of(self._path(key)):
             return None
