@@ -264,17 +264,14 @@ def _check_signature(certificate: Certificate, message: Mapping[str, Any], signe
     algorithms = {"1": SHA1, "2": SHA256}
     algorithm = algorithms.get(str(message.get("SignatureVersion")))
     key = certificate.public_key()
-    if algorithm is None or not isinstance(key, RSAPublicKey) or not _is_valid(certificate, sent_at):
+    valid = certificate.not_valid_before_utc.timestamp() <= sent_at <= certificate.not_valid_after_utc.timestamp()
+    if algorithm is None or not isinstance(key, RSAPublicKey) or not valid:
         raise UnverifiedError
     try:
         signature = base64.b64decode(str(message.get("Signature")), validate=True)
         key.verify(signature, signed, PKCS1v15(), algorithm())
     except (InvalidSignature, binascii.Error, ValueError):
         raise UnverifiedError from None
-
-
-def _is_valid(certificate: Certificate, at: float) -> bool:
-    return certificate.not_valid_before_utc.timestamp() <= at <= certificate.not_valid_after_utc.timestamp()
 
 
 def _loaded(pem: bytes) -> Certificate:

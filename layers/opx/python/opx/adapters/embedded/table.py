@@ -58,7 +58,8 @@ def create(connection: sqlite3.Connection, spec: TableSpec) -> None:
     for name in column_names(spec):
         if name not in existing:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {_definition(spec, name)}")
-            _fill(connection, spec, name)
+            path = "$." + quoted(name)
+            connection.execute(f"UPDATE {table} SET {quoted(name)} = json_extract({ITEM}, ?)", (path,))  # noqa: S608
     for name, columns in _indexes(spec):
         _create_index(connection, spec, columns, name)
 
@@ -77,11 +78,6 @@ def _existing_columns(connection: sqlite3.Connection, spec: TableSpec) -> set[st
 def _definition(spec: TableSpec, name: str) -> str:
     # Without a type, a number stays what it was: whole or not.
     return f"{quoted(name)} {'' if name in spec.numbers else 'TEXT'}".rstrip()
-
-
-def _fill(connection: sqlite3.Connection, spec: TableSpec, name: str) -> None:
-    path = "$." + quoted(name)
-    connection.execute(f"UPDATE {quoted(spec.name)} SET {quoted(name)} = json_extract({ITEM}, ?)", (path,))  # noqa: S608
 
 
 def _create_index(connection: sqlite3.Connection, spec: TableSpec, columns: tuple[str, ...], name: str) -> None:

@@ -33,6 +33,14 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,10
 _NEXT = re.compile(r"<[^<>]*>\s*;[^,<]*\brel=\"?next\b")
 
 
+class Named(Shape, frozen=True):
+    name: str = ""
+
+
+class User(Shape, frozen=True):
+    login: str = ""
+
+
 class _Error(Shape, frozen=True):
     type: str = ""
     message: str = ""

@@ -12,6 +12,8 @@ from opx.sources.community.github_api import (
     LIMIT,
     PAGE_SIZE,
     GitHubApi,
+    Named,
+    User,
     checked_repository,
     has_next,
     listed,
@@ -36,14 +38,6 @@ class GitHubIssuesOptions(Options, frozen=True):
     base_url: str = BASE_URL
 
 
-class _User(Shape, frozen=True):
-    login: str = ""
-
-
-class _Label(Shape, frozen=True):
-    name: str = ""
-
-
 class _Listed(Shape, frozen=True):
     """The part of an issue that paging needs."""
 
@@ -58,8 +52,8 @@ class _Listed(Shape, frozen=True):
 class _Issue(_Listed, frozen=True):
     title: str
     html_url: str = ""
-    labels: tuple[str | _Label, ...] = ()
-    user: _User = _User()
+    labels: tuple[str | Named, ...] = ()
+    user: User = User()
     created_at: str = ""
     closed_at: str = ""
     state: str = ""
@@ -69,7 +63,7 @@ class _Issue(_Listed, frozen=True):
 
 
 class _Comment(Shape, frozen=True):
-    user: _User = _User()
+    user: User = User()
     author_association: str = ""
     created_at: str = ""
     body: str = ""

@@ -159,7 +159,8 @@ class StackOverflow(Connector[StackOverflowOptions]):
                 again = place.seen_again([one for one, _ in questions])
                 place = place.after(questions[-1][0]) if more else _Place(place.tag + 1, since, 1)
                 last = place.tag == len(self.options.tags)
-                yield self._page(fresh, place.cursor(), complete=last and not since)
+                keyed = ((f"{self.options.site}/{number}", item) for number, item in fresh)
+                yield page_of(keyed, self._read, cursor=place.cursor(), complete=last and not since)
                 if last:
                     return
                 self._heed_quota(answer)
@@ -219,10 +220,6 @@ class StackOverflow(Connector[StackOverflowOptions]):
         if pause > MAX_PAUSE_SECONDS:
             raise SourceUnavailableError(f"Stack Exchange asks to wait for {pause} s", float(pause))
         self._pause = max(0, pause)
-
-    def _page(self, questions: list[tuple[int, Any]], cursor: dict[str, int], *, complete: bool) -> Page:
-        keyed = ((f"{self.options.site}/{number}", item) for number, item in questions)
-        return page_of(keyed, self._read, cursor=cursor, complete=complete)
 
     def _read(self, key: str, item: Any) -> SourceDocument | None:
         """The question; None if it was wanted once, and was voted down since."""

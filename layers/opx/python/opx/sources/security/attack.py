@@ -155,12 +155,9 @@ def _of_mitigation(entry: Entry, knowledge: Knowledge) -> Sections:
 
 
 def _of_tactic(entry: Entry, knowledge: Knowledge) -> Sections:
-    yield "Techniques", _bullets(((other, "") for other in _techniques(entry, knowledge)), told=False)
-
-
-def _techniques(tactic: Entry, knowledge: Knowledge) -> list[Entry]:
-    found = [each for each in knowledge.living("technique") if tactic in _tactics(each, knowledge)]
-    return sorted(found, key=lambda each: each.attack_id)
+    found = [each for each in knowledge.living("technique") if entry in _tactics(each, knowledge)]
+    found.sort(key=lambda each: each.attack_id)
+    yield "Techniques", _bullets(((other, "") for other in found), told=False)
 
 
 _SECTIONS: dict[str, Callable[[Entry, Knowledge], Sections]] = {

@@ -130,7 +130,11 @@ class NvdApi:
         if reply.gone:
             why = reply.headers.get("message", "") or "no reason given"
             raise SourceRefusedError(f"NVD refuses the request: {why[:200]}", reply.status)
-        return _records(reply.json())
+        found = shaped(_Reply, reply.json(), "NVD")
+        try:
+            return Records(found.total_results, utc(found.timestamp, "timestamp"), found.vulnerabilities)
+        except OddRecordError as exc:
+            raise SourceShapeError(f"NVD: {exc} in the reply") from exc
 
 
 def changed_within(start: datetime, end: datetime) -> dict[str, str]:
@@ -140,14 +144,6 @@ def changed_within(start: datetime, end: datetime) -> dict[str, str]:
 
 def _written(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z")
-
-
-def _records(reply: object) -> Records:
-    found = shaped(_Reply, reply, "NVD")
-    try:
-        return Records(found.total_results, utc(found.timestamp, "timestamp"), found.vulnerabilities)
-    except OddRecordError as exc:
-        raise SourceShapeError(f"NVD: {exc} in the reply") from exc
 
 
 PAGE_RECORDS = 500
@@ -190,7 +186,7 @@ def listed(api: NvdApi, query: Mapping[str, str], place: Place, feeds: Feeds) ->
 
 def page_of(records: list[Any], feeds: Feeds) -> Page:
     """Records as documents; CVEs that turned out to be none are withdrawn."""
-    rejected = {id(record): name for record in records if (name := _rejected(record))}
+    rejected = {id(record): _named(record) for record in records if _mark(record).vuln_status == "Rejected"}
 
     def read(record: Any) -> SourceDocument:
         return cve_document(record, feeds)
@@ -198,11 +194,6 @@ def page_of(records: list[Any], feeds: Feeds) -> Page:
     batch = read_each((record for record in records if id(record) not in rejected), read, _named, "NVD")
     batch.withdrawn += rejected.values()
     return batch.page()
-
-
-def _rejected(record: Any) -> str:
-    """The id of a CVE that turned out to be none, else ""."""
-    return _named(record) if _mark(record).vuln_status == "Rejected" else ""
 
 
 def _named(record: Any) -> str:

@@ -213,13 +213,13 @@ class RfcConnector(Connector[RfcOptions]):
         return stable_hash("rfcs", options.numbers, options.statuses, options.topics, options.obsolete)[:16]
 
     def _ranges(self) -> list[range]:
-        return [self._range(told) for told in self.options.numbers]
-
-    def _range(self, told: str) -> range:
-        match = _RANGE.match(told.strip())
-        if not match:
-            raise InvalidInputError(f"source {self.name}: numbers are such as 9110 or 9000-9002, not {told!r}")
-        return range(int(match[1]), int(match[2] or match[1]) + 1)
+        ranges = []
+        for told in self.options.numbers:
+            match = _RANGE.match(told.strip())
+            if not match:
+                raise InvalidInputError(f"source {self.name}: numbers are such as 9110 or 9000-9002, not {told!r}")
+            ranges.append(range(int(match[1]), int(match[2] or match[1]) + 1))
+        return ranges
 
     def _chosen(self, entries: Iterable[RfcEntry]) -> list[RfcEntry]:
         ranges = self._ranges()

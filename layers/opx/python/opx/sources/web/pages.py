@@ -58,7 +58,8 @@ def take_out(soup: BeautifulSoup) -> None:
         for mark in heading.find_all("a"):
             if mark.get_text().strip() in _MARKS:
                 mark.decompose()
-    if not _has_main_part(soup):
+    has_main_part = soup.find("main") or soup.find(True, attrs={"role": "main"}) or len(soup.find_all("article")) == 1
+    if not has_main_part:
         _mark_main_part(soup)
 
 
@@ -82,10 +83,6 @@ def _unwrap_code_tables(soup: BeautifulSoup) -> None:
         code = max(table.find_all("pre"), key=lambda pre: len(pre.get_text()), default=None)
         if code is not None:
             table.replace_with(code.extract())
-
-
-def _has_main_part(soup: BeautifulSoup) -> bool:
-    return bool(soup.find("main") or soup.find(True, attrs={"role": "main"}) or len(soup.find_all("article")) == 1)
 
 
 def _mark_main_part(soup: BeautifulSoup) -> None:
@@ -136,7 +133,8 @@ def read_page(reply: WebReply) -> WebPage:
     def prepare(soup: BeautifulSoup) -> None:
         _heed_robots(soup, reply, page)
         base = _base(soup, reply.url)
-        named = _named(soup, "link", "rel", "canonical", "href")
+        link = soup.find("link", attrs={"rel": "canonical"})
+        named = _text(link, "href") if isinstance(link, Tag) else ""
         canonical = page_url(base, named) if named else ""
         page.canonical = canonical if identity(canonical) != identity(page_url(reply.url, "")) else ""
         page.links = tuple(dict.fromkeys(_links(soup, base))) if page.followed else ()
@@ -236,11 +234,6 @@ def _structured(soup: BeautifulSoup) -> dict[str, Any]:
         if isinstance(found, dict) and {"dateModified", "datePublished"} & found.keys():
             return found
     return {}
-
-
-def _named(soup: BeautifulSoup, tag: str, attribute: str, value: str, wanted: str) -> str:
-    found = soup.find(tag, attrs={attribute: value})
-    return _text(found, wanted) if isinstance(found, Tag) else ""
 
 
 def _text(tag: Tag, name: str) -> str:

@@ -17,6 +17,7 @@ from opx.ingestion.metadata import fitting
 from opx.sources.markdown import block, facts, fenced, joined, nested, one_line, reference, relation, table
 from opx.sources.shapes import Filled, Loose, Named, Names, OddRecordError, Shape, odd, texts_of, utc
 from opx.sources.workplace.adf import adf_markdown, mentioned
+from opx.sources.workplace.atlassian import Keyed
 
 _CODE = re.compile(r"\{(code|noformat)(?::([^{}\n]{0,300}))?\}")
 _HEADING = re.compile(r"h([1-6])\.[ \t]+(.*)")
@@ -160,10 +161,6 @@ class Comment(Shape, frozen=True):
         return utc(self.created, "created")
 
 
-class _Keyed(Shape, frozen=True):
-    key: Loose[str] = ""
-
-
 class _LinkType(Shape, frozen=True):
     name: Loose[str] = ""
     outward: Loose[str] = ""
@@ -171,8 +168,8 @@ class _LinkType(Shape, frozen=True):
 
 class _Link(Shape, frozen=True, rename="camel"):
     type: Loose[_LinkType] = _LinkType()
-    outward_issue: Loose[_Keyed] = _Keyed()
-    inward_issue: Loose[_Keyed] = _Keyed()
+    outward_issue: Loose[Keyed] = Keyed()
+    inward_issue: Loose[Keyed] = Keyed()
 
 
 class _Fields(Shape, frozen=True):
@@ -192,8 +189,8 @@ class _Fields(Shape, frozen=True):
     fix_versions: Names = field(default=(), name="fixVersions")
     assignee: Loose[Person] = Person()
     reporter: Loose[Person] = Person()
-    parent: Loose[_Keyed] = _Keyed()
-    subtasks: tuple[Loose[_Keyed], ...] = ()
+    parent: Loose[Keyed] = Keyed()
+    subtasks: tuple[Loose[Keyed], ...] = ()
     issuelinks: tuple[Loose[_Link], ...] = ()
 
 

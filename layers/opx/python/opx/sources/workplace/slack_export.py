@@ -25,7 +25,7 @@ from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.sources.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.sources.markdown import fenced, joined, nested, one_line
-from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, odd, shaped
+from opx.sources.shapes import Filled, Loose, Named, OddRecordError, Shape, odd, shaped
 
 _CODE = re.compile(r"```(.*?)```", re.DOTALL)
 _INLINE_CODE = re.compile(r"(`[^`\n]+`)")
@@ -215,10 +215,6 @@ class _Attachment(Shape, frozen=True):
     fallback: Loose[str] = ""
 
 
-class _File(Shape, frozen=True):
-    name: Loose[str] = ""
-
-
 class _Message(Shape, frozen=True):
     ts: Filled
     subtype: Loose[str] = ""
@@ -230,7 +226,7 @@ class _Message(Shape, frozen=True):
     user: Loose[str] = ""
     username: Loose[str] = ""
     user_profile: Loose[_Profile] = _Profile()
-    files: tuple[Loose[_File], ...] = ()
+    files: tuple[Loose[Named], ...] = ()
     attachments: tuple[Loose[_Attachment], ...] = ()
 
     @property

@@ -13,7 +13,7 @@ from opx.domain.record import replace
 from opx.sources.community.threads import thread
 from opx.sources.shapes import Loose, NeededWords, Shape, Words
 from opx.webhooks.deliveries import Delivery, PayloadError
-from opx.webhooks.payloads.shape import Change, document, metadata, moment, one_line, part, read_payload
+from opx.webhooks.payloads.shape import Change, Named, document, metadata, moment, one_line, part, read_payload
 
 EVENT_HEADER = "x-github-event"
 MAX_COMMITS = 50
@@ -40,10 +40,6 @@ class _Delivery(Shape, frozen=True):
     action: Words = ""
 
 
-class _Named(Shape, frozen=True):
-    name: Words = ""
-
-
 class _User(Shape, frozen=True):
     login: Words = ""
 
@@ -61,11 +57,11 @@ class _Discussed(_Mark, frozen=True):
     html_url: Words = ""
     created_at: Any = None
     user: Loose[_User] = _User()
-    labels: tuple[_Named, ...] = ()
+    labels: tuple[Named, ...] = ()
     state: Words = ""
     state_reason: Words = ""
     closed_at: Words = ""
-    category: Loose[_Named] = _Named()
+    category: Loose[Named] = Named()
 
 
 class _Release(Shape, frozen=True):
@@ -115,7 +111,7 @@ class _Deployed(Shape, frozen=True):
 class _Commit(Shape, frozen=True):
     id: NeededWords
     message: Words = ""
-    author: Loose[_Named] = _Named()
+    author: Loose[Named] = Named()
     added: Loose[tuple[Loose[str], ...]] = ()
     modified: Loose[tuple[Loose[str], ...]] = ()
     removed: Loose[tuple[Loose[str], ...]] = ()
@@ -133,7 +129,7 @@ class _Push(Shape, frozen=True):
     commits: tuple[_Commit, ...] = ()
     compare: Words = ""
     forced: Any = None
-    pusher: Loose[_Named] = _Named()
+    pusher: Loose[Named] = Named()
 
 
 def event_of(delivery: Delivery) -> str:
