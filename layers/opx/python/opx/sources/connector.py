@@ -38,17 +38,17 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Batch:
-    """What the next page of a pull will have."""
+    """What the next page of a pull will have. `size`: bytes or characters of the documents that were added."""
 
     documents: list[SourceDocument] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
+    size: int = 0
 
-    @property
-    def size(self) -> int:
-        """Bytes or characters of the documents."""
-        return sum(len(document.content) for document in self.documents)
+    def add(self, *documents: SourceDocument) -> None:
+        self.documents += documents
+        self.size += sum(len(document.content) for document in documents)
 
     def refuse(self, key: str, reason: object) -> None:
         self.refused.append(Refused(key, str(reason)))
@@ -65,7 +65,7 @@ class Batch:
         """The page, after which the batch is empty."""
         documents, unchanged = tuple(self.documents), tuple(self.unchanged)
         withdrawn, refused = tuple(self.withdrawn), tuple(self.refused)
-        self.documents, self.unchanged, self.withdrawn, self.refused = [], [], [], []
+        self.documents, self.unchanged, self.withdrawn, self.refused, self.size = [], [], [], [], 0
         return Page(documents, unchanged, withdrawn, refused, cursor or {}, seen_until, complete)
 
 
@@ -75,7 +75,7 @@ def read_each(records: Iterable[R], read: Callable[[R], SourceDocument], key: Ca
     batch = Batch()
     for record in records:
         try:
-            batch.documents.append(read(record))
+            batch.add(read(record))
         except OddRecordError as exc:
             batch.refuse(key(record), exc)
     if len(batch.refused) > 1 and not batch.documents:
@@ -103,7 +103,7 @@ def page_of(
         if document is None:
             batch.withdrawn.append(key)
         else:
-            batch.documents.append(document)
+            batch.add(document)
     return batch.page(cursor, seen_until=seen_until, complete=complete)
 
 

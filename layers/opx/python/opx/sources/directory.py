@@ -81,4 +81,4 @@ class Directory(Connector[DirectoryOptions]):
             batch.refuse(key, f"it can't be read: {exc.strerror}")
             return
         metadata = {"name": path.name, "source_uri": str(path), "last_updated": iso_time(facts.st_mtime)}
-        batch.documents.append(SourceDocument(key, content, metadata))
+        batch.add(SourceDocument(key, content, metadata))

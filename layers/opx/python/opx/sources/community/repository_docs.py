@@ -220,7 +220,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
         elif not data.strip():
             batch.refuse(key, "is empty")
         else:
-            batch.documents.append(self._document(key, file.path, collection, data))
+            batch.add(self._document(key, file.path, collection, data))
 
     def _download(self, repository: str, commit: str, path: str) -> bytes:
         limit = f"{path_of('repos', repository, 'contents', path)}"

@@ -311,7 +311,7 @@ def _pages(knowledge: Knowledge, mark: str, position: int) -> Iterator[Page]:
         batch = Batch()
         for entry in some:
             with batch.refusing(entry.key):
-                batch.documents.append(attack_document(entry, knowledge))
+                batch.add(attack_document(entry, knowledge))
         yield batch.page({"bundles": mark, "position": at + len(some)})
     cursor = {"bundles": mark, "position": len(living)}
     yield Page(withdrawn=tuple(sorted(gone)), refused=refused, cursor=cursor, complete=True)

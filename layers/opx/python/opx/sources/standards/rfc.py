@@ -251,7 +251,7 @@ class RfcConnector(Connector[RfcOptions]):
             elif reply and _is_no_text(reply.body):
                 batch.refuse(key, f"{reply.url}: what was sent is no plain text of an RFC")
             else:
-                batch.documents.append(rfc_document(entry, reply.text() if reply else "", self._base))
+                batch.add(rfc_document(entry, reply.text() if reply else "", self._base))
         return batch.page(cursor, complete=last)
 
     def _text_of(self, number: int, mark: str, *, conditional: bool = True) -> WebReply:

@@ -335,7 +335,7 @@ class Crawl:
 
     def _store(self, visit: Visit, notes: PageNotes, document: SourceDocument | None) -> None:
         if document is not None:
-            self._batch.documents.append(document)
+            self._batch.add(document)
         self._web.note(visit.url, notes.with_put(document is not None).to_texts())
 
     # -- what a page means for the crawl

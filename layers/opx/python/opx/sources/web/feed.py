@@ -249,7 +249,7 @@ class WebFeed(Connector[FeedOptions]):
             entry = unread.popleft()
             found = self._read(entry, since, known)
             if isinstance(found, SourceDocument):
-                batch.documents.append(found)
+                batch.add(found)
             elif isinstance(found, Refused):
                 batch.refused.append(found)
             else:

@@ -117,7 +117,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
             page = confluence.load(listed.id)
             if page is not None:
                 given = confluence.comments(page.id) if self.options.comments else ()
-                batch.documents.append(page_document(page, list(islice(given, MAX_COMMENTS + 1))))
+                batch.add(page_document(page, list(islice(given, MAX_COMMENTS + 1))))
 
     # -- attachments
 
@@ -136,7 +136,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
             elif attachment.size > most:
                 batch.refuse(key, f"larger than {most:,} bytes (max_attachment_bytes)")
             else:
-                batch.documents += self._attachment(api, page, attachment, key)
+                batch.add(*self._attachment(api, page, attachment, key))
 
     def _attachment(self, api: Api, page: ListedPage, attachment: Attachment, key: str) -> Sequence[SourceDocument]:
         reply = api.ask(attachment.download, limit=self.options.max_attachment_bytes)

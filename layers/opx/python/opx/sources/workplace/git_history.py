@@ -247,7 +247,7 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
         for commit, key in keys.items():
             if key not in known:
                 with batch.refusing(key):
-                    batch.documents.append(reader.document(commit))
+                    batch.add(reader.document(commit))
         return batch.page(cursor)
 
     def _start(self, repo: Repo, request: PullRequest) -> tuple[list[bytes], int]:

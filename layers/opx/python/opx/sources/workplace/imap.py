@@ -330,7 +330,7 @@ class ImapConnector(Connector[ImapOptions]):
         received = {each.uid: each.received for each in facts if each.size <= most}
         for uid, data in session.messages(list(received)) if received else ():
             with batch.refusing(keys[uid]):
-                batch.documents.append(self._document(folder, uid, keys[uid], data, received[uid]))
+                batch.add(self._document(folder, uid, keys[uid], data, received[uid]))
 
     def _document(self, folder: _Folder, uid: int, key: str, data: bytes, received: float) -> SourceDocument:
         """Its address is as RFC 5092 has it."""

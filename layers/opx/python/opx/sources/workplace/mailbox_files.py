@@ -57,7 +57,7 @@ class MailboxConnector(Connector[MailboxOptions]):
         batch = Batch()
         for found in self._messages(request.cursor):
             with batch.refusing(found.key):
-                batch.documents.append(self._document(found))
+                batch.add(self._document(found))
             if len(batch.documents) + len(batch.refused) >= PAGE_MESSAGES or batch.size >= PAGE_BYTES:
                 yield batch.page(found.behind)
         yield batch.page(complete=True)

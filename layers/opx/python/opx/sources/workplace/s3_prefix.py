@@ -77,7 +77,7 @@ class S3PrefixConnector(Connector[S3PrefixOptions]):
             elif each.size > self.options.max_object_bytes:
                 batch.refuse(key, f"larger than {self.options.max_object_bytes:,} bytes (max_object_bytes)")
             else:
-                batch.documents += self._read(store, each)
+                batch.add(*self._read(store, each))
             if batch.size >= PAGE_BYTES:
                 yield batch.page({"after": each.key})
         seen = max((each.modified for each in objects), default="")

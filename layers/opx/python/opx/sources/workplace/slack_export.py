@@ -402,7 +402,7 @@ class _Reader:
             channel = self._directory.ids[self._channel]
             metadata["source_uri"] = f"{self._url}/archives/{channel}/p{first.replace('.', '')}"
         content = joined([f"# {title}", *map(self._message, written.values())])
-        self._batch.documents.append(SourceDocument(key, content, metadata))
+        self._batch.add(SourceDocument(key, content, metadata))
 
     def _message(self, message: _Message) -> str:
         when = _moment(message.ts)
