@@ -56,11 +56,11 @@ FUNCTIONS = {
     "report_coverage": ("ingest", ("opx.adapters.aws.services", "opx.adapters.aws.table")),
     "query_operations": (
         "api",
-        ("opx.adapters.aws.services", "opx.adapters.aws.cloudwatch", "opx.telemetry.baselines.store"),
+        ("opx.adapters.aws.services", "opx.adapters.aws.telemetry", "opx.telemetry.baselines.store"),
     ),
     "roll_up_baselines": (
         "api",
-        ("opx.adapters.aws.cloudwatch", "opx.adapters.aws.table", "opx.telemetry.baselines.rolling_up"),
+        ("opx.adapters.aws.telemetry", "opx.adapters.aws.table", "opx.telemetry.baselines.rolling_up"),
     ),
     "learn_from_work": (
         "api",

@@ -1,4 +1,4 @@
-"""Stores objects in an S3 bucket, and signs addresses that let somebody else put one.
+"""Objects in an S3 bucket: stored, with addresses that let somebody else put one, and their earlier versions.
 
 User metadata are in the headers that S3 has for them, which are lower-case ASCII.
 """
@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
+from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from boto3.s3.transfer import TransferConfig
@@ -21,8 +22,9 @@ from botocore.exceptions import ClientError
 from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
 from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
 from opx.domain.times import iso_time
-from opx.errors import ObjectNotFoundError
+from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo, SignedPut
+from opx.ports.object_history import PastObject
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -280,3 +282,114 @@ class S3UploadSigner:
         # An object that was put in parts has a checksum of their checksums, with the number of parts behind it.
         checksum = facts.get("ChecksumSHA256", "")
         return "" if "-" in checksum else base64.b64decode(checksum).hex()
+
+
+_AT_ONCE = 1000
+"""Objects a call of DeleteObjects takes (Amazon S3 API Reference, "DeleteObjects")."""
+
+
+class S3ObjectHistory:
+    """`ObjectHistory` of a bucket, which may keep versions or not."""
+
+    def __init__(self, bucket: str, client: S3Client) -> None:
+        self._bucket = bucket
+        self._client = client
+
+    def held(self, prefix: str) -> Iterator[str]:
+        _check(prefix)
+        yield from (version["Key"] for version in self._versions(prefix))
+        yield from (upload["Key"] for upload in self._uploads(prefix))
+
+    def erase(self, prefix: str) -> int:
+        _check(prefix)
+        count = 0
+        for upload in list(self._uploads(prefix)):
+            with translated_errors(f"abort an upload to {self._uri(upload['Key'])}"):
+                self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+            count += 1
+        versions = self._versions(prefix)
+        while batch := list(islice(versions, _AT_ONCE)):
+            self._delete(batch)
+            count += len(batch)
+        return count
+
+    def _versions(self, prefix: str) -> Iterator[dict[str, str]]:
+        """Also of a bucket without versions, in which each object has the version `null`."""
+        for page in self._pages("list_object_versions", prefix):
+            for version in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
+                yield {"Key": version["Key"], "VersionId": version["VersionId"]}
+
+    def _uploads(self, prefix: str) -> Iterator[dict[str, str]]:
+        for page in self._pages("list_multipart_uploads", prefix):
+            for upload in page.get("Uploads", []):
+                yield {"Key": upload["Key"], "UploadId": upload["UploadId"]}
+
+    def _pages(self, operation: Any, prefix: str) -> Iterator[Mapping[str, Any]]:
+        pages = self._client.get_paginator(operation).paginate(Bucket=self._bucket, Prefix=prefix)
+        return translated_pages(pages, f"list what {self._uri(prefix)} holds")
+
+    def _delete(self, batch: list[dict[str, str]]) -> None:
+        wanted: Any = {"Objects": batch, "Quiet": True}
+        with translated_errors(f"erase objects of bucket {self._bucket}"):
+            answer = self._client.delete_objects(Bucket=self._bucket, Delete=wanted)
+        errors = answer.get("Errors", [])
+        if errors:
+            first = errors[0]
+            raise StoreUnavailableError(
+                f"can't erase {len(errors)} of {len(batch)} objects of bucket {self._bucket}: {first.get('Code', '')} for "
+                f"{first.get('Key', '')}"
+            )
+
+    def _uri(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
+
+def _check(prefix: str) -> None:
+    if not prefix.endswith("/") or prefix == "/":
+        raise InvalidInputError(f"{prefix!r} is not a folder: it ends with no '/'")
+
+
+_GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
+"""The last one is what S3 answers for a mark of a removal."""
+
+
+class S3PastObjects:
+    """`PastObjects` of a bucket. One that keeps no versions has the current content of each object alone."""
+
+    def __init__(self, bucket: str, client: S3Client) -> None:
+        self._bucket = bucket
+        self._client = client
+
+    def of(self, key: str) -> Iterator[PastObject]:
+        """S3 lists the versions of a key from the newest to the oldest, and marks of removals apart from them
+        (Amazon S3 API Reference, "ListObjectVersions")."""
+        found = [*self._listed(key)]
+        yield from sorted(found, key=lambda one: one.stored_at, reverse=True)
+
+    def bring_back(self, key: str, name: str) -> None:
+        source: Any = {"Bucket": self._bucket, "Key": key, "VersionId": name}
+        with translated_errors(f"bring back s3://{self._bucket}/{key}"):
+            try:
+                self._client.copy_object(Bucket=self._bucket, Key=key, CopySource=source, TaggingDirective="REPLACE")
+            except ClientError as exc:
+                if error_code(exc) in _GONE:
+                    raise ObjectNotFoundError(f"no version {name} of s3://{self._bucket}/{key}") from exc
+                raise
+
+    def _listed(self, key: str) -> Iterator[PastObject]:
+        pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
+        for page in translated_pages(pages, f"list versions of s3://{self._bucket}/{key}"):
+            versions, removals = page.get("Versions", []), page.get("DeleteMarkers", [])
+            for version in versions:
+                if version["Key"] == key:
+                    yield PastObject(version["VersionId"], _time(version))
+            for removal in removals:
+                if removal["Key"] == key:
+                    yield PastObject(removal["VersionId"], _time(removal), removed=True)
+            names = [one["Key"] for one in (*versions, *removals)]
+            if names and max(names) > key:  # keys come in order: what follows is of other objects
+                return
+
+
+def _time(version: Mapping[str, Any]) -> str:
+    return iso_time(version["LastModified"].timestamp())

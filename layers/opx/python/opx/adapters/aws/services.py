@@ -103,13 +103,13 @@ class AwsServices(StorableChecks, Services):
 
     @cached_property
     def object_history(self) -> ObjectHistory:  # type: ignore[override]
-        from opx.adapters.aws.object_history import S3ObjectHistory
+        from opx.adapters.aws.object_store import S3ObjectHistory
 
         return S3ObjectHistory(self.settings.corpus_bucket, self._client("s3"))
 
     @cached_property
     def past_objects(self) -> PastObjects | None:  # type: ignore[override]
-        from opx.adapters.aws.object_history import S3PastObjects
+        from opx.adapters.aws.object_store import S3PastObjects
 
         return S3PastObjects(self.settings.corpus_bucket, self._client("s3"))
 
@@ -312,7 +312,7 @@ class AwsServices(StorableChecks, Services):
 
     @cached_property
     def metric_reader(self) -> MetricReader | None:  # type: ignore[override]
-        from opx.adapters.aws.cloudwatch import CloudWatchMetrics
+        from opx.adapters.aws.telemetry import CloudWatchMetrics
 
         return CloudWatchMetrics(self._client("cloudwatch"))
 
@@ -345,7 +345,7 @@ class AwsServices(StorableChecks, Services):
 
     @cached_property
     def source_schedules(self) -> SourceSchedules | None:  # type: ignore[override]
-        from opx.adapters.aws.source_schedules import EventBridgeSchedules, PullTarget
+        from opx.adapters.aws.triggers import EventBridgeSchedules, PullTarget
 
         settings = self.settings
         if not settings.schedule_group:
@@ -355,7 +355,7 @@ class AwsServices(StorableChecks, Services):
 
     @cached_property
     def stream_subscriptions(self) -> StreamSubscriptions | None:  # type: ignore[override]
-        from opx.adapters.aws.stream_subscriptions import EventSourceMappings
+        from opx.adapters.aws.triggers import EventSourceMappings
 
         function, failed = self.settings.stream_function, self.settings.stream_failed_arn
         return EventSourceMappings(self._client("lambda"), function, failed=failed) if function else None
@@ -363,8 +363,7 @@ class AwsServices(StorableChecks, Services):
     @cached_property
     def telemetry(self) -> TelemetryStores | None:  # type: ignore[override]
         """Clients try again once at most: who asks waits for the answer."""
-        from opx.adapters.aws.cloudwatch import CloudWatchLogs, CloudWatchSeries
-        from opx.adapters.aws.xray_traces import XRayTraces
+        from opx.adapters.aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces
 
         patience: dict[str, Any] = {"read_seconds": 8.0, "attempts": 2}
         return TelemetryStores(
