@@ -51,8 +51,7 @@ def application(services: Services, accepted: Callable[[], object] = lambda: Non
         body = json.dumps(found.payload).encode("utf-8")
         headers = {"content-type": "application/json; charset=utf-8", "cache-control": "no-store", **found.headers}
         start_response(
-            f"{found.status} {HTTPStatus(found.status).phrase}",
-            [*headers.items(), ("content-length", str(len(body)))],
+            f"{found.status} {HTTPStatus(found.status).phrase}", [*headers.items(), ("content-length", str(len(body)))]
         )
         return [body]
 

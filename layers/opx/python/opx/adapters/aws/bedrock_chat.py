@@ -116,11 +116,7 @@ class BedrockChatService:
 
 def _tools(schema: Mapping[str, Any]) -> dict[str, Any]:
     """One tool, which must be called. Its input is the answer."""
-    specification = {
-        "name": ANSWER_TOOL,
-        "description": "Give the answer.",
-        "inputSchema": {"json": schema},
-    }
+    specification = {"name": ANSWER_TOOL, "description": "Give the answer.", "inputSchema": {"json": schema}}
     return {"tools": [{"toolSpec": specification}], "toolChoice": {"tool": {"name": ANSWER_TOOL}}}
 
 

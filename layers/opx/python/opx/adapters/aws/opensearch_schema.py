@@ -71,7 +71,7 @@ def index_body(model_id: str, dimension: int) -> dict[str, Any]:
     b = 0.75. Unknown fields are refused.
     """
     properties: dict[str, Any] = {
-        VECTOR_FIELD: {"type": "knn_vector", "dimension": dimension, "space_type": SPACE_TYPE},
+        VECTOR_FIELD: {"type": "knn_vector", "dimension": dimension, "space_type": SPACE_TYPE}
     }
     properties |= {name: {"type": "text", "analyzer": "whitespace"} for name in LEXICAL_FIELDS}
     properties |= {name: {"type": "keyword"} for name in _KEYWORDS}

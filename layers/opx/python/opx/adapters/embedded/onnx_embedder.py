@@ -187,11 +187,7 @@ class OnnxEmbedder:
     def _run(self, ids: list[int]) -> Vector:
         """The unit vector of one text, an array of shape (dimension,)."""
         tokens = np.array([ids], dtype=np.int64)
-        known = {
-            "input_ids": tokens,
-            "attention_mask": np.ones_like(tokens),
-            "token_type_ids": np.zeros_like(tokens),
-        }
+        known = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
         session = self._session
         vectors = session.run(None, {each.name: known[each.name] for each in session.get_inputs()})[0][0]
         chosen = vectors[0] if self._model.first_token else vectors.mean(axis=0)

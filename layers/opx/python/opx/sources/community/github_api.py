@@ -66,12 +66,7 @@ class GitHubApi:
         self._free_at = 0.0
 
     def get(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str | int] | None = None,
-        accept: str = JSON,
-        conditional: bool = False,
+        self, path: str, *, query: Mapping[str, str | int] | None = None, accept: str = JSON, conditional: bool = False
     ) -> WebReply:
         """A reply of the REST API; `path` begins with a slash."""
         self._heed_limit()

@@ -170,12 +170,7 @@ class HttpWeb:
         return reply
 
     def post(
-        self,
-        url: str,
-        *,
-        json: Any,
-        headers: Mapping[str, str] | None = None,
-        limit: int = MAX_BYTES,
+        self, url: str, *, json: Any, headers: Mapping[str, str] | None = None, limit: int = MAX_BYTES
     ) -> WebReply:
         body = json_text.dumps(json).encode()
         sent = _headers(headers, {"content-type": "application/json"})

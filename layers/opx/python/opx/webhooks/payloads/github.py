@@ -273,11 +273,7 @@ def _push(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Chan
     ]
     sections = [_commit(commit) for commit in push.commits[-MAX_COMMITS:]]
     known = metadata(
-        tags=["push", branch],
-        source_uri=push.compare,
-        updated=time,
-        author=push.pusher.name,
-        services=[repository],
+        tags=["push", branch], source_uri=push.compare, updated=time, author=push.pusher.name, services=[repository]
     )
     title = f"Push to {repository} {branch}: {(push.head_commit.message.splitlines() or [''])[0]}"
     key = f"{prefix}/pushes/{part(branch)}/{part(push.after)}"
