@@ -144,6 +144,10 @@ class Connector(ABC, Generic[O]):
     """A source of one kind."""
 
     options_type: ClassVar[type[Options]]
+    limit: ClassVar[RateLimit | None] = None
+    """How often the source lets itself be asked; None if it doesn't say."""
+    local: ClassVar[bool] = False
+    """Whether it reads files of this machine, which a deployed system must not do for those who ask it."""
 
     def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
         self.definition = definition
@@ -155,13 +159,13 @@ class Connector(ABC, Generic[O]):
 
     @classmethod
     def rate_limit(cls, options: O) -> RateLimit | None:  # noqa: ARG003
-        """How often the source lets itself be asked; None if it doesn't say."""
-        return None
+        """`limit`, where it doesn't follow from the options."""
+        return cls.limit
 
     @classmethod
     def reads_files(cls, options: O) -> bool:  # noqa: ARG003
-        """Whether it reads files of this machine, which a deployed system must not do for those who ask it."""
-        return False
+        """`local`, where it doesn't follow from the options."""
+        return cls.local
 
     @abstractmethod
     def pull(self, request: PullRequest) -> Iterator[Page]:

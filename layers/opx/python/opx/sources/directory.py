@@ -38,10 +38,7 @@ class Directory(Connector[DirectoryOptions]):
     """Files of a directory and those below it: new, changed, renamed and deleted ones."""
 
     options_type = DirectoryOptions
-
-    @classmethod
-    def reads_files(cls, options: DirectoryOptions) -> bool:  # noqa: ARG003
-        return True
+    local = True
 
     def pull(self, request: PullRequest) -> Iterator[Page]:  # noqa: ARG002 - files are listed as a whole
         batch = Batch()

@@ -110,6 +110,7 @@ class Discourse(Connector[DiscourseOptions]):
     """
 
     options_type = DiscourseOptions
+    limit = RateLimit(30, 10.0)  # a forum's own default is 50 requests in 10 seconds and 200 in a minute
 
     def __init__(self, definition: SourceDefinition, options: DiscourseOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -120,10 +121,6 @@ class Discourse(Connector[DiscourseOptions]):
                 )
         self._base = options.base_url.rstrip("/")
         self._lists = tuple(f"/c/{category}/l/latest.json" for category in options.categories) or ("/latest.json",)
-
-    @classmethod
-    def rate_limit(cls, options: DiscourseOptions) -> RateLimit:  # noqa: ARG003
-        return RateLimit(30, 10.0)  # a forum's own default is 50 requests in 10 seconds and 200 in a minute
 
     def probe(self) -> None:
         for path in self._lists:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError
 from opx.sources.community.github_api import BASE_URL, LIMIT, GitHubApi, Named, User, checked_repository
 from opx.sources.community.threads import Post, checked_time, described, thread
@@ -134,15 +134,12 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
     """
 
     options_type = GitHubDiscussionsOptions
+    limit = LIMIT
 
     def __init__(self, definition: SourceDefinition, options: GitHubDiscussionsOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._owner, _, self._name = checked_repository(options.repository).partition("/")
         self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
-
-    @classmethod
-    def rate_limit(cls, options: GitHubDiscussionsOptions) -> RateLimit:  # noqa: ARG003
-        return LIMIT
 
     def probe(self) -> None:
         self._listing("DESC", "", 1)

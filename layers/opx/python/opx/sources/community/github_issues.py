@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.sources.community.github_api import (
     BASE_URL,
     LIMIT,
@@ -81,15 +81,12 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
     """
 
     options_type = GitHubIssuesOptions
+    limit = LIMIT
 
     def __init__(self, definition: SourceDefinition, options: GitHubIssuesOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._path = path_of("repos", checked_repository(options.repository), "issues")
         self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
-
-    @classmethod
-    def rate_limit(cls, options: GitHubIssuesOptions) -> RateLimit:  # noqa: ARG003
-        return LIMIT
 
     def probe(self) -> None:
         for item in listed(self._api.get(self._path, query={"per_page": 1, "state": "all"}), self._path):

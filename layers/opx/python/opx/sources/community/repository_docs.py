@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from itertools import chain, islice, pairwise
 from pathlib import PurePosixPath
@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from opx.domain.ids import stable_hash
-from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.domain.record import replace
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ingestion.parsing.registry import is_known
 from opx.sources.community.docs_markdown import read_page
@@ -48,13 +49,7 @@ class Place:
     after: str = ""
 
     def cursor(self, at: int = 0, after: str = "") -> dict[str, Any]:
-        return {
-            "selection": self.selection,
-            "commits": dict(self.commits),
-            "trees": dict(self.trees),
-            "at": at,
-            "after": after,
-        }
+        return asdict(replace(self, at=at, after=after))
 
 
 class Before:
@@ -117,14 +112,12 @@ class RepositoryDocs(Connector[O], Generic[O]):
     their hashes. Each pull that finds a change names all documents, so that deleted ones are noticed.
     """
 
+    limit = LIMIT
+
     def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
         self._collections = self.collections()
-
-    @classmethod
-    def rate_limit(cls, options: O) -> RateLimit:  # noqa: ARG003
-        return LIMIT
 
     @abstractmethod
     def collections(self) -> tuple[Collection, ...]:
@@ -141,17 +134,13 @@ class RepositoryDocs(Connector[O], Generic[O]):
         if not request.cursor and known == place.trees:
             yield Page(cursor=place.cursor())
             return
-        collections = self._collections
-        for at in range(place.at, len(collections)):
-            after = place.after if at == place.at else ""
-            last = at == len(collections) - 1
-            yield from self._pages(_Part(collections[at], at, last), place, known, after)
+        for at in range(place.at, len(self._collections)):
+            yield from self._pages(at, place, known, place.after if at == place.at else "")
 
     def _place(self, request: PullRequest) -> Place:
         """Where to go on, at the commits that the pull began with; or the newest ones."""
         if self._fits(request.cursor):
-            cursor = request.cursor
-            return Place(self._selection, dict(cursor["commits"]), dict(cursor["trees"]), cursor["at"], cursor["after"])
+            return Place(**request.cursor)
         heads = {
             repository: Trees(self._api, repository).head(self.options.branch)
             for repository in dict.fromkeys(collection.repository for collection in self._collections)
@@ -169,8 +158,8 @@ class RepositoryDocs(Connector[O], Generic[O]):
         chosen = (options.patterns, options.exclude, options.branch, options.base_url, options.max_bytes)
         return stable_hash("docs 1", repr(self._collections), repr(chosen))[:16]
 
-    def _pages(self, part: _Part, place: Place, known: Mapping[str, str], after: str) -> Iterator[Page]:
-        collection = part.collection
+    def _pages(self, at: int, place: Place, known: Mapping[str, str], after: str) -> Iterator[Page]:
+        collection, is_last = self._collections[at], at == len(self._collections) - 1
         trees = Trees(self._api, collection.repository)
         wanted = self._chosen(trees.files(place.trees[collection.repository], collection.folder))
         files = (file for file in wanted if file.path > after)
@@ -182,8 +171,8 @@ class RepositoryDocs(Connector[O], Generic[O]):
             else:
                 self._fetch(file, collection, place.commits[collection.repository], batch)
             if _is_full(batch):
-                yield batch.page(place.cursor(part.at, file.path))
-        yield batch.page(place.cursor() if part.is_last else place.cursor(part.at + 1), complete=part.is_last)
+                yield batch.page(place.cursor(at, file.path))
+        yield batch.page(place.cursor() if is_last else place.cursor(at + 1), complete=is_last)
 
     def _before(self, trees: Trees, tree: str, folder: str) -> Before:
         """The files of the last finished pull; none if GitHub doesn't have that tree any more."""
@@ -254,13 +243,6 @@ class RepositoryDocs(Connector[O], Generic[O]):
         page = path.removeprefix(f"{collection.folder}/" if collection.folder else "")
         page = page.removesuffix(PurePosixPath(page).suffix)
         return collection.source_uri.replace("{page}", quote(page)).replace("{path}", quote(path))
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    collection: Collection
-    at: int
-    is_last: bool
 
 
 class GitHubDocsOptions(DocsOptions, frozen=True, kw_only=True):

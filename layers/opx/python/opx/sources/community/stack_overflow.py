@@ -128,6 +128,7 @@ class StackOverflow(Connector[StackOverflowOptions]):
     """
 
     options_type = StackOverflowOptions
+    limit = RateLimit(20, 1.0)  # more than 30 a second are banned for a while
 
     def __init__(self, definition: SourceDefinition, options: StackOverflowOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -136,10 +137,6 @@ class StackOverflow(Connector[StackOverflowOptions]):
         self.sleep: Callable[[float], None] = time.sleep
         self._filter = options.filter
         self._pause = 0
-
-    @classmethod
-    def rate_limit(cls, options: StackOverflowOptions) -> RateLimit:  # noqa: ARG003
-        return RateLimit(20, 1.0)  # more than 30 a second are banned for a while
 
     def probe(self) -> None:
         for item in _items(self._questions(self.options.tags[0], _Place(0, 0, 1), 1)):

@@ -169,11 +169,7 @@ class RfcConnector(Connector[RfcOptions]):
     """One document an RFC."""
 
     options_type = RfcOptions
-
-    @classmethod
-    def rate_limit(cls, options: RfcOptions) -> RateLimit | None:  # noqa: ARG003
-        """None is documented; the whole series takes an hour so."""
-        return RateLimit(3, 1.0)
+    limit = RateLimit(3, 1.0)  # none is documented; the whole series takes an hour so
 
     def probe(self) -> None:
         """A short RFC tells that texts are there; the index is large."""

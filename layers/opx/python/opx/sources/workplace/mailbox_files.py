@@ -41,10 +41,7 @@ class MailboxConnector(Connector[MailboxOptions]):
     """One document a message. All are read in every pull, and those that are gone are noticed."""
 
     options_type = MailboxOptions
-
-    @classmethod
-    def reads_files(cls, options: MailboxOptions) -> bool:  # noqa: ARG003
-        return True
+    local = True
 
     def __init__(self, definition: SourceDefinition, options: MailboxOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)

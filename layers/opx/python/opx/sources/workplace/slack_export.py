@@ -260,10 +260,7 @@ class SlackExportConnector(Connector[SlackExportOptions]):
     """Everything is read in every pull; a newer export takes the place of the older one."""
 
     options_type = SlackExportOptions
-
-    @classmethod
-    def reads_files(cls, options: SlackExportOptions) -> bool:  # noqa: ARG003
-        return True
+    local = True
 
     def __init__(self, definition: SourceDefinition, options: SlackExportOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
