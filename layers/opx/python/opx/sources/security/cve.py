@@ -164,7 +164,7 @@ def cve_document(record: object, feeds: Feeds) -> SourceDocument:
         *(["ransomware"] if exploited and exploited.ransomware else []),
     ]
     metadata: dict[str, Any] = {
-        "title": f"{name}: {_beginning(exploited.name if exploited and exploited.name else description)}",
+        "title": f"{name}: {_beginning((exploited and exploited.vulnerability_name) or description)}",
         "source_uri": DETAIL_URL + name,
         "tags": tags[-_MAX_TAGS:],
         "created_at": utc(cve.published, "published"),
@@ -213,13 +213,14 @@ def _section(title: str, lines: Iterable[str]) -> str:
 def _as_nvd_has_it(cve: Cve) -> Exploited | None:
     """The catalogue's entry as NVD has copied it, which leaves out the use by ransomware."""
     since, due, action = cve.cisa_exploit_add, cve.cisa_action_due, cve.cisa_required_action
-    return Exploited(since, due, action, cve.cisa_vulnerability_name, ransomware=False) if since else None
+    return Exploited(since, due, action, cve.cisa_vulnerability_name) if since else None
 
 
 def _exploitation(name: str, exploited: Exploited | None, feeds: Feeds) -> Iterable[str]:
     if exploited:
-        yield f"- Known to be exploited (CISA KEV) since {one_line(exploited.since)}: {one_line(exploited.name)}"
-        yield from _lines(("Required action", exploited.action), ("Due", exploited.due))
+        since, name_there = one_line(exploited.date_added), one_line(exploited.vulnerability_name)
+        yield f"- Known to be exploited (CISA KEV) since {since}: {name_there}"
+        yield from _lines(("Required action", exploited.required_action), ("Due", exploited.due_date))
         yield f"- Used by ransomware: {'yes' if exploited.ransomware else 'not known'}"
     estimate = feeds.epss.of(name)
     if estimate:

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -41,18 +41,29 @@ if TYPE_CHECKING:
 Addresses = Callable[[str, int], Sequence[str]]
 
 WAIT_SECONDS = 60.0
+PAGE_COMMITS = 200
+MAX_BRANCHES = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """Where a repository is, and how far it is fetched. `branches` empty: what its HEAD names."""
+class GitHistoryOptions(Options, frozen=True):
+    """`path` is a working copy or a bare repository, which something else keeps up to date, such as `git fetch`; or `url`
+    is where it is (https), and its history is fetched in every pull, without the contents of files: then lines aren't
+    counted. `user` and `token_secret` log in there. Without `branches`, the history of HEAD is read.
 
-    url: str
-    branches: tuple[str, ...]
-    user: str
-    token: str
-    max_bytes: int
-    seconds: float
+    `web_url` is where a commit's page is, without its id at the end (`https://example.org/project/commit`).
+    `issue_projects`: keys of Jira projects whose issues messages name; without, all that looks like one.
+    """
+
+    path: str = ""
+    url: str = ""
+    branches: Texts = ()
+    user: str = "x-access-token"
+    token_secret: str = ""
+    web_url: str = ""
+    issue_projects: Texts = ()
+    skip_merges: bool = False
+    max_bytes: int = 200 * 1024 * 1024
+    seconds: float = 600.0
 
 
 class CheckedPools:
@@ -127,7 +138,7 @@ class CheckedPools:
 
 
 @contextmanager
-def fetched(remote: Remote, addresses: Addresses) -> Iterator[Repo]:
+def fetched(remote: GitHistoryOptions, token: str, addresses: Addresses) -> Iterator[Repo]:
     """The repository's history in a folder that is removed afterwards. Raises as connectors do."""
     from dulwich.repo import Repo
 
@@ -135,20 +146,20 @@ def fetched(remote: Remote, addresses: Addresses) -> Iterator[Repo]:
     with TemporaryDirectory(prefix="opx-git-") as folder:
         repo = Repo.init_bare(folder)
         try:
-            _fetch(remote, addresses, repo)
+            _fetch(remote, token, addresses, repo)
             yield repo
         finally:
             repo.close()
 
 
-def _fetch(remote: Remote, addresses: Addresses, repo: Repo) -> None:
+def _fetch(remote: GitHistoryOptions, token: str, addresses: Addresses, repo: Repo) -> None:
     from dulwich.client import HTTPUnauthorized, Urllib3HttpGitClient
     from dulwich.errors import FileFormatException, GitProtocolError, NotGitRepository
     from urllib3.exceptions import HTTPError
 
     root, _, path = remote.url.rpartition("/")
     pools = CheckedPools(addresses, max_bytes=remote.max_bytes, seconds=remote.seconds)
-    login = {"username": remote.user, "password": remote.token} if remote.token else {}
+    login = {"username": remote.user, "password": token} if token else {}
     try:
         client = Urllib3HttpGitClient(root, pool_manager=pools, quiet=True, **login)  # type: ignore[arg-type]
         _keep(client, path, remote, repo)
@@ -164,7 +175,7 @@ def _fetch(remote: Remote, addresses: Addresses, repo: Repo) -> None:
         pools.close()
 
 
-def _keep(client: Urllib3HttpGitClient, path: str, remote: Remote, repo: Repo) -> None:
+def _keep(client: Urllib3HttpGitClient, path: str, remote: GitHistoryOptions, repo: Repo) -> None:
     """Fetch commits and trees, and name the branches as they are there."""
     names = [b"refs/heads/" + name.encode() for name in remote.branches] or [b"HEAD"]
 
@@ -180,31 +191,6 @@ def _keep(client: Urllib3HttpGitClient, path: str, remote: Remote, repo: Repo) -
         kept[b"refs/heads/opx-head" if name == b"HEAD" else name] = result.refs[name]  # type: ignore[index]
     if not remote.branches:
         kept.set_symbolic_ref(b"HEAD", b"refs/heads/opx-head")
-
-
-PAGE_COMMITS = 200
-MAX_BRANCHES = 50
-
-
-class GitHistoryOptions(Options, frozen=True):
-    """`path` is a working copy or a bare repository, which something else keeps up to date, such as `git fetch`; or `url`
-    is where it is (https), and its history is fetched in every pull, without the contents of files: then lines aren't
-    counted. `user` and `token_secret` log in there. Without `branches`, the history of HEAD is read.
-
-    `web_url` is where a commit's page is, without its id at the end (`https://example.org/project/commit`).
-    `issue_projects`: keys of Jira projects whose issues messages name; without, all that looks like one.
-    """
-
-    path: str = ""
-    url: str = ""
-    branches: Texts = ()
-    user: str = "x-access-token"
-    token_secret: str = ""
-    web_url: str = ""
-    issue_projects: Texts = ()
-    skip_merges: bool = False
-    max_bytes: int = 200 * 1024 * 1024
-    seconds: float = 600.0
 
 
 class GitHistoryConnector(Connector[GitHistoryOptions]):
@@ -291,16 +277,11 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
     def _where(self) -> str:
         return self.options.url or str(self._path)
 
-    @contextmanager
-    def _opened(self) -> Iterator[Repo]:
-        opened = fetched(self._remote(), self._addresses) if self.options.url else self._local()
-        with opened as repo:
-            yield repo
-
-    def _remote(self) -> Remote:
-        options = self.options
-        token = self.secrets.get(options.token_secret).strip() if options.token_secret else ""
-        return Remote(options.url, options.branches, options.user, token, options.max_bytes, options.seconds)
+    def _opened(self) -> AbstractContextManager[Repo]:
+        if not self.options.url:
+            return self._local()
+        token = self.secrets.get(self.options.token_secret).strip() if self.options.token_secret else ""
+        return fetched(self.options, token, self._addresses)
 
     @contextmanager
     def _local(self) -> Iterator[Repo]:
