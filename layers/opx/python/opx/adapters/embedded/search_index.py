@@ -30,24 +30,6 @@ from opx.ports.corpus_version import CorpusState
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
-
-class Versioned(Protocol):
-    """An index that counts its batches."""
-
-    @property
-    def version(self) -> str: ...
-
-
-class IndexGeneration:
-    """A `CorpusVersion` of an index. A batch is found as soon as it is counted."""
-
-    def __init__(self, index: Versioned) -> None:
-        self._index = index
-
-    def current(self) -> CorpusState:
-        return CorpusState(self._index.version)
-
-
 _FORMAT = "4"
 """Of the files. Part of an index's identity."""
 
@@ -333,3 +315,20 @@ def _leg(scored: Sequence[Scored], found: Mapping[Place, IndexedChunk], depth: i
     hits = [(found[place].entry_id, score) for place, score in scored]
     hits.sort(key=lambda hit: (-hit[1], hit[0]))
     return Leg(tuple(hits[:depth]))
+
+
+class Versioned(Protocol):
+    """An index that counts its batches."""
+
+    @property
+    def version(self) -> str: ...
+
+
+class IndexGeneration:
+    """A `CorpusVersion` of an index. A batch is found as soon as it is counted."""
+
+    def __init__(self, index: Versioned) -> None:
+        self._index = index
+
+    def current(self) -> CorpusState:
+        return CorpusState(self._index.version)

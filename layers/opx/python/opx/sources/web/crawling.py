@@ -13,7 +13,7 @@ import hashlib
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -54,18 +54,8 @@ class PageNotes:
     state: State = State.READ
 
     def to_texts(self) -> dict[str, str]:
-        return {
-            "url": self.url,
-            "canonical": self.canonical,
-            "key": self.key,
-            "digest": self.digest,
-            "put": "1" if self.put else "",
-            "links": _packed(self.links),
-            "state": self.state.value,
-        }
-
-    def with_put(self, put: bool) -> PageNotes:
-        return replace(self, put=put)
+        put, links = "1" if self.put else "", _packed(self.links)
+        return {**asdict(self), "put": put, "links": links, "state": self.state.value}
 
 
 NOTHING = {"state": State.NOTHING.value}
@@ -76,15 +66,9 @@ def notes_of(texts: Mapping[str, str]) -> PageNotes | None:
     if "links" not in texts:
         return PageNotes(state=State.NOTHING) if texts.get("state") == State.NOTHING else None
     try:
-        return PageNotes(
-            url=texts["url"],
-            canonical=texts["canonical"],
-            key=texts["key"],
-            digest=texts["digest"],
-            put=bool(texts["put"]),
-            links=_unpacked(texts["links"]),
-            state=State(texts["state"]),
-        )
+        url, canonical, key, digest = (texts[name] for name in ("url", "canonical", "key", "digest"))
+        put, links, state = bool(texts["put"]), _unpacked(texts["links"]), State(texts["state"])
+        return PageNotes(url, canonical, key, digest, put, links, state)
     except (KeyError, ValueError, binascii.Error, zlib.error):
         return None
 
@@ -327,7 +311,7 @@ class Crawl:
         if wanted:
             self._batch.unchanged.append(notes.key)
         if notes.put is not wanted or notes.state is not State.READ:
-            self._web.note(visit.url, {**notes.with_put(wanted).to_texts(), "state": State.READ.value})
+            self._web.note(visit.url, {**replace(notes, put=wanted).to_texts(), "state": State.READ.value})
 
     def _read(self, visit: Visit, reply: WebReply) -> None:
         notes, document = self._understood(visit, reply)
@@ -336,7 +320,7 @@ class Crawl:
     def _store(self, visit: Visit, notes: PageNotes, document: SourceDocument | None) -> None:
         if document is not None:
             self._batch.add(document)
-        self._web.note(visit.url, notes.with_put(document is not None).to_texts())
+        self._web.note(visit.url, replace(notes, put=document is not None).to_texts())
 
     # -- what a page means for the crawl
 
