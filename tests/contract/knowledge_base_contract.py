@@ -12,11 +12,10 @@ from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
-from opx.edges.loading import PutFile
 from opx.errors import AccessDeniedError, DocumentNotFoundError, ForbiddenError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.failures import Failure
 from opx.ingestion.files import FileToIngest
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.outcomes import Outcome, PutFile, Result
 from opx.operations.corpus import (
     DeleteDocument,
     DeleteObjects,

@@ -12,10 +12,10 @@ from opx.domain.scopes import Identity
 from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient, all_pages
 from opx.edges.client import RemoteClient
-from opx.edges.loading import Loader, LocalLoader, PutFile, RemoteLoader
+from opx.edges.loading import Loader, LocalLoader, RemoteLoader
 from opx.ingestion.failures import Failure
 from opx.ingestion.files import FileToIngest
-from opx.ingestion.outcomes import Outcome
+from opx.ingestion.outcomes import Outcome, PutFile
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import ListFailures, list_failures
 from opx.operations.registry import REGISTRY, Run

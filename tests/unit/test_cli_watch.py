@@ -19,10 +19,11 @@ from opx.domain.scopes import Identity
 from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
 from opx.edges.client import RemoteClient
-from opx.edges.loading import Loader, LocalLoader, PutFile, RemoteLoader
+from opx.edges.loading import Loader, LocalLoader, RemoteLoader
 from opx.edges.waiting import Waiting
 from opx.errors import StoreUnavailableError
 from opx.ingestion.files import FileToIngest
+from opx.ingestion.outcomes import PutFile
 from opx.operations.context import Caller, Context
 from opx.system import System
 from tests.doubles.api_gateway import DeployedSystem

@@ -23,7 +23,8 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ingestion.catalog import Catalog
-from opx.learning.outcomes.experience import KnownScopes, LearnedExperience
+from opx.learning.outcomes.experience import LearnedExperience
+from opx.learning.outcomes.rows import KnownScopes
 from opx.learning.warnings import StepWarnings
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import FusedHit
@@ -66,7 +67,7 @@ def services(system: System) -> Iterator[System]:
     """Without outcomes and warnings of the tests before."""
     yield system
     table = system.tables.table(OUTCOMES)
-    from opx.learning.outcomes.experience import rows_of
+    from opx.learning.outcomes.rows import rows_of
 
     for scope in ("global", "client:acme", "client:other"):
         for row in rows_of(table, scope):
@@ -315,7 +316,7 @@ class TestReads:
         table = Counting(services.tables.table(OUTCOMES))
         known = KnownScopes(table)
         warnings = StepWarnings(table, known, services.clock)
-        experience = LearnedExperience(table, known, warnings, lambda: services.corpus.catalog)
+        experience = LearnedExperience(table, known, lambda: warnings, lambda: services.corpus.catalog)
         query = a_query(services, experience)
         assert [_reads(table, query) for _ in range(3)] == [1, 0, 0]
         tell(services, "resolved")
@@ -330,7 +331,7 @@ class TestReads:
         before = ask(services)
         table = services.tables.table(OUTCOMES)
         failing = Failing(
-            table, services.learning.known_outcomes, services.learning.warnings, lambda: services.corpus.catalog
+            table, services.learning.known_outcomes, lambda: services.learning.warnings, lambda: services.corpus.catalog
         )
         answer = a_query(services, failing).answer(DISK_TITLE, ANYTHING)
         assert answer.results == before.results

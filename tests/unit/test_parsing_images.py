@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from opx.errors import UnparsableDocumentError
-from opx.extraction import image
-from opx.extraction.image import MAX_SIDE, encoded, portable
+from opx.extraction import pictures
+from opx.extraction.pictures import MAX_SIDE, encoded, portable
 from opx.ports.reading import ParsingTools
 from tests.unit.binary_files import FakeDescriber, FakeOcr, a_picture, in_this_process, read, refused
 
@@ -62,7 +62,7 @@ def test_only_the_first_of_several_pictures_is_read() -> None:
 
 
 def test_pictures_are_made_small_enough_for_every_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image, "MAX_BYTES", 150_000)
+    monkeypatch.setattr(pictures, "MAX_BYTES", 150_000)
     made = encoded(Image.effect_noise((500, 500), 200).convert("RGB"))
     assert made.media_type == "image/jpeg"
     assert len(made.data) <= 150_000

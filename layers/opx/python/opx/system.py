@@ -15,16 +15,13 @@ from urllib.parse import unquote, urlsplit
 from opx.corpus import Corpus
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.graph.capability import Graph
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing, NewEmbedder
 from opx.models.access import Models
 from opx.ports import Clock
-from opx.ports.functions import Functions, ThisProcess
 from opx.records.records import QuestionRecords
 from opx.retrieval.capability import Questions
 from opx.settings import FOLDER, MANAGED_ENGINE, Settings, secret_of_environment
-from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from opx.adapters.embedded.home import HomeDatabases
     from opx.domain.scopes import Scope
     from opx.domain.streams import StreamDefinition
+    from opx.graph.capability import Graph
     from opx.ingestion.capability import Ingestion
     from opx.ingestion.manager import IngestionManager
     from opx.learning.capability import Learning
@@ -55,6 +53,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
+    from opx.ports.functions import Functions
     from opx.ports.metrics import MetricReader
     from opx.ports.reading import ImageDescriber, Ocr, ParsingTools
     from opx.ports.sources import Secrets
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from opx.running import Feed
     from opx.sources.capability import Connectors
     from opx.streams.taking import RecordTaker
+    from opx.telemetry.capability import Telemetry
     from opx.websearch.service import InternetSearch
 
 
@@ -246,6 +246,8 @@ class System:
         if given is not None:
             return given
         if self.work.in_process:
+            from opx.ports.functions import ThisProcess
+
             return ThisProcess()
         from opx.adapters.aws.ports import DeployedFunctions
 
@@ -478,10 +480,14 @@ class System:
 
     @cached_property
     def telemetry(self) -> Telemetry:
+        from opx.telemetry.capability import Telemetry
+
         return Telemetry(self.installation, self.tables, self._telemetry_stores, self._metric_reader)
 
     @cached_property
     def graph(self) -> Graph:
+        from opx.graph.capability import Graph
+
         return Graph(self.installation, self.tables, self.storage, self.corpus, self._new_chat)
 
     @cached_property
@@ -544,9 +550,9 @@ class System:
             corpus=self.corpus,
             indexing=self.indexing,
             models=self.models,
-            graph=self.graph,
+            graph=lambda: self.graph,
             learning=self.learning,
-            telemetry=self.telemetry,
+            telemetry=lambda: self.telemetry,
             records=self.records,
             past=self._past,
             internet=self._internet,

@@ -1,4 +1,4 @@
-"""Plain output: JSON, aligned columns and sizes, the same on a terminal and in a pipe."""
+"""Plain output, the same on a terminal and in a pipe: JSON, aligned columns and sizes; failures and exit codes."""
 
 from __future__ import annotations
 

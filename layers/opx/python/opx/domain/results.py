@@ -1,4 +1,4 @@
-"""What a question gets back."""
+"""Answers: results with their scores, and evidence of text and graph."""
 
 from __future__ import annotations
 

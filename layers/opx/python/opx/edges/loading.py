@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.edges.calling import Client, all_pages
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.outcomes import Outcome, PutFile, Result
 from opx.operations.corpus import (
     MAX_BATCH,
     DeleteDocument,
@@ -34,14 +33,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int], None]
 """Gets an object's key and how many of its chunks are embedded so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class PutFile:
-    """A file that was put, and its outcome if it needs no work: unchanged or failed."""
-
-    object_key: str
-    outcome: Outcome | None = None
 
 
 class Loader(Protocol):

@@ -13,11 +13,10 @@ from typing import Any, BinaryIO, cast
 
 from opx.edges.api_requests import AGAIN, ATTEMPTS, pause_before
 from opx.edges.client import RemoteClient
-from opx.edges.loading import PutFile
 from opx.errors import InvalidInputError, OpxError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.outcomes import Outcome, PutFile, Result
 from opx.operations.corpus import (
     DeleteObjects,
     FileFacts,

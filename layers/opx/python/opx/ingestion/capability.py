@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opx.domain.graph import Relinked
     from opx.graph.relinking import Relinker
     from opx.ingestion.contexts import ContextWriter
-    from opx.ingestion.evidence import EvidenceRules
+    from opx.ingestion.evidence_rules import EvidenceRules
     from opx.ingestion.manager import IngestionManager, WaysIn
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.worker import IngestionWorker, QueueDrain
@@ -173,6 +173,6 @@ class Ingestion:
     @cached_property
     def evidence_rules(self) -> EvidenceRules:
         """The categories of evidence. Raises `KnowledgeConfigError`."""
-        from opx.ingestion.evidence import read_evidence_rules
+        from opx.ingestion.evidence_rules import read_evidence_rules
 
         return read_evidence_rules(self._installation.knowledge, self._installation.knowledge_path)

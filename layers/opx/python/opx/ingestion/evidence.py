@@ -20,7 +20,7 @@ from opx.ingestion.evidence_rules import EvidenceRules, read_evidence_rules
 from opx.operations.requests import read_record
 
 if TYPE_CHECKING:
-    from opx.ingestion.manager import IngestionManager
+    from opx.ingestion.corpus_writer import CorpusWriter
     from opx.ports import ObjectStore
 
 __all__ = [
@@ -53,7 +53,7 @@ def read_evidence(given: object) -> Evidence:
     return read_record(Evidence, given)
 
 
-def put_evidence(manager: IngestionManager, store: ObjectStore, rules: EvidenceRules, evidence: Evidence) -> str:
+def put_evidence(manager: CorpusWriter, store: ObjectStore, rules: EvidenceRules, evidence: Evidence) -> str:
     """Put evidence into the corpus and return its object key. What the same evidence was in another category (before it
     was verified, say) goes. Raises `InvalidInputError` that names the field which its category needs."""
     document = evidence_document(rules, evidence)

@@ -17,7 +17,7 @@ from opx.ports import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
     from opx.domain.sources import KnowledgeSource
-    from opx.ingestion.evidence import EvidenceRules
+    from opx.ingestion.evidence_rules import EvidenceRules
     from opx.sources.states import PullReport
 
 

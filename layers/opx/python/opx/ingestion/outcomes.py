@@ -58,3 +58,11 @@ class IngestionResult:
     @property
     def failures(self) -> tuple[Outcome, ...]:
         return tuple(outcome for outcome in self.outcomes if outcome.result is Result.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class PutFile:
+    """A file that was put, and its outcome if it needs no work: unchanged or failed."""
+
+    object_key: str
+    outcome: Outcome | None = None

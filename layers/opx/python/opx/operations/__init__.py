@@ -57,6 +57,8 @@ def _found(
         if may_have(module):
             _import(module)
             found = look()
+    if found is not None and found.run.__module__.startswith(f"{__name__}."):
+        importlib.import_module(found.run.__module__)  # waits for another thread that is still importing it
     return found
 
 

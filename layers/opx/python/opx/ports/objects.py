@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from opx.ports.object_history import ObjectHistory, PastObjects
+if TYPE_CHECKING:
+    from opx.ports.object_history import ObjectHistory, PastObjects
 
 
 @dataclass(frozen=True, slots=True)

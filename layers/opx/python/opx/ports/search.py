@@ -1,4 +1,4 @@
-"""Search over chunks, and what is written for it."""
+"""Search over chunks: embedding, indexes and their copies, and the state of the corpus."""
 
 from __future__ import annotations
 

@@ -13,22 +13,22 @@ from opx.domain.queries import Fusion, QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
 from opx.errors import KnowledgeConfigError
-from opx.graph.capability import Graph
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing
 from opx.models.access import Models
 from opx.records.records import QuestionRecords
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.readable import ReadableDocuments
 from opx.retrieval.searching import RerankStage, SearchRules
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
+    from opx.graph.capability import Graph
     from opx.graph.found_text import Expanded, FoundText
     from opx.learning.capability import Learning
     from opx.records.gaps.checking import Checked
+    from opx.retrieval.readable import ReadableDocuments
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
     from opx.telemetry.capability import Telemetry
@@ -48,9 +48,9 @@ class Questions:
         corpus: Corpus,
         indexing: Indexing,
         models: Models,
-        graph: Graph,
+        graph: Callable[[], Graph],
         learning: Learning,
-        telemetry: Telemetry,
+        telemetry: Callable[[], Telemetry],
         records: QuestionRecords,
         past: Past,
         internet: Callable[[], InternetSearch | None],
@@ -65,7 +65,12 @@ class Questions:
         self._telemetry = telemetry
         self._records = records
         self._new_internet = internet
-        self.documents = ReadableDocuments(installation, corpus)
+
+    @cached_property
+    def documents(self) -> ReadableDocuments:
+        from opx.retrieval.readable import ReadableDocuments
+
+        return ReadableDocuments(self._installation, self._corpus)
 
     def search(
         self,
@@ -93,7 +98,7 @@ class Questions:
             rules=self.search_rules,
             reranker=self._rerank_stage,
             internet=partial(self._search_internet, asked.client_id),
-            expander=Expander(partial(self.documents.chunks, reader)),
+            expander=Expander(lambda document_id: self.documents.chunks(reader, document_id)),
             baselines=self._baseline_of,
             graph=partial(self._expand, reader),
             experience=self._learning.experience.seen_by(reader.visible),
@@ -115,10 +120,10 @@ class Questions:
         return RerankStage(reranker, self._installation.settings.rerank_seconds) if reranker else None
 
     def _expand(self, reader: Reader, found: FoundText) -> Expanded:
-        return self._graph.expansion(reader)(found)
+        return self._graph().expansion(reader)(found)
 
     def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
-        return self._telemetry.baselines.get(reader, node, metric, time_window)
+        return self._telemetry().baselines.get(reader, node, metric, time_window)
 
     def research(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
         """Research for this identity, or for the one that the installation is configured for. Its searches are reported

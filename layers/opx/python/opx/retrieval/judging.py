@@ -1,4 +1,4 @@
-"""Hits with how likely each answers the question, and as results to hand out."""
+"""Judges hits: confidence, outcomes and expiry, and makes results of them."""
 
 from __future__ import annotations
 

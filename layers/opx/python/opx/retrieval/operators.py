@@ -1,4 +1,4 @@
-"""Finds what looks like an operator in a question: where it is and what it says, not yet whether it makes sense."""
+"""Finds operators in a question and reads their values; pasted text has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what people type: words, and what they say about where to look.
+"""Reads questions as people type them: words, and filters for where to look.
 
 `"exact phrase"`, `-word`, `-"phrase"`, `tag:`, `category:`, `tier:`, `service:`, `title:`, `before:` and `after:`
 (docs/searching.md). What can't be read as one of these is searched for as words, with a note: people paste logs and

@@ -1,4 +1,4 @@
-"""A question as it was read: what is searched for, within what, and what was made of it."""
+"""The question as it was read, with its identifiers and phrases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tiers a question is put to, in which order, and why.
+"""Routes a question to tiers in order, the live web last, and merges their hits.
 
 What was written here comes first, always. Vendor and security knowledge is asked where the question wants its categories,
 names one of its identifiers, or our own knowledge doesn't cover it; the internet only where it was enabled.

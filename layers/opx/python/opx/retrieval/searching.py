@@ -1,4 +1,4 @@
-"""One search within a filter, from words and vector to hits with a confidence."""
+"""One search within a filter: from words and vector to hits with a confidence, reranked where a model does that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the embedded index knows of its segments: runs of entries that share a document and all that is filtered by.
+"""Segments of the embedded index, and its tables: runs of entries that share a document and all that is filtered by.
 
 Held in memory as arrays (one row a segment, not a chunk), so that a filter over 100,000 chunks takes well under a
 millisecond and opening takes a few.

@@ -1,0 +1,127 @@
+"""The composition root: which adapter each address chooses, what may be given, and what bootstrapping leaves alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
+from opx.adapters.aws.ports import DynamoTables, FunctionWorkQueue, OpenSearchIndexes, S3Storage
+from opx.adapters.aws.secrets import ManagedSecrets
+from opx.adapters.embedded.home import FolderStorage, HomeIndexes, HomeTables, HomeWorkQueue
+from opx.adapters.embedded.secrets import FileSecrets
+from opx.errors import InvalidInputError
+from opx.settings import Settings
+from opx.system import System, bootstrap
+from tests.fakes import WordsEmbedder
+
+QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/ingest"
+
+
+def no_client(*_: object, **__: object) -> Any:
+    """Stands for a client of AWS that nothing is asked of."""
+    return object()
+
+
+def a_system(folder: Path, **settings: str) -> System:
+    return bootstrap(Settings(home=str(folder / "home"), **settings), aws=no_client)  # type: ignore[arg-type]
+
+
+def test_the_backend_is_the_short_form_for_all_addresses(tmp_path: Path) -> None:
+    embedded, deployed = a_system(tmp_path), a_system(tmp_path, backend="aws")
+    assert isinstance(embedded.tables, HomeTables)
+    assert isinstance(embedded.storage, FolderStorage)
+    assert isinstance(embedded.work, HomeWorkQueue)
+    assert isinstance(embedded._indexes, HomeIndexes)
+    assert isinstance(embedded.secrets, FileSecrets)
+    assert isinstance(deployed.tables, DynamoTables)
+    assert isinstance(deployed.storage, S3Storage)
+    assert isinstance(deployed.work, FunctionWorkQueue)
+    assert isinstance(deployed._indexes, OpenSearchIndexes)
+    assert isinstance(deployed.secrets, ManagedSecrets)
+
+
+def test_each_port_is_chosen_by_its_own_address(tmp_path: Path) -> None:
+    system = a_system(
+        tmp_path,
+        store="s3://corpus",
+        index="opensearch://search.example:9200/team",
+        embedder="bedrock:amazon.titan-embed-text-v2:0",
+        secrets="secretsmanager",
+    )
+    assert isinstance(system.tables, HomeTables)
+    assert isinstance(system.work, HomeWorkQueue)
+    assert system.storage.location("documents/a.md") == "s3://corpus/documents/a.md"
+    assert isinstance(system._indexes, OpenSearchIndexes)
+    assert (system._indexes.own_name, system._indexes.subject) == ("team", "index team")
+    assert isinstance(system.embedder, BedrockEmbedder)
+    assert isinstance(system.secrets, ManagedSecrets)
+
+
+def test_an_address_wins_over_the_backend(tmp_path: Path) -> None:
+    system = a_system(tmp_path, backend="aws", secrets="folder", queue=QUEUE, tables="dynamodb:team-")
+    assert isinstance(system.secrets, FileSecrets)
+    assert isinstance(system.tables, DynamoTables)
+    assert system.tables._prefix == "team-"
+
+
+@pytest.mark.parametrize(
+    ("port", "address", "allowed"),
+    [
+        ("index", "pgvector://host/name", "opensearch://HOST:PORT/NAME"),
+        ("store", "ftp://host", "s3://BUCKET"),
+        ("tables", "redis:", "dynamodb:PREFIX"),
+        ("queue", "kafka://host", "https://"),
+        ("embedder", "openai:model", "bedrock:MODEL"),
+        ("secrets", "vault", "secretsmanager"),
+    ],
+)
+def test_an_unknown_address_is_refused_with_what_there_is(port: str, address: str, allowed: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"OPX_{port.upper()} must be .*{allowed}"):
+        Settings(**{port: address})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("index", ["opensearch://", "opensearch://host:9200", "opensearch:///name"])
+def test_a_node_needs_a_host_and_a_name(tmp_path: Path, index: str) -> None:
+    with pytest.raises(InvalidInputError, match="opensearch://HOST:PORT/NAME"):
+        _ = a_system(tmp_path, index=index).index.derives_ids
+
+
+@pytest.mark.parametrize("port", ["store", "tables"])
+def test_functions_cannot_work_on_files_of_this_machine(port: str) -> None:
+    others = {"store": "s3://corpus", "tables": "dynamodb:"} | {port: "folder"}
+    with pytest.raises(InvalidInputError, match=f"OPX_{port.upper()} must not be 'folder'"):
+        Settings(queue=QUEUE, **others)  # type: ignore[arg-type]
+
+
+def test_the_password_of_a_node_is_not_shown() -> None:
+    assert "hunter2" not in repr(Settings(index="opensearch+https://opx:hunter2@search.example/team"))
+
+
+def test_what_is_given_replaces_the_port_of_the_settings(tmp_path: Path) -> None:
+    embedder = WordsEmbedder()
+    assert bootstrap(Settings(home=str(tmp_path)), embedder=embedder).embedder is embedder
+
+
+def test_a_mistyped_port_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="no port embeder"):
+        bootstrap(Settings(home=str(tmp_path)), embeder=WordsEmbedder())  # type: ignore[call-arg]
+
+
+def test_a_mistyped_port_does_not_type_check(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from opx.settings import Settings\nfrom opx.system import bootstrap\n\nbootstrap(Settings(), embeder=object())\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "--follow-imports", "silent"]
+    found = subprocess.run([*command, str(program)], capture_output=True, text=True, check=False)
+    assert 'Unexpected keyword argument "embeder"' in found.stdout
+
+
+def test_bootstrapping_opens_nothing(tmp_path: Path) -> None:
+    a_system(tmp_path).close()
+    assert list(tmp_path.iterdir()) == []
