@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import boto3
@@ -189,9 +190,8 @@ class OpenSearchIndex:
         self._index_name = index_name
         self._derives_ids = generation == "nextgen"
         self._timeout = timeout
-        self._limits = limits
-        self._backoff = backoff
-        self._sleep = sleep
+        writer = partial(BulkWriter, client, index_name, custom_ids=self._derives_ids)
+        self._bulk_writer = partial(writer, limits=limits, backoff=backoff, sleep=sleep)
         self._unchecked = vectors_of
 
     @property
@@ -200,14 +200,7 @@ class OpenSearchIndex:
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         self._check_once()
-        writer = BulkWriter(
-            self._client,
-            self._index_name,
-            custom_ids=self._derives_ids,
-            limits=self._limits,
-            backoff=self._backoff,
-            sleep=self._sleep,
-        )
+        writer = self._bulk_writer()
         references = [writer.write(change) for change in changes]
         writer.finish()
         return references
