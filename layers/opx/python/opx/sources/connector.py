@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 from msgspec import Meta
 
@@ -144,10 +144,17 @@ class Connector(ABC, Generic[O]):
     """A source of one kind."""
 
     options_type: ClassVar[type[Options]]
+    """That of the class's parameter: `Directory(Connector[DirectoryOptions])`."""
     limit: ClassVar[RateLimit | None] = None
     """How often the source lets itself be asked; None if it doesn't say."""
     local: ClassVar[bool] = False
     """Whether it reads files of this machine, which a deployed system must not do for those who ask it."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for given in (given for base in cls.__dict__.get("__orig_bases__", ()) for given in get_args(base)):
+            if isinstance(given, type) and issubclass(given, Options):
+                cls.options_type = given
 
     def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
         self.definition = definition

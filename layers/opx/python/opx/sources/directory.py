@@ -37,7 +37,6 @@ def _is_part(part: str) -> bool:
 class Directory(Connector[DirectoryOptions]):
     """Files of a directory and those below it: new, changed, renamed and deleted ones."""
 
-    options_type = DirectoryOptions
     local = True
 
     def pull(self, request: PullRequest) -> Iterator[Page]:  # noqa: ARG002 - files are listed as a whole

@@ -261,7 +261,8 @@ class BedrockEmbedder:
             try:
                 return self._invoke(texts, purpose)
             except (ClientError, *CONNECTION_ERRORS) as exc:
-                if _is_too_long(exc) and max(map(len, texts)) > _SHORTEST_CUT:
+                too_long = isinstance(exc, ClientError) and _TOO_LONG in str(exc).lower()
+                if too_long and max(map(len, texts)) > _SHORTEST_CUT:
                     texts = [text[: max(len(text) // 2, _SHORTEST_CUT)] for text in texts]
                     continue
                 pause = next(pauses, None) if _is_busy(exc) else None
@@ -295,7 +296,3 @@ def _is_busy(error: Exception) -> bool:
     if isinstance(error, ClientError):
         return error_code(error) in BUSY_MODEL_CODES
     return isinstance(error, CONNECTION_ERRORS)
-
-
-def _is_too_long(error: Any) -> bool:
-    return isinstance(error, ClientError) and _TOO_LONG in str(error).lower()

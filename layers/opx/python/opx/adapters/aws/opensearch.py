@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import boto3
@@ -200,9 +202,8 @@ class OpenSearchIndex:
         self._index_name = index_name
         self._derives_ids = generation == "nextgen"
         self._timeout = timeout
-        self._limits = limits
-        self._backoff = backoff
-        self._sleep = sleep
+        writer = partial(BulkWriter, client, index_name, custom_ids=self._derives_ids)
+        self._bulk_writer = partial(writer, limits=limits, backoff=backoff, sleep=sleep)
         self._unchecked = vectors_of
 
     @property
@@ -211,14 +212,7 @@ class OpenSearchIndex:
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         self._check_once()
-        writer = BulkWriter(
-            self._client,
-            self._index_name,
-            custom_ids=self._derives_ids,
-            limits=self._limits,
-            backoff=self._backoff,
-            sleep=self._sleep,
-        )
+        writer = self._bulk_writer()
         references = [writer.write(change) for change in changes]
         writer.finish()
         return references
@@ -242,19 +236,16 @@ class OpenSearchIndex:
         )
 
     def count(self, where: SearchFilter) -> int:
-        try:
-            answer = self._client.count(
-                index=self._index_name, body={"query": queries.matching(where)}, request_timeout=self._timeout
-            )
-        except OpenSearchException as exc:
-            raise self._unavailable("counting in", exc) from exc
-        return int(answer["count"])
+        body = {"query": queries.matching(where)}
+        with self._errors("counting in"):
+            return int(self._client.count(index=self._index_name, body=body, request_timeout=self._timeout)["count"])
 
     def references(self, key_id: str) -> list[str]:
         found: dict[str, None] = {}
         after = ""
         while True:
-            hits = self._reference_page(key_id, after)
+            body = queries.references_body(key_id, after, _REFERENCES_A_PAGE)
+            hits = queries.hits_of(self._listing(body, "listing references of"))
             known = len(found)
             found |= dict.fromkeys(hit["_id"] for hit in hits)
             if len(hits) < _REFERENCES_A_PAGE or len(found) == known:
@@ -275,34 +266,30 @@ class OpenSearchIndex:
         ):
             self._unchecked = None
 
-    def _reference_page(self, key_id: str, after: str) -> list[dict[str, Any]]:
-        body = queries.references_body(key_id, after, _REFERENCES_A_PAGE)
-        return queries.hits_of(self._listing(body, "listing references of"))
-
     def _listing(self, body: queries.Body, doing: str) -> dict[str, Any]:
-        try:
+        with self._errors(doing):
             answer: dict[str, Any] = self._client.search(
                 index=self._index_name, body=body, request_timeout=self._timeout
             )
-        except OpenSearchException as exc:
-            raise self._unavailable(doing, exc) from exc
         return answer
 
     def _search_together(self, bodies: dict[str, queries.Body]) -> dict[str, dict[str, Any]]:
         """One `_msearch`. Raises `IndexUnavailableError` if it fails, or if every leg in it does."""
         lines = [line for body in bodies.values() for line in ({}, body)]
-        try:
+        with self._errors("searching"):
             answer = self._client.msearch(body=lines, index=self._index_name, request_timeout=self._timeout)
-        except OpenSearchException as exc:
-            raise self._unavailable("searching", exc) from exc
         answers = dict(zip(bodies, answer["responses"], strict=True))
         legs = [found for name, found in answers.items() if name != _STATISTICS] or list(answers.values())
         if all("error" in found for found in legs):
             raise IndexUnavailableError(f"searching index {self._index_name} failed: {queries.leg_error(legs[0])}")
         return answers
 
-    def _unavailable(self, doing: str, exc: OpenSearchException) -> IndexUnavailableError:
-        return IndexUnavailableError(f"{doing} index {self._index_name} failed: {queries.told(exc)}")
+    @contextmanager
+    def _errors(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OpenSearchException as exc:
+            raise IndexUnavailableError(f"{doing} index {self._index_name} failed: {queries.told(exc)}") from exc
 
 
 def _chunks(*answers: dict[str, Any] | None) -> dict[str, IndexedChunk]:

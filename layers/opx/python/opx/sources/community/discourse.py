@@ -109,7 +109,6 @@ class Discourse(Connector[DiscourseOptions]):
     "Topics" and "Categories"; the fields of the solution are those of the plugin Discourse Solved.
     """
 
-    options_type = DiscourseOptions
     limit = RateLimit(30, 10.0)  # a forum's own default is 50 requests in 10 seconds and 200 in a minute
 
     def __init__(self, definition: SourceDefinition, options: DiscourseOptions, tools: SourceTools) -> None:

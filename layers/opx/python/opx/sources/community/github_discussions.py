@@ -133,7 +133,6 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
     Source: GitHub's documentation, "Using the GraphQL API for Discussions".
     """
 
-    options_type = GitHubDiscussionsOptions
     limit = LIMIT
 
     def __init__(self, definition: SourceDefinition, options: GitHubDiscussionsOptions, tools: SourceTools) -> None:

@@ -80,7 +80,6 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
     issues" and "... for issue comments".
     """
 
-    options_type = GitHubIssuesOptions
     limit = LIMIT
 
     def __init__(self, definition: SourceDefinition, options: GitHubIssuesOptions, tools: SourceTools) -> None:

@@ -258,8 +258,6 @@ class GitHubDocsOptions(DocsOptions, frozen=True, kw_only=True):
 class GitHubDocs(RepositoryDocs[GitHubDocsOptions]):
     """Documents in folders of one repository."""
 
-    options_type = GitHubDocsOptions
-
     def __init__(self, definition: SourceDefinition, options: GitHubDocsOptions, tools: SourceTools) -> None:
         checked_repository(options.repository)
         super().__init__(definition, options, tools)
@@ -308,8 +306,6 @@ class MicrosoftLearnOptions(DocsOptions, frozen=True, kw_only=True):
 
 class MicrosoftLearn(RepositoryDocs[MicrosoftLearnOptions]):
     """Pages of Microsoft Learn, by topic."""
-
-    options_type = MicrosoftLearnOptions
 
     def collections(self) -> tuple[Collection, ...]:
         names = sorted({topic.strip("/ ") for topic in self.options.topics})

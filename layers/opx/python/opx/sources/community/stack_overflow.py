@@ -127,7 +127,6 @@ class StackOverflow(Connector[StackOverflowOptions]):
     documentation, "Usage of /questions", "Throttles", "Custom Filters", "Common Wrapper Object".
     """
 
-    options_type = StackOverflowOptions
     limit = RateLimit(20, 1.0)  # more than 30 a second are banned for a while
 
     def __init__(self, definition: SourceDefinition, options: StackOverflowOptions, tools: SourceTools) -> None:

@@ -67,16 +67,12 @@ class _WebResults(Connector[O], Generic[O]):
 class BraveSearch(_WebResults[BraveOptions]):
     """Results of Brave's search engine."""
 
-    options_type = BraveOptions
-
     def engine(self) -> WebSearch:
         return BraveWebSearch(self.web, self.secrets.get(self.options.key_secret), self.options.base_url)
 
 
 class GoogleSearch(_WebResults[GoogleOptions]):
     """Results of one of Google's Programmable Search Engines."""
-
-    options_type = GoogleOptions
 
     def engine(self) -> WebSearch:
         options = self.options

@@ -223,8 +223,6 @@ class _Index(Shape, frozen=True):
 class AttackConnector(Connector[AttackOptions]):
     """One document a technique, mitigation, group, software, campaign and tactic."""
 
-    options_type = AttackOptions
-
     def probe(self) -> None:
         """The list of releases tells that the address is right; bundles are too large to ask for."""
         self._domains()

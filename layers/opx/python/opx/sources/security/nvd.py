@@ -228,8 +228,6 @@ class NvdOptions(Options, frozen=True):
 class NvdConnector(Connector[NvdOptions]):
     """One document a CVE."""
 
-    options_type = NvdOptions
-
     @classmethod
     def rate_limit(cls, options: NvdOptions) -> RateLimit | None:
         return KEY_RATE if options.api_key_secret else PUBLIC_RATE

@@ -168,7 +168,6 @@ class RfcOptions(Options, frozen=True):
 class RfcConnector(Connector[RfcOptions]):
     """One document an RFC."""
 
-    options_type = RfcOptions
     limit = RateLimit(3, 1.0)  # none is documented; the whole series takes an hour so
 
     def probe(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition
 from opx.errors import InvalidInputError, SourceRefusedError
@@ -55,7 +54,6 @@ class WebCrawl(Connector[CrawlOptions]):
     A page's key is its address. Robots rules, canonical addresses, `noindex` and `nofollow` are followed.
     """
 
-    options_type: ClassVar[type] = CrawlOptions
     web: CrawlingWeb
 
     def __init__(self, definition: SourceDefinition, options: CrawlOptions, tools: SourceTools) -> None:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, dropwhile, islice
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from opx.domain.ids import stable_hash
@@ -180,8 +180,6 @@ class FeedOptions(Options, frozen=True, kw_only=True):
 
 class WebFeed(Connector[FeedOptions]):
     """Entries of feeds, by their ids. What is no longer in a feed stays: it has scrolled out, not vanished."""
-
-    options_type: ClassVar[type] = FeedOptions
 
     def __init__(self, definition: SourceDefinition, options: FeedOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)

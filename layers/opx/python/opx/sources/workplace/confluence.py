@@ -59,8 +59,6 @@ class ConfluenceOptions(Options, frozen=True):
 class ConfluenceConnector(Connector[ConfluenceOptions]):
     """One document a page, and one an attachment."""
 
-    options_type = ConfluenceOptions
-
     def __init__(self, definition: SourceDefinition, options: ConfluenceOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         root = root_address(options.base_url, self.name)

@@ -196,8 +196,6 @@ def _keep(client: Urllib3HttpGitClient, path: str, remote: GitHistoryOptions, re
 class GitHistoryConnector(Connector[GitHistoryOptions]):
     """Reads commits that weren't taken in before."""
 
-    options_type = GitHistoryOptions
-
     @classmethod
     def reads_files(cls, options: GitHistoryOptions) -> bool:
         return bool(options.path)

@@ -270,8 +270,6 @@ class _Folder:
 class ImapConnector(Connector[ImapOptions]):
     """One document a message: its bytes, which the pipeline reads as e-mail."""
 
-    options_type = ImapOptions
-
     def __init__(self, definition: SourceDefinition, options: ImapOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         bad = [name for name in options.folders if any(ord(letter) < 32 or letter == "\x7f" for letter in name)]

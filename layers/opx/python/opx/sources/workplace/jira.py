@@ -99,8 +99,6 @@ class _Changed(Shape, frozen=True):
 class JiraConnector(Connector[JiraOptions]):
     """One document an issue."""
 
-    options_type = JiraOptions
-
     def __init__(self, definition: SourceDefinition, options: JiraOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._root = root_address(options.base_url, self.name)

@@ -40,7 +40,6 @@ class _Found:
 class MailboxConnector(Connector[MailboxOptions]):
     """One document a message. All are read in every pull, and those that are gone are noticed."""
 
-    options_type = MailboxOptions
     local = True
 
     def __init__(self, definition: SourceDefinition, options: MailboxOptions, tools: SourceTools) -> None:

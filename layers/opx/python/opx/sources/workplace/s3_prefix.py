@@ -47,8 +47,6 @@ class S3PrefixOptions(Options, frozen=True):
 class S3PrefixConnector(Connector[S3PrefixOptions]):
     """One document an object of a format that is read. Sidecars with metadata are not taken for documents."""
 
-    options_type = S3PrefixOptions
-
     def __init__(self, definition: SourceDefinition, options: S3PrefixOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         if not _BUCKET.match(options.bucket):

@@ -259,7 +259,6 @@ class _Thread:
 class SlackExportConnector(Connector[SlackExportOptions]):
     """Everything is read in every pull; a newer export takes the place of the older one."""
 
-    options_type = SlackExportOptions
     local = True
 
     def __init__(self, definition: SourceDefinition, options: SlackExportOptions, tools: SourceTools) -> None:
