@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def start() -> IndexSync:
     """The knowledge base that the environment names."""
-    return bootstrap(function_settings()).index_sync
+    return bootstrap(function_settings()).ports.index_sync
 
 
 def make_handler(start: Callable[[], IndexSync] = start) -> Callable[[Any, Any], PartialItemFailureResponse]:

@@ -153,7 +153,7 @@ def learning(deployed: Learning) -> Learning:
         given.settings,
         index=given.index,
         embedder=given.embedder,
-        aws=given._aws,
+        aws=given.ports._aws,
     )
     return replace(deployed, cloud=replace(cloud, services=services))
 

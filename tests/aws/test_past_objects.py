@@ -82,7 +82,7 @@ class TestRestoring:
 
     def versioned(self, system: SystemUnderTest, status: str) -> None:
         """The bucket keeps versions from now on, or no more."""
-        client = system.services._aws("s3")
+        client = system.services.ports._aws("s3")
         client.put_bucket_versioning(Bucket="corpus", VersioningConfiguration={"Status": status})
 
     def put(self, system: SystemUnderTest, what: str, sidecar: dict[str, Any] | None) -> str:

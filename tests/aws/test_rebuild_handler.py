@@ -104,7 +104,7 @@ def deployed(aws: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
             clock=clock.clock,
             embedder=given.embedder,
             functions=ThisProcess(rebuilds=SqsQueue(cloud.sqs, url)),
-            aws=given._aws,
+            aws=given.ports._aws,
             indexes=OpenSearchIndexes(
                 lambda: given.index._client,  # type: ignore[attr-defined]
                 given.settings.search_index,

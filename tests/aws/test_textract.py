@@ -139,7 +139,7 @@ def test_a_format_that_bedrock_does_not_take_is_not_sent(bedrock: tuple[BedrockI
 
 
 def tools_of(session: boto3.Session, **settings: Any) -> ParsingTools:
-    return bootstrap(Settings(backend="aws", **settings), aws=session.client).parsing_tools()
+    return bootstrap(Settings(backend="aws", **settings), aws=session.client).ports.parsing_tools()
 
 
 def test_on_aws_textract_reads_pages_and_nobody_describes_pictures_by_default(aws_session: boto3.Session) -> None:

@@ -46,15 +46,15 @@ class Managed:
         self.double = double
         self.queue = queue
         services = system.services
-        others = services._aws
+        others = services.ports._aws
 
         def client(service: str, **options: Any) -> Any:
             if service.startswith("bedrock-agent"):
                 return session.client(service, endpoint_url=double.endpoint, config=NO_RETRIES)  # type: ignore[call-overload]
             return others(service, **options)
 
-        services._given["aws"] = client
-        self.sync = make_handler(lambda: services.index_sync)
+        services.ports.given["aws"] = client
+        self.sync = make_handler(lambda: services.ports.index_sync)
 
     def put(self, key: str, text: str) -> None:
         self.system.put(key, text)
@@ -253,7 +253,7 @@ class TestChanges:
         services = managed.system.services
         parts = {name: getattr(services, name) for name in ("store", "work", "embedder", "index")}
         before = bootstrap(
-            replace(services.settings, sync_queue_url=""), clock=services.clock, aws=services._aws, **parts
+            replace(services.settings, sync_queue_url=""), clock=services.clock, aws=services.ports._aws, **parts
         )
         managed.system.put_silently(DISK, DISK_TEXT)
         assert before.ingestion.worker.process([(created(DISK, 1), 1)])[0].result is Result.INGESTED

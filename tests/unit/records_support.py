@@ -23,7 +23,7 @@ def without_records(services: System) -> System:
     """The same embedded system, of which nothing was ever asked."""
     for spec in (AUDIT, GAPS):
         services.tables.table(spec)
-        services._home.questions.connection().execute(f'DELETE FROM "{spec.name}"')
+        services.ports._home.questions.connection().execute(f'DELETE FROM "{spec.name}"')
     for name in ("key", "audit", "gaps", "owners", "_recorder"):
         services.records.__dict__.pop(name, None)
     return services

@@ -117,10 +117,10 @@ def rows(services: System) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for spec in ALL_TABLES:
         services.tables.table(spec)
-        database: Any = services._home.questions if spec in (AUDIT, GAPS) else services._home.main
+        database: Any = services.ports._home.questions if spec in (AUDIT, GAPS) else services.ports._home.main
         query = f'SELECT _item FROM "{spec.name}"'
         found |= {(spec.name, row[0]) for row in database.connection().execute(query)}
-    messages = services._home.main.connection().execute("SELECT body FROM queue_messages")
+    messages = services.ports._home.main.connection().execute("SELECT body FROM queue_messages")
     corpus = services.settings.home_path / "corpus"
     files = {(str(path.relative_to(corpus)), path.read_text("latin-1")) for path in corpus.rglob("*") if path.is_file()}
     return found | {("queue", row[0]) for row in messages} | files

@@ -48,7 +48,7 @@ def records(services: System, who: str = "", **where: Any) -> list[AuditRecord]:
 def stored(services: System) -> str:
     """Everything that is kept of questions, as text."""
     services.tables.table(AUDIT)
-    connection = services._home.questions.connection()
+    connection = services.ports._home.questions.connection()
     found = connection.execute(f'SELECT * FROM "{AUDIT.name}"').fetchall()
     return repr([tuple(row) for row in found])
 

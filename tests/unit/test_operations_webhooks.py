@@ -107,7 +107,7 @@ class TestSecrets:
             def get(self, name: str) -> str:
                 return name
 
-        system.secrets = Manager()
+        system.ports.secrets = Manager()
         with pytest.raises(InvalidInputError, match="set them there"):
             list_secrets(context, ListSecrets())
 

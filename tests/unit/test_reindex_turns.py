@@ -157,7 +157,7 @@ def test_where_there_can_be_no_second_index_none_is_made(settings: dict[str, str
 
 def test_each_turn_asks_for_the_next_until_it_is_done(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
-        queue = SqliteQueue(services._home.main, "turns")
+        queue = SqliteQueue(services.ports._home.main, "turns")
         reindexer = services.lifecycle.reindexer
         progress = take_turn('{"do": "reindex", "model": "32"}', reindexer, queue, stop=lambda: True)
         turns = 1

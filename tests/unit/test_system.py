@@ -36,12 +36,12 @@ def test_the_backend_is_the_short_form_for_all_addresses(tmp_path: Path) -> None
     assert isinstance(embedded.tables, HomeTables)
     assert isinstance(embedded.storage, FolderStorage)
     assert isinstance(embedded.work, HomeWorkQueue)
-    assert isinstance(embedded._indexes, HomeIndexes)
+    assert isinstance(embedded.ports.indexes, HomeIndexes)
     assert isinstance(embedded.secrets, FileSecrets)
     assert isinstance(deployed.tables, DynamoTables)
     assert isinstance(deployed.storage, S3Storage)
     assert isinstance(deployed.work, FunctionWorkQueue)
-    assert isinstance(deployed._indexes, OpenSearchIndexes)
+    assert isinstance(deployed.ports.indexes, OpenSearchIndexes)
     assert isinstance(deployed.secrets, ManagedSecrets)
 
 
@@ -56,8 +56,8 @@ def test_each_port_is_chosen_by_its_own_address(tmp_path: Path) -> None:
     assert isinstance(system.tables, HomeTables)
     assert isinstance(system.work, HomeWorkQueue)
     assert system.storage.location("documents/a.md") == "s3://corpus/documents/a.md"
-    assert isinstance(system._indexes, OpenSearchIndexes)
-    assert (system._indexes.own_name, system._indexes.subject) == ("team", "index team")
+    assert isinstance(system.ports.indexes, OpenSearchIndexes)
+    assert (system.ports.indexes.own_name, system.ports.indexes.subject) == ("team", "index team")
     assert isinstance(system.embedder, BedrockEmbedder)
     assert isinstance(system.secrets, ManagedSecrets)
 

@@ -1,0 +1,380 @@
+"""Chooses the adapter of each port by its address in the settings.
+
+A port is opened when it is first used, and its adapter is imported then: a function that only searches never loads what
+ingestion needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, TypedDict
+from urllib.parse import unquote, urlsplit
+
+from opx.domain.record import replace
+from opx.errors import InvalidInputError
+from opx.ports.functions import Functions
+from opx.settings import FOLDER, Settings, secret_of_environment
+
+if TYPE_CHECKING:
+    from opx.adapters.aws.ports import AwsClients, NewClient
+    from opx.adapters.embedded.home import HomeDatabases
+    from opx.domain.streams import StreamDefinition
+    from opx.installation import Installation
+    from opx.lifecycle.reindex.editions import IndexService
+    from opx.lifecycle.reindex.indexing import NewEmbedder
+    from opx.ports import (
+        ChatModel,
+        ChunkCopies,
+        Clock,
+        Embedder,
+        IndexSync,
+        ObjectStore,
+        Queue,
+        Reranker,
+        SearchEngine,
+        SearchIndex,
+        Storage,
+        Tables,
+        UploadSigner,
+        WorkQueue,
+    )
+    from opx.ports.functions import Functions
+    from opx.ports.metrics import MetricReader
+    from opx.ports.reading import ImageDescriber, Ocr, ParsingTools
+    from opx.ports.sources import Secrets
+    from opx.ports.telemetry import TelemetryStores
+    from opx.running import Feed
+    from opx.streams.taking import RecordTaker
+
+
+class Given(TypedDict, total=False):
+    """Ports that replace those of the settings."""
+
+    aws: NewClient
+    chat: ChatModel
+    embedder: Embedder
+    functions: Functions
+    index: SearchIndex
+    indexes: IndexService
+    metric_reader: MetricReader
+    new_chat: Callable[[str], ChatModel]
+    new_embedder: NewEmbedder
+    secrets: Secrets
+    storage: Storage
+    store: ObjectStore
+    tables: Tables
+    telemetry_stores: TelemetryStores
+    upload_signer: UploadSigner
+    work: WorkQueue
+
+
+class Ports:
+    """The ports of an installation. What is `given` replaces the adapter of the settings."""
+
+    def __init__(self, installation: Installation, given: Given) -> None:
+        self._installation = installation
+        self.given = given
+
+    @property
+    def settings(self) -> Settings:
+        return self._installation.settings
+
+    @property
+    def _clock(self) -> Clock:
+        return self._installation.clock
+
+    def load(self) -> None:
+        """Read the code of what questions need. Opens no connection and asks for no credentials."""
+        if self.settings.backend == "aws":
+            from opx.adapters.aws import bedrock_embedder, opensearch, table  # noqa: F401 - loaded, not used
+
+            reranking = ["bedrock-agent-runtime"] if self.settings.reranker == "bedrock" else []
+            self._aws_session.load("bedrock-runtime", "dynamodb", *reranking)
+
+    def connect(self) -> None:
+        """Make the clients of the index, which ask for credentials."""
+        connect = getattr(self.indexes, "connect", None)
+        if connect:
+            connect()
+
+    def close(self) -> None:
+        """Release files and connections that were opened."""
+        for name in ("tables", "_home"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
+
+    @cached_property
+    def _home(self) -> HomeDatabases:
+        from opx.adapters.embedded.home import HomeDatabases
+
+        return HomeDatabases(self.settings.home_path)
+
+    @cached_property
+    def _aws_session(self) -> AwsClients:
+        from opx.adapters.aws.ports import AwsClients
+
+        return AwsClients()
+
+    @property
+    def _aws(self) -> NewClient:
+        return self.given.get("aws") or self._aws_session
+
+    @cached_property
+    def tables(self) -> Tables:
+        given = self.given.get("tables")
+        if given is not None:
+            return given
+        scheme, _, prefix = self.settings.address("tables").partition(":")
+        if scheme == FOLDER:
+            from opx.adapters.embedded.home import HomeTables
+
+            return HomeTables(self._home, self._clock)
+        from opx.adapters.aws.ports import DynamoTables
+
+        return DynamoTables(self._aws, prefix, self._clock)
+
+    @cached_property
+    def storage(self) -> Storage:
+        given = self.given.get("storage")
+        if given is not None:
+            return given
+        address = self.settings.address("store")
+        if address == FOLDER:
+            from opx.adapters.embedded.home import FolderStorage
+
+            return FolderStorage(self.settings.home_path / "corpus")
+        from opx.adapters.aws.ports import S3Storage
+
+        return S3Storage(address.removeprefix("s3://").rstrip("/"), self._aws)
+
+    @cached_property
+    def work(self) -> WorkQueue:
+        given = self.given.get("work")
+        if given is not None:
+            return given
+        address = self.settings.address("queue")
+        if address == FOLDER:
+            from opx.adapters.embedded.home import HomeWorkQueue
+
+            return HomeWorkQueue(self._home, self._clock)
+        from opx.adapters.aws.ports import FunctionWorkQueue
+
+        def queue() -> Queue:
+            from opx.adapters.aws.queue import SqsQueue
+
+            return SqsQueue(self._aws("sqs"), self.settings.ingest_queue_url if address == "https:" else address)
+
+        return FunctionWorkQueue(queue)
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        given = self.given.get("secrets")
+        if given is not None:
+            return given
+        if self.settings.address("secrets") == FOLDER:
+            from opx.adapters.embedded.secrets import FileSecrets
+
+            return FileSecrets(self.settings.home_path / "secrets.json", secret_of_environment)
+        from opx.adapters.aws.secrets import ManagedSecrets
+
+        prefix = f"{self.settings.table_prefix}opx-knowledge/"
+        return ManagedSecrets(self._aws("secretsmanager"), prefix, self._clock)
+
+    @cached_property
+    def functions(self) -> Functions:
+        given = self.given.get("functions")
+        if given is not None:
+            return given
+        if self.work.in_process:
+            from opx.ports.functions import ThisProcess
+
+            return ThisProcess()
+        from opx.adapters.aws.ports import DeployedFunctions
+
+        return DeployedFunctions(self.settings, self._aws)
+
+    @cached_property
+    def indexes(self) -> IndexService:
+        given = self.given.get("indexes")
+        if given is not None:
+            return given
+        address = self.settings.address("index")
+        if address == FOLDER:
+            from opx.adapters.embedded.home import HomeIndexes
+
+            return HomeIndexes(self.settings.home_path)
+        if address.startswith("aoss:"):
+            return self._serverless_indexes(address)
+        return self._node_indexes(address)
+
+    def _serverless_indexes(self, address: str) -> IndexService:
+        from opx.adapters.aws.ports import OpenSearchIndexes
+
+        settings, found = self.settings, urlsplit(address)
+        endpoint = f"https://{found.netloc}" if found.netloc else settings.search_endpoint
+
+        def client() -> Any:
+            from opx.adapters.aws.opensearch import serverless_client
+
+            return serverless_client(endpoint, timeout=settings.search_timeout, session=self._aws_session.session)
+
+        return OpenSearchIndexes(
+            client,
+            found.path.strip("/") or settings.search_index,
+            generation=settings.search_generation,
+            timeout=settings.search_timeout,
+        )
+
+    def _node_indexes(self, address: str) -> IndexService:
+        from opx.adapters.aws.ports import NODE_SETTLING_SECONDS, OpenSearchIndexes
+
+        found, settings = urlsplit(address), self.settings
+        if not found.hostname or not found.path.strip("/"):
+            raise InvalidInputError("OPX_INDEX must name host and index: opensearch://HOST:PORT/NAME")
+
+        def client() -> Any:
+            from opx.adapters.aws.opensearch import node_client
+
+            scheme = "https" if found.scheme.endswith("https") else "http"
+            endpoint = f"{scheme}://{found.hostname}:{found.port or 9200}"
+            user = (unquote(found.username), unquote(found.password or "")) if found.username else None
+            return node_client(endpoint, user, timeout=settings.search_timeout)
+
+        return OpenSearchIndexes(
+            client,
+            found.path.strip("/"),
+            generation="nextgen",
+            timeout=settings.search_timeout,
+            settling_seconds=NODE_SETTLING_SECONDS,
+            is_node=True,
+        )
+
+    def new_embedder(self, model: str, model_path: str, dimension: int) -> Embedder:
+        settings, given = self.settings, self.given.get("new_embedder")
+        if given is not None:
+            return given(model, model_path, dimension)
+        if settings.address("embedder").partition(":")[0] == "local":
+            from opx.adapters.embedded.embedders import chosen_embedder
+
+            return chosen_embedder(replace(settings, embedding_model=model, model_path=model_path))
+        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
+
+        return BedrockEmbedder(
+            self._aws("bedrock-runtime", attempts=1),  # the embedder retries within its rate limit
+            model or DEFAULT_MODEL,
+            dimension=dimension or None,
+            requests_per_minute=settings.embedding_requests_per_minute,
+            threads=settings.embedding_threads,
+        )
+
+    def new_chat(self, model: str) -> ChatModel:
+        given = self.given.get("new_chat")
+        if given is not None:
+            return given(model)
+        if self.settings.chat_url:
+            from opx.adapters.openai_chat import chat_at_url
+
+            return chat_at_url(self.settings, self.secrets, model)
+        from opx.adapters.aws.bedrock_chat import BedrockChatService
+        from opx.adapters.aws.clients import once
+        from opx.adapters.json_chat import READ_SECONDS, JsonChat
+
+        client = once(lambda: self._aws("bedrock-runtime", read_seconds=READ_SECONDS, attempts=1))
+        return JsonChat(BedrockChatService(client, model))
+
+    def new_reranker(self, model: str) -> Reranker:
+        from opx.adapters.aws.bedrock_reranker import BedrockReranker
+        from opx.adapters.aws.clients import once
+
+        return BedrockReranker(once(lambda: self._aws("bedrock-agent-runtime", attempts=1)), model)
+
+    def parsing_tools(self) -> ParsingTools:
+        from opx.adapters.reading_tools import limits
+        from opx.ports.reading import ParsingTools
+
+        return ParsingTools(ocr=self._ocr(), describer=self._describer(), limits=limits(self.settings))
+
+    def _ocr(self) -> Ocr | None:
+        chosen, on_aws = self.settings.ocr, self.settings.backend == "aws"
+        if chosen == "off":
+            return None
+        if chosen == "textract" or (chosen == "auto" and on_aws):
+            from opx.adapters.aws.pictures import TextractOcr
+
+            return TextractOcr(cache(lambda: self._aws("textract", read_seconds=60.0)))
+        from opx.adapters.reading_tools import tesseract
+
+        return tesseract(self.settings)
+
+    def _describer(self) -> ImageDescriber | None:
+        settings = self.settings
+        if not settings.vision_model:
+            return None
+        if settings.vision_url:
+            from opx.adapters.reading_tools import describer_at_url
+
+            return describer_at_url(settings, self.secrets)
+        from opx.adapters.aws.pictures import BedrockImageDescriber
+
+        client = cache(lambda: self._aws("bedrock-runtime", read_seconds=120.0))
+        return BedrockImageDescriber(client, settings.vision_model)
+
+    def managed_engine(self) -> SearchEngine:
+        from opx.adapters.aws.bedrock_knowledge_base import BedrockKnowledgeBase
+
+        client = self._aws("bedrock-agent-runtime", read_seconds=self.settings.search_timeout, attempts=2)
+        return BedrockKnowledgeBase(client, self.settings.knowledge_base_id)
+
+    def copies_of(self, store: ObjectStore) -> ChunkCopies | None:
+        """Also gets what the index gets, where a managed service makes an index of its own of the corpus store."""
+        if not self.settings.sync_queue_url:
+            return None
+        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseCopies
+        from opx.adapters.aws.queue import SqsQueue
+
+        requests = SqsQueue(self._aws("sqs"), self.settings.sync_queue_url)
+        return KnowledgeBaseCopies(store, requests, self._clock)
+
+    @cached_property
+    def index_sync(self) -> IndexSync:
+        """Has the managed knowledge base index what the copies are."""
+        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseSync
+
+        client = self._aws("bedrock-agent", attempts=1)  # requests to sync come again by themselves
+        return KnowledgeBaseSync(client, self.settings.knowledge_base_id, self.settings.data_source_id)
+
+    def telemetry_stores(self) -> TelemetryStores | None:
+        """Clients try again once at most: who asks waits for the answer."""
+        given = self.given.get("telemetry_stores")
+        if given is not None or self.settings.backend != "aws":
+            return given
+        from opx.adapters.aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces
+        from opx.ports.telemetry import TelemetryStores
+
+        patience: dict[str, Any] = {"read_seconds": 8.0, "attempts": 2}
+        return TelemetryStores(
+            CloudWatchLogs(self._aws("logs", **patience)),
+            CloudWatchSeries(self._aws("cloudwatch", **patience)),
+            XRayTraces(self._aws("xray", **patience), self._clock),
+        )
+
+    def metric_reader(self) -> MetricReader | None:
+        given = self.given.get("metric_reader")
+        if given is not None or self.settings.backend != "aws":
+            return given
+        from opx.adapters.aws.telemetry import CloudWatchMetrics
+
+        return CloudWatchMetrics(self._aws("cloudwatch"))
+
+    def redis_feeds(
+        self,
+        streams: Callable[[], Sequence[StreamDefinition]],
+        taker: Callable[[StreamDefinition], RecordTaker],
+    ) -> Feed:
+        from opx.adapters.redis_streams import RedisFeeds, RedisStreamFeed
+
+        def feed(stream: StreamDefinition) -> RedisStreamFeed:
+            return RedisStreamFeed(stream, taker(stream), password=lambda: self.secrets.get(stream.password_secret))
+
+        return RedisFeeds(streams, feed)
