@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Barrier
 
-from opx.adapters.embedded.onnx_embedder import MiniLmEmbedder, default_model
+from opx.adapters.embedded.embedders import MiniLmEmbedder, default_model
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.bootstrap import bootstrap
 from opx.domain.queries import QueryConfig, SearchMode

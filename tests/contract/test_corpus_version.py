@@ -11,8 +11,9 @@ import boto3
 import pytest
 
 from opx.adapters.aws.table import DynamoTable
+from opx.adapters.embedded.corpus_version import IndexGeneration
 from opx.adapters.embedded.database import open_database
-from opx.adapters.embedded.search_index import EmbeddedIndex, IndexGeneration
+from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import IndexUnavailableError
 from opx.ingestion.counted_index import CountedIndex

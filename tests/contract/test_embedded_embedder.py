@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.embedded import onnx_embedder as module
-from opx.adapters.embedded.onnx_embedder import DIMENSION, MiniLmEmbedder, built_model, default_model, packaged_model
+from opx.adapters.embedded import embedders as module
+from opx.adapters.embedded.embedders import DIMENSION, MiniLmEmbedder, built_model, default_model, packaged_model
 from opx.errors import EmbeddingError
 from tests.contract.embedder_contract import DISK, TEA, EmbedderContract, similarity
 

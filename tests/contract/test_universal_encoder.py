@@ -7,8 +7,8 @@ import importlib.util
 
 import pytest
 
-from opx.adapters.embedded import embedders as module
-from opx.adapters.embedded.embedders import UniversalSentenceEncoder
+from opx.adapters.embedded import universal_encoder as module
+from opx.adapters.embedded.universal_encoder import UniversalSentenceEncoder
 from opx.errors import EmbeddingError
 from tests.contract.embedder_contract import DISK, TEA, EmbedderContract, similarity
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from statistics import fmean
 
-from opx.adapters.embedded.onnx_embedder import MiniLmEmbedder, default_model
+from opx.adapters.embedded.embedders import MiniLmEmbedder, default_model
 from opx.domain.queries import SearchMode
 from opx.evaluation.datasets import Dataset, load_dataset
 from opx.evaluation.runner import Evaluation

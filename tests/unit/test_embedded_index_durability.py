@@ -18,9 +18,10 @@ from threading import Event
 import pytest
 
 from opx.adapters.embedded import index_writer
-from opx.adapters.embedded.index_writer import IndexDatabase, IndexWriter
+from opx.adapters.embedded.index_writer import IndexWriter
 from opx.adapters.embedded.lexical import LexicalReader, LexicalSearcher, LexicalWriter
 from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.adapters.embedded.segments import IndexDatabase
 from opx.errors import EmbeddingError, IncompatibleIndexError, IndexUnavailableError
 from opx.ports import DocumentChange, IndexEntry, SearchRequest, SearchResponse
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry

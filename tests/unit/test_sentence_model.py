@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from opx.adapters.embedded.embedders import MULTILINGUAL, UniversalSentenceEncoder, chosen_embedder
-from opx.adapters.embedded.onnx_embedder import MINI_LM, OnnxEmbedder, sentence_model
+from opx.adapters.embedded.embedders import MINI_LM, MULTILINGUAL, OnnxEmbedder, chosen_embedder, sentence_model
+from opx.adapters.embedded.universal_encoder import UniversalSentenceEncoder
 from opx.errors import EmbeddingError, InvalidInputError
 from opx.settings import Settings
 

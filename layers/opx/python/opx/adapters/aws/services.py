@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from opx.adapters.limits import StorableChecks
+from opx.adapters.storable import StorableChecks
 from opx.errors import ForbiddenAddressError
 from opx.ports import (
     ChunkCopies,

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.vendor_errors import Backoff, answers, error_code, translated_errors
-from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, holds, is_expired, slice_of
+from opx.adapters.conditions import holds, is_expired
+from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, slice_of
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Absent, AllOf, AnyOf, Clock, Condition, Equals, Item, KeyRange
 from opx.tables import TableSpec

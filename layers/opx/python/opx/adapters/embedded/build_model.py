@@ -14,7 +14,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from opx.adapters.embedded.onnx_embedder import built_model, packaged_model
+from opx.adapters.embedded.embedders import built_model, packaged_model
 from opx.errors import OpxError
 
 HEADS = 12

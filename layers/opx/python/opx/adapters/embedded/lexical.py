@@ -1,9 +1,4 @@
-"""Searches by words in the embedded index: BM25 by tantivy over terms that our own analyzer produced.
-
-tantivy counts all entries of an index, whoever they belong to. What it makes of that would tell a reader, by the scores
-of documents of his own, how many documents of others hold a term. So terms are counted again within the scopes, wherever
-there is more than these.
-"""
+"""The lexical leg of the embedded index: BM25 by tantivy over terms that our own analyzer produced."""
 
 from __future__ import annotations
 
@@ -21,6 +16,12 @@ from opx.domain.times import day_number
 from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter
 from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields
+
+# -- the rarity of terms among what a reader may see
+#
+# tantivy counts all entries of an index, whoever they belong to. What it makes of that would tell a reader, by the scores
+# of documents of his own, how many documents of others hold a term. So terms are counted again within the scopes, wherever
+# there is more than these.
 
 _TOTAL = "N, total number of docs"
 """How an explanation of tantivy names what it takes for the number of all entries; deleted ones count until a merge."""
@@ -94,6 +95,8 @@ def _idf(total: int, found: int) -> float:
     """Lucene's idf, which tantivy computes, too."""
     return math.log(1 + (max(total - found, 0) + 0.5) / (found + 0.5))
 
+
+# -- the engine
 
 WRITER_HEAP_BYTES = 64_000_000
 MAX_QUERY_TERMS = 256
@@ -225,26 +228,26 @@ class LexicalSearcher:
 
     def _best_of(self, name: str, terms: Sequence[str], rarity: Rarity) -> tantivy.Query:
         """The score of the best of a word's terms: stems of two languages must not make it count twice."""
-        queries = []
-        for term in terms:
-            query = tantivy.Query.term_query(self._schema, name, term, index_option="freq")
-            correction = rarity.correction(name, term)
-            queries.append(query if correction == 1 else tantivy.Query.boost_query(query, correction))
+        queries = [self._term(name, term, rarity.correction(name, term)) for term in terms]
         return queries[0] if len(queries) == 1 else tantivy.Query.disjunction_max_query(queries)
 
+    def _term(self, name: str, term: str, correction: float) -> tantivy.Query:
+        query = tantivy.Query.term_query(self._schema, name, term, index_option="freq")
+        return query if correction == 1 else tantivy.Query.boost_query(query, correction)
+
     def _filters(self, where: SearchFilter) -> list[tuple[Any, tantivy.Query]]:
-        wanted = (
-            ("scope", where.scopes),
-            ("category", where.categories),
-            ("tier", where.tiers),
-            ("tag", where.tags),
-            ("document_id", where.document_ids),
-            ("language", where.languages),
-            ("service", where.services),
-            ("tag", where.also_tags),
-            ("service", where.also_services),
-        )
-        queries = [self._any_of(name, values) for name, values in wanted if values or name == "scope"]
+        wanted = {
+            "scope": where.scopes,
+            "category": where.categories,
+            "tier": where.tiers,
+            "tag": where.tags,
+            "document_id": where.document_ids,
+            "language": where.languages,
+            "service": where.services,
+        }
+        queries = [self._any_of(name, values) for name, values in wanted.items() if values or name == "scope"]
+        also = {"tag": where.also_tags, "service": where.also_services}
+        queries += [self._any_of(name, values) for name, values in also.items() if values]
         queries += self._days(where.updated_from, where.updated_before)
         queries += [self._any_of(TITLE_FIELD, terms) for terms in where.title_terms]
         queries += [self._any_of(WHOLE_FIELD, terms) for terms in where.required_terms]

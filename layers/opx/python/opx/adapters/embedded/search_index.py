@@ -14,19 +14,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from opx.adapters.embedded.index_writer import IndexDatabase, IndexWriter, index_errors
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Place
-from opx.adapters.embedded.segments import VECTORS, Mask, Matrix, SegmentMap, indexed_chunk, read_rows
+from opx.adapters.embedded.segments import (
+    VECTORS,
+    IndexDatabase,
+    Mask,
+    Matrix,
+    SegmentMap,
+    index_errors,
+    indexed_chunk,
+    read_rows,
+)
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError
 from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
-from opx.ports.corpus_version import CorpusState
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
@@ -123,6 +129,8 @@ class EmbeddedIndex:
     # -- writing
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
+        from opx.adapters.embedded.index_writer import IndexWriter
+
         with index_errors(self._folder), IndexWriter(self._folder, self._dimension) as writer:
             return writer.apply(changes)
 
@@ -315,20 +323,3 @@ def _leg(scored: Sequence[Scored], found: Mapping[Place, IndexedChunk], depth: i
     hits = [(found[place].entry_id, score) for place, score in scored]
     hits.sort(key=lambda hit: (-hit[1], hit[0]))
     return Leg(tuple(hits[:depth]))
-
-
-class Versioned(Protocol):
-    """An index that counts its batches."""
-
-    @property
-    def version(self) -> str: ...
-
-
-class IndexGeneration:
-    """A `CorpusVersion` of an index. A batch is found as soon as it is counted."""
-
-    def __init__(self, index: Versioned) -> None:
-        self._index = index
-
-    def current(self) -> CorpusState:
-        return CorpusState(self._index.version)

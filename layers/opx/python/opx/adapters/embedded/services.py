@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opx.adapters.limits import StorableChecks
+from opx.adapters.storable import StorableChecks
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.record import replace
 from opx.errors import ReindexBusyError, SourceBusyError
@@ -144,7 +144,7 @@ class EmbeddedServices(StorableChecks, Services):
         self.edition_index(edition).close()
 
     def remove_edition(self, edition: Edition) -> None:
-        from opx.adapters.embedded.index_writer import index_errors
+        from opx.adapters.embedded.segments import index_errors
 
         folder = self._index_folder(edition)
         with index_errors(folder), suppress(FileNotFoundError):
@@ -174,7 +174,7 @@ class EmbeddedServices(StorableChecks, Services):
 
     @cached_property
     def corpus_version(self) -> CorpusVersion | None:  # type: ignore[override]
-        from opx.adapters.embedded.search_index import IndexGeneration
+        from opx.adapters.embedded.corpus_version import IndexGeneration
 
         return IndexGeneration(self.index) if isinstance(self.index, EditionedIndex) else None
 
