@@ -16,8 +16,9 @@ from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import IndexUnavailableError
 from opx.ingestion.counted_index import CountedIndex
+from opx.lifecycle.reindex.editions import IndexGeneration
 from opx.ports import DocumentChange
-from opx.retrieval.corpus_count import SETTLING_SECONDS, CorpusCount, IndexGeneration
+from opx.retrieval.corpus_count import SETTLING_SECONDS, CorpusCount
 from opx.tables import DOCUMENTS
 from tests.aws.tables import create_table
 from tests.builders import VECTOR_DIMENSION, a_change, an_entry

@@ -24,6 +24,7 @@ from opx.errors import (
     UnparsableDocumentError,
 )
 from opx.operations import load
+from opx.operations.grants import ToolGrants
 from opx.operations.registry import Function, Operation
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
@@ -36,7 +37,7 @@ SECRET = "the launch code is 0000"
 
 
 def started() -> Any:
-    return SimpleNamespace(settings=SETTINGS)
+    return SimpleNamespace(settings=SETTINGS, installation=SimpleNamespace(declared=lambda _: ToolGrants()))
 
 
 def never_started() -> Any:

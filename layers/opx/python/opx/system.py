@@ -14,7 +14,6 @@ from opx.adapters.chosen import Given, Ports
 from opx.corpus import Corpus
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing
-from opx.models.access import Models
 from opx.ports import Clock
 from opx.records.records import QuestionRecords
 from opx.retrieval.capability import Questions
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from opx.learning.capability import Learning
     from opx.learning.queries import PatternQueries
     from opx.lifecycle.capability import Lifecycle
+    from opx.models.access import Models
     from opx.ports import (
         ChunkCopies,
         Embedder,
@@ -173,6 +173,8 @@ class System:
 
     @cached_property
     def models(self) -> Models:
+        from opx.models.access import Models
+
         return Models(self.settings, self.ports.new_chat, self.ports.new_reranker, self.ports.given.get("chat"))
 
     @cached_property
@@ -251,7 +253,7 @@ class System:
             self.installation,
             corpus=self.corpus,
             indexing=self.indexing,
-            models=self.models,
+            models=lambda: self.models,
             graph=lambda: self.graph,
             learning=self.learning,
             telemetry=lambda: self.telemetry,

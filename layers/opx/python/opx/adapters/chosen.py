@@ -13,7 +13,6 @@ from urllib.parse import unquote, urlsplit
 
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.ports.functions import Functions
 from opx.settings import FOLDER, Settings, secret_of_environment
 
 if TYPE_CHECKING:

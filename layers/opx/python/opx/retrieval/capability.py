@@ -15,7 +15,6 @@ from opx.domain.scopes import Identity, Reader
 from opx.errors import KnowledgeConfigError
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing
-from opx.models.access import Models
 from opx.records.records import QuestionRecords
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from opx.graph.capability import Graph
     from opx.graph.found_text import Expanded, FoundText
     from opx.learning.capability import Learning
+    from opx.models.access import Models
     from opx.records.gaps.checking import Checked
     from opx.retrieval.readable import ReadableDocuments
     from opx.retrieval.research.planning import Planner
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from opx.websearch.service import InternetSearch
 
 log = logging.getLogger(__name__)
+
+LIBRARY_RERANKERS = ("local", "off")
+"""With these no model reranks."""
 
 
 class Questions:
@@ -47,7 +50,7 @@ class Questions:
         *,
         corpus: Corpus,
         indexing: Indexing,
-        models: Models,
+        models: Callable[[], Models],
         graph: Callable[[], Graph],
         learning: Learning,
         telemetry: Callable[[], Telemetry],
@@ -116,8 +119,11 @@ class Questions:
 
     @property
     def _rerank_stage(self) -> RerankStage | None:
-        reranker = self._models.reranker
-        return RerankStage(reranker, self._installation.settings.rerank_seconds) if reranker else None
+        settings = self._installation.settings
+        if settings.reranker in LIBRARY_RERANKERS:
+            return None
+        reranker = self._models().reranker
+        return RerankStage(reranker, settings.rerank_seconds) if reranker else None
 
     def _expand(self, reader: Reader, found: FoundText) -> Expanded:
         return self._graph().expansion(reader)(found)
@@ -140,7 +146,7 @@ class Questions:
         from opx.retrieval.research.model_planner import ChatPlanner
         from opx.retrieval.research.rules import RulePlanner
 
-        chat = self._models.chat if self._installation.settings.research_planner != "rules" else None
+        chat = self._models().chat if self._installation.settings.research_planner != "rules" else None
         return ChatPlanner(chat) if chat else RulePlanner()
 
     @cached_property

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Absent, Clock, Condition, Equals, Table
 from opx.ports.search import CorpusState
@@ -47,20 +45,3 @@ class CorpusCount:
                 continue
             return
         raise StoreUnavailableError("can't count a change of the corpus: too many others do at the same time")
-
-
-class _Versioned(Protocol):
-    """An index that counts its batches."""
-
-    @property
-    def version(self) -> str: ...
-
-
-class IndexGeneration:
-    """A `CorpusVersion` of an index that counts its batches itself. A batch is found as soon as it is counted."""
-
-    def __init__(self, index: _Versioned) -> None:
-        self._index = index
-
-    def current(self) -> CorpusState:
-        return CorpusState(self._index.version)

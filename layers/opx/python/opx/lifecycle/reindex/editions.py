@@ -23,6 +23,7 @@ from opx.ports import (
     SearchResponse,
     Vector,
 )
+from opx.ports.search import CorpusState
 
 
 class IndexService(Protocol):
@@ -306,3 +307,20 @@ class EditionedIndex:
 
     def close(self) -> None:
         self._editions.close()
+
+
+class _Versioned(Protocol):
+    """An index that counts its batches."""
+
+    @property
+    def version(self) -> str: ...
+
+
+class IndexGeneration:
+    """A `CorpusVersion` of an index that counts its batches itself. A batch is found as soon as it is counted."""
+
+    def __init__(self, index: _Versioned) -> None:
+        self._index = index
+
+    def current(self) -> CorpusState:
+        return CorpusState(self._index.version)

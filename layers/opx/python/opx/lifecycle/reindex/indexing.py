@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opx.installation import Installation
-from opx.lifecycle.reindex.editions import EditionedIndex, EditionEmbedder, Editions, IndexService
+from opx.lifecycle.reindex.editions import EditionedIndex, EditionEmbedder, Editions, IndexGeneration, IndexService
 from opx.ports import Embedder, SearchEngine, SearchIndex, Tables
 from opx.settings import MANAGED_ENGINE
 from opx.tables import DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE
@@ -124,8 +124,6 @@ class Indexing:
         """Identifies the state of what can be found. None where nobody counts changes: an index that was given, and a
         managed knowledge base, which applies changes when it gets to them and doesn't say so."""
         if self.indexes.counts_changes:
-            from opx.retrieval.corpus_count import IndexGeneration
-
             return IndexGeneration(self.index) if isinstance(self.index, EditionedIndex) else None
         return None if self._is_managed else self._corpus_count
 
