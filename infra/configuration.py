@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
-from opx.adapters.aws.bedrock_models import embedding_model
+from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, embedding_model
 from opx.adapters.aws.opensearch import GENERATIONS
 from opx.errors import InvalidInputError
 from opx.settings import MANAGED_ENGINE, RERANKERS, SEARCH_ENGINES, Settings

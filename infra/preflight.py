@@ -23,7 +23,7 @@ from infra.configuration import ContextError, Deployment
 from infra.constructs.hybrid_index import index_schema
 from infra.names import Names
 from infra.webhooks import CONCURRENCY as WEBHOOK_CONCURRENCY
-from opx.adapters.aws.bedrock_models import embedding_model
+from opx.adapters.aws.bedrock_embedder import embedding_model
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_VERSION = 6

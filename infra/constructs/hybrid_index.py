@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.constructs.keeping import removal_policy
 from infra.names import Names
-from opx.adapters.aws.bedrock_models import embedding_model
+from opx.adapters.aws.bedrock_embedder import embedding_model
 from opx.adapters.aws.opensearch_schema import index_body
 
 READ = ("aoss:DescribeIndex", "aoss:ReadDocument")

@@ -12,7 +12,7 @@ from opx.runtime.coverage import CoverageReport
 from opx.runtime.freshness import UnknownFreshnessError
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.sources.freshness import SourceSyncs
+from opx.sources.repository import SourceSyncs
 from opx.system import System, bootstrap
 
 

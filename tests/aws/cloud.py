@@ -15,8 +15,7 @@ from lambdas.ingest_documents.handler import make_handler as make_ingest_handler
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve_handler
 from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.aws.handled_events import DynamoHandledEvents
-from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
-from opx.adapters.aws.opensearch_indices import ensure_index
+from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.ports import Embedder, SearchIndex
 from opx.settings import Settings
 from opx.system import System, bootstrap

@@ -11,9 +11,9 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from opx.adapters.aws import cloudwatch_metrics
-from opx.adapters.aws.cloudwatch_metrics import CloudWatchMetrics
+from opx.adapters.aws import telemetry
 from opx.adapters.aws.table import DynamoTable
+from opx.adapters.aws.telemetry import CloudWatchMetrics
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import StoreUnavailableError
 from opx.ports.metrics import MetricQuery
@@ -75,7 +75,7 @@ def test_metrics_with_other_dimensions_are_not_meant(client: Any, yesterday: flo
 def test_many_nodes_are_asked_for_in_several_calls(
     client: Any, yesterday: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cloudwatch_metrics, "METRICS_A_CALL", 2)
+    monkeypatch.setattr(telemetry, "METRICS_A_CALL", 2)
     for number in range(5):
         put(client, yesterday, {0: float(number)}, InstanceId=f"i-{number}")
     found = CloudWatchMetrics(client).values(CPU, yesterday, yesterday + DAY)

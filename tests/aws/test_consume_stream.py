@@ -15,7 +15,7 @@ import pytest
 from botocore.stub import Stubber
 
 from lambdas.consume_stream.handler import make_handler
-from opx.adapters.aws.stream_subscriptions import EventSourceMappings
+from opx.adapters.aws.triggers import EventSourceMappings
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.runtime.functions import FunctionFailedError
 from tests.aws.cloud import BUCKET, Cloud, a_cloud

@@ -8,9 +8,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.backoff import Backoff
-from opx.adapters.aws.dynamo_items import FLOATS, from_attributes, to_attributes
-from opx.adapters.aws.table import DynamoTable
+from opx.adapters.aws.table import FLOATS, DynamoTable, from_attributes, to_attributes
+from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import StoreUnavailableError
 from opx.ports import Absent
 from opx.tables import ALL_TABLES, TableSpec

@@ -14,8 +14,7 @@ import requests
 
 from lambdas.manage_knowledge.handler import make_handler
 from opx.adapters.aws.clients import client
-from opx.adapters.aws.object_store import S3ObjectStore
-from opx.adapters.aws.upload_signer import S3UploadSigner
+from opx.adapters.aws.object_store import S3ObjectStore, S3UploadSigner
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.settings import Settings, env_name

@@ -11,9 +11,7 @@ from botocore.exceptions import ReadTimeoutError
 from botocore.response import StreamingBody
 from urllib3.exceptions import ReadTimeoutError as BrokenConnection
 
-from opx.adapters.aws.object_metadata import from_headers, to_headers
-from opx.adapters.aws.object_store import S3ObjectStore
-from opx.adapters.aws.streams import BodyStream
+from opx.adapters.aws.object_store import BodyStream, S3ObjectStore, from_headers, to_headers
 from opx.errors import StoreUnavailableError
 
 

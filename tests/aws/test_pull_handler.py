@@ -14,7 +14,7 @@ from lambdas.pull_sources.handler import make_handler
 from lambdas.report_coverage.handler import make_handler as make_report_handler
 from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.aws.secrets import ManagedSecrets
-from opx.adapters.aws.source_schedules import EventBridgeSchedules, PullTarget
+from opx.adapters.aws.triggers import EventBridgeSchedules, PullTarget
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition, SourceDocument

@@ -12,9 +12,7 @@ import pytest
 from botocore.stub import Stubber
 
 from opx.adapters.aws.clients import client
-from opx.adapters.aws.cloudwatch_logs import CloudWatchLogs
-from opx.adapters.aws.cloudwatch_series import CloudWatchSeries
-from opx.adapters.aws.xray_traces import XRayTraces, filter_expression
+from opx.adapters.aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces, filter_expression
 from opx.errors import StoreUnavailableError
 from opx.ports.telemetry import FoundTraces, LogQuery, MetricId, TraceSummary
 from opx.settings import Settings

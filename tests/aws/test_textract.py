@@ -10,9 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from opx.adapters.aws.bedrock_images import BedrockImageDescriber
 from opx.adapters.aws.clients import client
-from opx.adapters.aws.textract import MAX_BYTES, TextractOcr
+from opx.adapters.aws.pictures import MAX_PAGE_BYTES, BedrockImageDescriber, TextractOcr
 from opx.adapters.image_prompts import INSTRUCTIONS, MAX_TOKENS, question
 from opx.adapters.openai_images import OpenAiImageDescriber
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
@@ -101,7 +100,7 @@ def test_a_mistake_of_ours_comes_through(textract: tuple[TextractOcr, Stubber]) 
 
 def test_a_picture_above_the_limit_is_not_sent(textract: tuple[TextractOcr, Stubber]) -> None:
     with textract[1], pytest.raises(UnparsableDocumentError, match="Textract takes 10,485,760"):
-        textract[0].read(bytes(MAX_BYTES + 1), media_type="image/png")
+        textract[0].read(bytes(MAX_PAGE_BYTES + 1), media_type="image/png")
 
 
 # -- Bedrock ---------------------------------------------------------------------------------------------------------

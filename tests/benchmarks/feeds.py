@@ -14,8 +14,7 @@ from typing import Any
 
 from opx.domain.sources import PullRequest, RateLimit, SourceDocument
 from opx.ports.sources import WebReply
-from opx.sources.web.client import open_web
-from opx.sources.web.waiting import RateWindow
+from opx.sources.web.client import RateWindow, open_web
 from tests.doubles.attack_bundles import a_link, a_tactic, a_technique, an_object, publish
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite

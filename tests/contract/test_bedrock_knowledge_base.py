@@ -15,9 +15,13 @@ import pytest
 from botocore.config import Config
 
 from opx.adapters.aws.bedrock_knowledge_base import BedrockKnowledgeBase
-from opx.adapters.aws.knowledge_base_copies import KnowledgeBaseCopies
-from opx.adapters.aws.knowledge_base_objects import SIDECAR_SUFFIX, document_folder
-from opx.adapters.aws.knowledge_base_sync import CLOCK_SKEW_SECONDS, KnowledgeBaseSync
+from opx.adapters.aws.knowledge_base_objects import (
+    CLOCK_SKEW_SECONDS,
+    SIDECAR_SUFFIX,
+    KnowledgeBaseCopies,
+    KnowledgeBaseSync,
+    document_folder,
+)
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope, scope_of_object

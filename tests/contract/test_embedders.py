@@ -16,9 +16,8 @@ import pytest
 from botocore.config import Config
 
 from opx import tables
-from opx.adapters.aws.backoff import Backoff
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
-from opx.adapters.aws.rate_limit import RateLimit
+from opx.adapters.aws.bedrock_embedder import BedrockEmbedder, RateLimit
+from opx.adapters.aws.vendor_errors import Backoff
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import EmbeddingError, InvalidInputError, StoreUnavailableError

@@ -13,11 +13,10 @@ import pytest
 from botocore.credentials import Credentials
 from opensearchpy import NotFoundError, OpenSearch, RequestError, Urllib3AWSV4SignerAuth
 
-from opx.adapters.aws.backoff import Backoff
-from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client, serverless_client
+from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client, serverless_client
 from opx.adapters.aws.opensearch_bulk import BulkLimits
-from opx.adapters.aws.opensearch_indices import ensure_index
 from opx.adapters.aws.opensearch_schema import SOURCE_FIELDS, VECTOR_FIELD, index_body
+from opx.adapters.aws.vendor_errors import Backoff
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
-from opx.adapters.aws.opensearch_indices import ensure_index
+from opx.adapters.aws.opensearch import ensure_index
 from opx.settings import Settings
 from tests.deployment.clients import engine_client
 from tests.doubles.http_double import Response

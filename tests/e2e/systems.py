@@ -13,9 +13,8 @@ from typing import Any
 import boto3
 
 from opx.adapters.aws.object_store import S3ObjectStore
-from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
+from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.adapters.aws.opensearch_bulk import BulkLimits
-from opx.adapters.aws.opensearch_indices import ensure_index
 from opx.adapters.aws.ports import FunctionWorkQueue
 from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.embedded.object_store import FolderObjectStore

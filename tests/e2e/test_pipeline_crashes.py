@@ -12,9 +12,8 @@ import boto3
 import pytest
 
 from opx.adapters.aws.object_store import S3ObjectStore
-from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
+from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.adapters.aws.opensearch_bulk import BulkLimits
-from opx.adapters.aws.opensearch_indices import ensure_index
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable

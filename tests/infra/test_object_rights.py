@@ -20,8 +20,7 @@ from opx.lifecycle.restoring import Restorer
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from opx.tables import DELIVERIES, PROJECTS
-from opx.webhooks.answers import answer
-from opx.webhooks.receiving import receiver_of
+from opx.webhooks.receiving import answer, receiver_of
 from tests.aws.tables import create_table
 from tests.builders import a_document
 from tests.infra.templates import Assembly, listed

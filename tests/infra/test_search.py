@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from infra.constructs.hybrid_index import index_schema
-from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
-from opx.adapters.aws.bedrock_models import MODELS
+from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, MODELS, BedrockEmbedder
 from opx.adapters.aws.opensearch_schema import identity, index_body
 from tests.infra.templates import Assembly
 

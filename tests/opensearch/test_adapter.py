@@ -9,8 +9,7 @@ import pytest
 from botocore.credentials import Credentials
 from opensearchpy import OpenSearch, TransportError
 
-from opx.adapters.aws.opensearch import OpenSearchIndex, opensearch_client
-from opx.adapters.aws.opensearch_indices import ensure_index
+from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.adapters.aws.opensearch_queries import MAX_CLAUSES, MAX_QUERY_TERMS
 from opx.domain.record import replace
 from opx.domain.scopes import Scope

@@ -10,8 +10,8 @@ import boto3
 import pytest
 from opensearchpy import OpenSearch
 
-from opx.adapters.aws.backoff import Backoff
 from opx.adapters.aws.opensearch_bulk import BulkLimits
+from opx.adapters.aws.vendor_errors import Backoff
 from opx.ingestion.worker import RetryRules
 from opx.ports import Embedder, SearchFilter, SearchIndex
 from opx.retrieval.citations import NOTHING_FOUND

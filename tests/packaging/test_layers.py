@@ -43,7 +43,7 @@ FUNCTIONS = {
     "pull_sources": ("ingest", ("opx.sources.connecting", "feedparser", "protego", "defusedxml", "dulwich.client")),
     "manage_knowledge": (
         "ingest",
-        ("opx.adapters.aws.opensearch", "opx.adapters.aws.upload_signer", "opx.text.tokenizer", "python_multipart"),
+        ("opx.adapters.aws.opensearch", "opx.adapters.aws.object_store", "opx.text.tokenizer", "python_multipart"),
     ),
     "receive_webhook": (
         "ingest",
@@ -56,11 +56,11 @@ FUNCTIONS = {
     "report_coverage": ("ingest", ("opx.adapters.aws.ports", "opx.adapters.aws.table")),
     "query_operations": (
         "api",
-        ("opx.adapters.aws.ports", "opx.adapters.aws.cloudwatch_logs", "opx.telemetry.baselines.store"),
+        ("opx.adapters.aws.ports", "opx.adapters.aws.telemetry", "opx.telemetry.baselines.store"),
     ),
     "roll_up_baselines": (
         "api",
-        ("opx.adapters.aws.cloudwatch_metrics", "opx.adapters.aws.table", "opx.telemetry.baselines.rolling_up"),
+        ("opx.adapters.aws.telemetry", "opx.adapters.aws.table", "opx.telemetry.baselines.rolling_up"),
     ),
     "learn_from_work": (
         "api",
@@ -79,7 +79,7 @@ FUNCTIONS = {
         "ingest",
         ("opx.lifecycle.reindex.reindexing", "opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
     ),
-    "sync_knowledge_base": ("api", ("opx.adapters.aws.ports", "opx.adapters.aws.knowledge_base_sync")),
+    "sync_knowledge_base": ("api", ("opx.adapters.aws.ports", "opx.adapters.aws.knowledge_base_objects")),
 }
 """By use case: its dependency layer, and what its first event loads on top of the handler."""
 

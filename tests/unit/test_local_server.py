@@ -16,7 +16,7 @@ import pytest
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 from opx.system import System, bootstrap
-from opx.webhooks.server import LocalServer
+from opx.webhooks.wsgi import LocalServer
 from tests.fakes import WordsEmbedder
 
 SECRET = "correct horse battery staple"

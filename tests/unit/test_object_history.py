@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.embedded.object_history import FolderObjectHistory
-from opx.adapters.embedded.object_store import FolderObjectStore
+from opx.adapters.embedded.object_store import FolderObjectHistory, FolderObjectStore
 from opx.errors import InvalidInputError
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from opx.adapters.embedded.object_names import MAX_NAME_BYTES, folder_path, key_of, path_of
+from opx.adapters.embedded.object_store import MAX_NAME_BYTES, folder_path, key_of, path_of
 from opx.adapters.limits import is_object_key
 
 CONFUSING = st.text(alphabet="aAäÄa\u0308.%~+/ :2E0f", min_size=1, max_size=12)

@@ -14,9 +14,8 @@ from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SourceUnavailableError
 from opx.running import SLICE_SECONDS, Runner
 from opx.settings import Settings
-from opx.sources.schedules import next_time
+from opx.sources.schedules import JITTER_SECONDS, due_at, next_time
 from opx.sources.states import PullState
-from opx.sources.timing import JITTER_SECONDS, due_at
 from opx.sources.watching import DirectoryFeed
 from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder

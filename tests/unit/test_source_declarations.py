@@ -16,8 +16,7 @@ from opx.ports.functions import ThisProcess
 from opx.settings import Settings
 from opx.sources.connector import Options, Texts, read_options
 from opx.sources.declared import declared_sources, definition_of
-from opx.sources.presets import PRESETS
-from opx.sources.registry import CONNECTORS, checked_options, connector_type, described_kinds
+from opx.sources.registry import CONNECTORS, PRESETS, checked_options, connector_type, described_kinds
 from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 

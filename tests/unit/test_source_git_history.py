@@ -23,7 +23,7 @@ from opx.errors import (
     SourceUnavailableError,
 )
 from opx.sources.connector import Connector
-from opx.sources.workplace import git_documents, git_history
+from opx.sources.workplace import git_history
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each, text_of
 
@@ -176,7 +176,7 @@ def test_branches_are_read_beside_each_other(repository: Repository) -> None:
 
 
 def test_of_many_files_the_first_are_listed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_documents, "MAX_FILES", 3)
+    monkeypatch.setattr(git_history, "MAX_FILES", 3)
     only = repository.commit("Import", {f"f{number}": b"x" for number in range(10)})
     text = text_of(documents_of(pulled(repository.connector()))[only])
     assert "- `f2` (+1, -0), add\n- and 7 more files" in text

@@ -12,7 +12,7 @@ import pytest
 from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.settings import Settings
-from opx.sources.community import repository_pulls
+from opx.sources.community import repository_docs
 from opx.sources.connector import Connector
 from opx.sources.declared import definition_of
 from opx.sources.registry import checked_options, resolved
@@ -155,7 +155,7 @@ def test_tree_that_is_gone_means_that_all_is_fetched(github: GitHubDouble, web: 
 def test_pull_stays_on_the_commit_that_it_began_with(
     github: GitHubDouble, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repository_pulls, "FILES_A_PAGE", 1)
+    monkeypatch.setattr(repository_docs, "FILES_A_PAGE", 1)
     github.commit(FILES)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(github, web), after=2)

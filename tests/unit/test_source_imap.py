@@ -18,7 +18,7 @@ from opx.errors import (
 )
 from opx.sources.connector import Connector
 from opx.sources.workplace import imap as imap_module
-from opx.sources.workplace.imap_session import quoted_folder
+from opx.sources.workplace.imap import quoted_folder
 from tests.doubles.imap_server import USER, Folder, ImapDouble, imap_server
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each
 

@@ -8,7 +8,7 @@ import pytest
 
 from opx.sources.shapes import OddRecordError
 from opx.sources.workplace.adf import adf_markdown
-from opx.sources.workplace.wiki_markup import wiki_markdown
+from opx.sources.workplace.jira_documents import wiki_markdown
 
 
 def node(kind: str, *content: Any, **attrs: Any) -> dict[str, Any]:

@@ -9,10 +9,8 @@ import pytest
 
 from opx.errors import SourceShapeError
 from opx.sources.security.cpe import Configuration, affected_lines, parse_cpe
-from opx.sources.security.cve import Feeds, cve_document
-from opx.sources.security.cvss import Metrics, scores
-from opx.sources.security.epss import Estimates, parse_epss
-from opx.sources.security.kev import parse_kev
+from opx.sources.security.cve import Feeds, Metrics, cve_document, scores
+from opx.sources.security.exploitation import Estimates, parse_epss, parse_kev
 from opx.sources.shapes import OddRecordError, odd
 from tests.doubles.nvd_api import a_record
 

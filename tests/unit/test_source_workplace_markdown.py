@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.sources.markdown import facts, fenced, nested, table
-from opx.sources.relationships import block, reference, relation
+from opx.sources.markdown import block, facts, fenced, nested, reference, relation, table
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from opx.domain.streams import StreamDefinition, StreamKind
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.knowledge_file import load_knowledge
 from opx.ports import Table
-from opx.streams.definitions import declared_streams, stream_of, subscription_id
+from opx.streams.definitions import StreamRepository, declared_streams, stream_of, subscription_id
 from opx.streams.mappings import mapping_of
-from opx.streams.repository import StreamRepository
 from opx.tables import SOURCES
 from tests.unit.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, REDIS, SQS, a_stream
 

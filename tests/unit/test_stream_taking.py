@@ -12,8 +12,7 @@ import pytest
 
 from opx.errors import InvalidInputError
 from opx.runtime.metrics import Metric
-from opx.streams.consuming import consume_batch
-from opx.streams.lambda_events import delivered_records
+from opx.streams.consuming import consume_batch, delivered_records
 from tests.fakes import Measured
 from tests.unit.cli_support import Opx
 from tests.unit.stream_support import (

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters import tesseract
+from opx.adapters.reading_tools import PROGRAM, TesseractOcr, is_installed
 from opx.adapters.reading_tools import tesseract as found_tesseract
-from opx.adapters.tesseract import TesseractOcr, is_installed
 from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
 from opx.ports.reading import ParsingTools
 from opx.settings import Settings
@@ -63,5 +62,5 @@ def test_where_there_is_no_program_there_is_no_ocr(monkeypatch: pytest.MonkeyPat
 
 def test_a_program_that_went_away_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(StoreUnavailableError, match=f"{tesseract.PROGRAM} is not installed"):
+    with pytest.raises(StoreUnavailableError, match=f"{PROGRAM} is not installed"):
         TesseractOcr().read(a_picture("x"), media_type="image/png")

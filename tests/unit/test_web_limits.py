@@ -14,9 +14,8 @@ import pytest
 
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError
 from opx.sources.web.addresses import AddressBook, target_of
-from opx.sources.web.client import HttpWeb
+from opx.sources.web.client import HttpWeb, RateWindow
 from opx.sources.web.exchange import Exchanges
-from opx.sources.web.waiting import RateWindow
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 

@@ -7,8 +7,7 @@ import pytest
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
-from opx.sources.presets import PRESETS, Preset
-from opx.sources.registry import checked_options, connector_type, resolved
+from opx.sources.registry import PRESETS, Preset, checked_options, connector_type, resolved
 from opx.sources.web.crawl import WebCrawl
 from opx.sources.web.urls import crawl_scope
 
@@ -59,7 +58,7 @@ def test_topics_that_are_no_texts_are_refused(topics: object) -> None:
 def test_kinds_without_topics_take_none() -> None:
     with pytest.raises(InvalidInputError, match="topics"):
         checked_options(definition("crawl", start="https://e.org/", topics=("x",)))
-    read = Preset("crawl", {"start": ("https://e.org/",)}).completed({"topics": ("x",)})
+    read = Preset("crawl", "", {"start": ("https://e.org/",)}).completed({"topics": ("x",)})
     with pytest.raises(InvalidInputError, match="topics"):
         checked_options(definition("crawl", **read))
 

@@ -22,9 +22,8 @@ from opx.errors import (
 from opx.knowledge_file import load_knowledge
 from opx.ports.web_search import WebResult
 from opx.settings import Settings
-from opx.websearch.cached import CachedWebSearch
-from opx.websearch.limited import LimitedWebSearch
 from opx.websearch.making import read_internet
+from opx.websearch.providers import CachedWebSearch, LimitedWebSearch
 from opx.websearch.service import NOTHING_TO_ASK, SECRETS_LEFT_OUT, SUSPICIOUS, InternetSearch
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer as Reply

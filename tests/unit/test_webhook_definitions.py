@@ -10,8 +10,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.webhooks import WebhookDefinition
 from opx.errors import KnowledgeConfigError
 from opx.knowledge_file import load_knowledge
-from opx.webhooks.definitions import FORMATS, VERIFIED_BY_SECRET, load_webhooks
-from opx.webhooks.endpoints import webhook_endpoint
+from opx.webhooks.definitions import FORMATS, VERIFIED_BY_SECRET, load_webhooks, webhook_endpoint
 from opx.webhooks.formats import sample
 from opx.webhooks.signatures import VERIFIERS
 from tests.unit.webhook_support import KNOWLEDGE, TOPIC

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from opx.webhooks.errors import PayloadError
+from opx.webhooks.deliveries import PayloadError
 from opx.webhooks.payloads import alertmanager, cloudwatch, github, jira, pagerduty, statuspage
 from opx.webhooks.payloads.shape import MAX_TAGS, Change, document, metadata, moment, part
 from tests.unit.webhook_support import an_incident, an_issue

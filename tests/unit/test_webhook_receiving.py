@@ -382,7 +382,7 @@ class TestUnavailable:
         webhooks = webhooks_in(tmp_path)
         (tmp_path / "knowledge.yaml").write_text(KNOWLEDGE.replace("format: jira", "format: yira"))
         with webhooks.services:
-            from opx.webhooks.answers import answer
+            from opx.webhooks.receiving import answer
 
             found = answer(lambda: receiver_of(webhooks.services), github(an_issue()))
         assert (found.status, found.payload["error"]["code"]) == (500, "internal")

@@ -24,7 +24,7 @@ from opx.sources.web.addresses import AddressBook
 from opx.sources.web.exchange import Exchanges, Message, Reply
 from opx.webhooks import receiving
 from opx.webhooks.deliveries import Delivery
-from opx.webhooks.sns import SnsMessages
+from opx.webhooks.signatures import SnsMessages
 from tests.unit.webhook_support import NOW, TOPIC, Webhooks, bare, webhooks_in
 
 HOST = "https://sns.eu-central-1.amazonaws.com"

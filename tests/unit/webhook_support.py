@@ -14,9 +14,8 @@ from opx.errors import SecretNotFoundError
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.settings import Settings
 from opx.system import System, bootstrap
-from opx.webhooks.answers import Answer, answer
 from opx.webhooks.deliveries import Delivery
-from opx.webhooks.receiving import WebhookReceiver, receiver_of
+from opx.webhooks.receiving import Answer, WebhookReceiver, answer, receiver_of
 from opx.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 
 NOW = 1_800_000_000.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError
 from opx.ingestion.outcomes import Outcome, Result
-from opx.sources.timing import due_at
+from opx.sources.schedules import due_at
 
 if TYPE_CHECKING:
     from opx.domain.sources import SourceDefinition

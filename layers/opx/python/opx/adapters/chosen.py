@@ -272,13 +272,12 @@ class Ports:
         if given is not None:
             return given(model)
         if self.settings.chat_url:
-            from opx.adapters.chat_models import chat_at_url
+            from opx.adapters.openai_chat import chat_at_url
 
             return chat_at_url(self.settings, self.secrets, model)
         from opx.adapters.aws.bedrock_chat import BedrockChatService
         from opx.adapters.aws.clients import once
-        from opx.adapters.chat_models import READ_SECONDS
-        from opx.adapters.json_chat import JsonChat
+        from opx.adapters.json_chat import READ_SECONDS, JsonChat
 
         client = once(lambda: self._aws("bedrock-runtime", read_seconds=READ_SECONDS, attempts=1))
         return JsonChat(BedrockChatService(client, model))
@@ -300,7 +299,7 @@ class Ports:
         if chosen == "off":
             return None
         if chosen == "textract" or (chosen == "auto" and on_aws):
-            from opx.adapters.aws.textract import TextractOcr
+            from opx.adapters.aws.pictures import TextractOcr
 
             return TextractOcr(cache(lambda: self._aws("textract", read_seconds=60.0)))
         from opx.adapters.reading_tools import tesseract
@@ -315,7 +314,7 @@ class Ports:
             from opx.adapters.reading_tools import describer_at_url
 
             return describer_at_url(settings, self.secrets)
-        from opx.adapters.aws.bedrock_images import BedrockImageDescriber
+        from opx.adapters.aws.pictures import BedrockImageDescriber
 
         client = cache(lambda: self._aws("bedrock-runtime", read_seconds=120.0))
         return BedrockImageDescriber(client, settings.vision_model)
@@ -330,7 +329,7 @@ class Ports:
         """Also gets what the index gets, where a managed service makes an index of its own of the corpus store."""
         if not self.settings.sync_queue_url:
             return None
-        from opx.adapters.aws.knowledge_base_copies import KnowledgeBaseCopies
+        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseCopies
         from opx.adapters.aws.queue import SqsQueue
 
         requests = SqsQueue(self._aws("sqs"), self.settings.sync_queue_url)
@@ -339,7 +338,7 @@ class Ports:
     @cached_property
     def index_sync(self) -> IndexSync:
         """Has the managed knowledge base index what the copies are."""
-        from opx.adapters.aws.knowledge_base_sync import KnowledgeBaseSync
+        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseSync
 
         client = self._aws("bedrock-agent", attempts=1)  # requests to sync come again by themselves
         return KnowledgeBaseSync(client, self.settings.knowledge_base_id, self.settings.data_source_id)
@@ -349,9 +348,7 @@ class Ports:
         given = self.given.get("telemetry_stores")
         if given is not None or self.settings.backend != "aws":
             return given
-        from opx.adapters.aws.cloudwatch_logs import CloudWatchLogs
-        from opx.adapters.aws.cloudwatch_series import CloudWatchSeries
-        from opx.adapters.aws.xray_traces import XRayTraces
+        from opx.adapters.aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces
         from opx.ports.telemetry import TelemetryStores
 
         patience: dict[str, Any] = {"read_seconds": 8.0, "attempts": 2}
@@ -365,7 +362,7 @@ class Ports:
         given = self.given.get("metric_reader")
         if given is not None or self.settings.backend != "aws":
             return given
-        from opx.adapters.aws.cloudwatch_metrics import CloudWatchMetrics
+        from opx.adapters.aws.telemetry import CloudWatchMetrics
 
         return CloudWatchMetrics(self._aws("cloudwatch"))
 

@@ -1,6 +1,7 @@
-"""What both sets of adapters accept: the narrowest limits among the services behind the ports.
+"""Checks what both sets of adapters accept: the narrowest limits among the services behind the ports.
 
-The embedded adapters could take more. They refuse the same input, so that what works in a folder works on AWS.
+The embedded adapters could take more. They refuse the same input, so that what works in a folder works on AWS. Queries
+and conditions of the Table port mean the same for both, too.
 Limits of DynamoDB: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 """
 
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opx.errors import InvalidInputError
-from opx.ports import KeyRange
+from opx.ports import Absent, AllOf, AnyOf, Condition, Equals, KeyRange, LessThan
 from opx.tables import TableSpec
 
 MAX_OBJECT_KEY_BYTES = 1024
@@ -155,6 +156,49 @@ def _utf8_length(text: str) -> int:
         return len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as exc:
         raise InvalidInputError(f"text with the unpaired surrogate {text[exc.start]!r} can't be stored") from exc
+
+
+# -- conditions of the `Table` port, and the expiry of items
+
+
+def holds(condition: Condition, item: Mapping[str, Any] | None) -> bool:
+    """Whether the condition is true of a stored item; None stands for an item that doesn't exist."""
+    if isinstance(condition, AnyOf):
+        return any(holds(part, item) for part in condition.conditions)
+    if isinstance(condition, AllOf):
+        return all(holds(part, item) for part in condition.conditions)
+    if isinstance(condition, Absent):
+        return item is None or (condition.attribute != "" and condition.attribute not in item)
+    if item is None or condition.attribute not in item:
+        return False
+    return _compare(condition, item[condition.attribute])
+
+
+def expiry(item: Mapping[str, Any], ttl: str) -> float | None:
+    """When the item expires, in seconds since the epoch; None without the attribute `ttl`, or if it is no number."""
+    expires = item.get(ttl) if ttl else None
+    return None if expires is None or _kind(expires) != "number" else float(expires)
+
+
+def is_expired(item: Mapping[str, Any], ttl: str, now: float) -> bool:
+    """Whether the time in the attribute `ttl` has passed."""
+    expires = expiry(item, ttl)
+    return expires is not None and expires < now
+
+
+def _compare(condition: Equals | LessThan, stored: object) -> bool:
+    # Python takes True for 1; a table doesn't.
+    if _kind(stored) != _kind(condition.value):
+        return False
+    if isinstance(condition, Equals):
+        return stored == condition.value
+    return bool(stored < condition.value)  # type: ignore[operator]
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "number" if isinstance(value, int | float) else type(value).__name__
 
 
 # -- a query of the `Table` port, checked and brought into one form for both adapters

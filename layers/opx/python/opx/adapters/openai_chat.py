@@ -1,4 +1,4 @@
-"""A chat model of any service that understands OpenAI's Chat Completions: OpenRouter, Ollama, or one's own.
+"""Asks chat models of any service that understands OpenAI's Chat Completions: OpenRouter, Ollama, or one's own.
 
 JSON is asked for by `response_format` (OpenAI API Reference, "Create chat completion"). Not every service has each form:
 Ollama before 0.5 and DeepSeek refuse or ignore `json_schema`, LM Studio refuses `json_object`. The instructions hold the
@@ -14,11 +14,38 @@ from typing import Any
 
 from urllib3 import BaseHTTPResponse
 
-from opx.adapters.json_chat import BusyModelError, Prompt, RefusedPartError, Said
-from opx.adapters.openai_http import PASSING, REFUSING_CALLER, ChatCompletions
+from opx.adapters.json_chat import READ_SECONDS, BusyModelError, JsonChat, Prompt, RefusedPartError, Said
 from opx.adapters.remote.connections import Connections
 from opx.errors import ModelError, OpxError, SecretNotFoundError, StoreUnavailableError
 from opx.models.schema import without_bounds
+from opx.ports.models import ChatModel
+from opx.ports.sources import Secrets
+from opx.settings import Settings
+
+log = logging.getLogger(__name__)
+
+PASSING = (408, 409, 429)
+"""Statuses after which the same request may succeed, besides all from 500."""
+REFUSING_CALLER = (401, 403, 404)
+
+
+class ChatCompletions:
+    """The operation at `url` (`https://host/v1`), with a key if the service wants one ("" for none). Thread-safe."""
+
+    def __init__(self, url: str, key: Callable[[], str], connections: Connections) -> None:
+        self.url = url.rstrip("/") + "/chat/completions"
+        self._key = key
+        self._connections = connections
+
+    def post(self, body: Mapping[str, Any]) -> BaseHTTPResponse:
+        """The service's answer, whatever its status. Raises `StoreUnavailableError` if none comes, `OpxError` if the
+        service can't prove who it is, and `SecretNotFoundError` for a key that isn't there."""
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        key = self._key()
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        return self._connections.request("POST", self.url, headers, json.dumps(body).encode())
+
 
 TEMPERATURE, MAX_TOKENS, SCHEMA_FORMAT, OBJECT_FORMAT = "temperature", "max_tokens", "json_schema", "json_object"
 _COMPLAINTS: tuple[tuple[str, str], ...] = (
@@ -33,10 +60,18 @@ name of the limit is also named where a text is too long."""
 
 _REFUSING_REQUEST = (400, 422)
 _MOST_READ = 4000
-log = logging.getLogger(__name__)
 
 _ENOUGH = ("stop", "tool_calls", "eos", None)
 """Why a reply may have ended that is whole."""
+
+
+def chat_at_url(settings: Settings, secrets: Secrets, model: str) -> ChatModel:
+    """The model of this name at `chat_url`. Its key is read when it is asked."""
+
+    def key() -> str:
+        return secrets.get(settings.chat_secret) if settings.chat_secret else ""
+
+    return JsonChat(OpenAiChatService(settings.chat_url, model, key, Connections(read_seconds=READ_SECONDS)))
 
 
 class OpenAiChatService:

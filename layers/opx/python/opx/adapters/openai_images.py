@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from opx.adapters.image_prompts import INSTRUCTIONS, MAX_TOKENS, description, question
-from opx.adapters.openai_http import PASSING, REFUSING_CALLER, ChatCompletions
+from opx.adapters.openai_chat import PASSING, REFUSING_CALLER, ChatCompletions
 from opx.adapters.remote.connections import Connections
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 

@@ -1,11 +1,56 @@
-"""The tools to read pictures with that every backend can have."""
+"""Makes the tools to read pictures with that every backend can have; `TesseractOcr` is one."""
 
 from __future__ import annotations
 
-from opx.errors import InvalidInputError
+import shutil
+import subprocess
+
+from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
 from opx.ports.reading import ImageDescriber, Ocr, ParsingLimits
 from opx.ports.sources import Secrets
 from opx.settings import Settings
+
+PROGRAM = "tesseract"
+DEFAULT_LANGUAGES = "eng"
+TIMEOUT_SECONDS = 120.0
+"""For one page; one takes a few seconds."""
+_LANGUAGE_MISSING = "Failed loading language"
+_ENVIRONMENT = {"OMP_THREAD_LIMIT": "1"}
+"""Its threads wait for each other more than they help (Tesseract documentation, FAQ, on OMP_THREAD_LIMIT)."""
+
+
+def is_installed() -> bool:
+    """Whether there is such a program."""
+    return shutil.which(PROGRAM) is not None
+
+
+class TesseractOcr:
+    """Runs the program once a page. `languages` are codes that it has data for, joined by `+` (`eng+deu`)."""
+
+    def __init__(self, languages: str = DEFAULT_LANGUAGES, *, seconds: float = TIMEOUT_SECONDS) -> None:
+        self._languages = languages
+        self._seconds = seconds
+
+    def read(self, image: bytes, *, media_type: str) -> str:  # noqa: ARG002 - tesseract looks at the bytes
+        program = shutil.which(PROGRAM)
+        if program is None:
+            raise StoreUnavailableError("tesseract is not installed; install it, or set OPX_OCR=off")
+        command = [program, "stdin", "stdout", "-l", self._languages, "--psm", "3"]
+        try:
+            done = subprocess.run(  # noqa: S603 - nothing in the command comes from a document
+                command, input=image, capture_output=True, timeout=self._seconds, env=_ENVIRONMENT, check=False
+            )
+        except subprocess.TimeoutExpired as exc:
+            raise UnparsableDocumentError(f"tesseract took more than {self._seconds:g} seconds for a page") from exc
+        if done.returncode:
+            raise self._failure(done.stderr.decode("utf-8", "replace"))
+        return done.stdout.decode("utf-8", "replace").replace("\f", "").strip()
+
+    def _failure(self, said: str) -> Exception:
+        if _LANGUAGE_MISSING in said:
+            hint = "install its data (apt-get install tesseract-ocr-<language>), or set OPX_OCR_LANGUAGES"
+            return StoreUnavailableError(f"tesseract has no data for {self._languages!r}; {hint}")
+        return UnparsableDocumentError("tesseract can't read the picture")
 
 
 def limits(settings: Settings) -> ParsingLimits:
@@ -22,8 +67,6 @@ def limits(settings: Settings) -> ParsingLimits:
 def tesseract(settings: Settings) -> Ocr | None:
     """The program of this machine; None if it isn't there and needn't be. Raises `InvalidInputError` if it is asked for
     and missing."""
-    from opx.adapters.tesseract import TesseractOcr, is_installed
-
     if is_installed():
         return TesseractOcr(settings.ocr_languages)
     if settings.ocr == "tesseract":

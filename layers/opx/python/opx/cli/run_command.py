@@ -40,7 +40,7 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
             return
         woken, stopped = threading.Event(), threading.Event()
         if listen:
-            from opx.webhooks.server import LocalServer
+            from opx.webhooks.wsgi import LocalServer
 
             server = stack.enter_context(LocalServer(services, listen, woken.set))
             _tell(f"webhooks arrive at http://{server.address}")

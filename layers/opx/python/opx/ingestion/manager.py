@@ -146,7 +146,7 @@ class IngestionManager(CorpusWriter):
 
     def get_webhook_endpoint(self, tier: str, category: str) -> str:
         """The address that webhooks of this category are sent to."""
-        from opx.webhooks.endpoints import webhook_endpoint
+        from opx.webhooks.definitions import webhook_endpoint
 
         return webhook_endpoint(self._ways().webhook_url, tier, self.category_of_tier(tier, category))
 

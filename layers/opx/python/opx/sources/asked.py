@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.errors import InvalidInputError, SourceBusyError
 from opx.runtime.metrics import Report
-from opx.sources.timing import MAX_RETRIES, retry_delay
+from opx.sources.schedules import MAX_RETRIES, retry_delay
 
 if TYPE_CHECKING:
     from opx.system import System

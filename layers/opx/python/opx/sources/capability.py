@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opx.sources.pulling import SourcePuller
     from opx.sources.repository import SourceRepository
     from opx.streams.control import StreamControl
-    from opx.streams.repository import StreamRepository
+    from opx.streams.definitions import StreamRepository
     from opx.streams.taking import RecordTaker
     from opx.telemetry.baselines.taking import BaselineTaker
     from opx.ways_in import ConnectedWaysIn
@@ -141,8 +141,7 @@ class Connectors:
     @cached_property
     def streams(self) -> StreamRepository:
         """The streams that are declared or subscribed to. Raises `KnowledgeConfigError`."""
-        from opx.streams.definitions import declared_streams
-        from opx.streams.repository import StreamRepository
+        from opx.streams.definitions import StreamRepository, declared_streams
 
         knowledge, path = self._installation.knowledge, self._installation.knowledge_path
         return StreamRepository(self._tables.table(SOURCES), declared_streams(knowledge, path), knowledge)

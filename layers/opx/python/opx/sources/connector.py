@@ -1,21 +1,24 @@
-"""What every connector is: it pulls page by page, says whether it is well, and declares its options.
+"""Connectors: pull a source page by page, say whether it is well, and declare their options.
 
 A connector reads; it stores nothing and knows nothing of what was taken in before. Times, cursors and documents that
-vanished are kept by `opx.sources.pulling`.
+vanished are kept by `opx.sources.pulling`. What was read is collected into pages; odd records are refused, and the
+others are still taken.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 from msgspec import Meta
 
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record
-from opx.domain.sources import Health, Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.domain.sources import Cursor, Health, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
 from opx.errors import (
     ForbiddenAddressError,
     InvalidInputError,
@@ -28,6 +31,81 @@ from opx.operations.requests import RequestError, fields_of, read_record
 from opx.ports.objects import ObjectStore
 from opx.ports.sources import Secrets, WebClient
 from opx.ports.time import Clock
+from opx.sources.shapes import OddRecordError
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Batch:
+    """What the next page of a pull will have. `size`: bytes or characters of the documents that were added."""
+
+    documents: list[SourceDocument] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, *documents: SourceDocument) -> None:
+        self.documents += documents
+        self.size += sum(len(document.content) for document in documents)
+
+    def refuse(self, key: str, reason: object) -> None:
+        self.refused.append(Refused(key, str(reason)))
+
+    @contextmanager
+    def refusing(self, key: str) -> Iterator[None]:
+        """Refuse the document if the block finds its record odd."""
+        try:
+            yield
+        except OddRecordError as exc:
+            self.refuse(key, exc)
+
+    def page(self, cursor: Cursor | None = None, *, seen_until: str = "", complete: bool = False) -> Page:
+        """The page, after which the batch is empty."""
+        documents, unchanged = tuple(self.documents), tuple(self.unchanged)
+        withdrawn, refused = tuple(self.withdrawn), tuple(self.refused)
+        self.documents, self.unchanged, self.withdrawn, self.refused, self.size = [], [], [], [], 0
+        return Page(documents, unchanged, withdrawn, refused, cursor or {}, seen_until, complete)
+
+
+def read_each(records: Iterable[R], read: Callable[[R], SourceDocument], key: Callable[[R], str], of: str) -> Batch:
+    """Records as documents. Raises `SourceShapeError` if there are several and all are odd: then it is not the records,
+    but their shape has changed."""
+    batch = Batch()
+    for record in records:
+        try:
+            batch.add(read(record))
+        except OddRecordError as exc:
+            batch.refuse(key(record), exc)
+    if len(batch.refused) > 1 and not batch.documents:
+        raise SourceShapeError(f"{of}: no record is as expected; the first: {batch.refused[0].reason}")
+    return batch
+
+
+def page_of(
+    records: Iterable[tuple[str, R]],
+    read: Callable[[str, R], SourceDocument | None],
+    *,
+    cursor: Cursor,
+    seen_until: str = "",
+    complete: bool,
+) -> Page:
+    """Each record, under its key, as a document. One for which `read` gives None is withdrawn; one that has not the
+    expected shape (`SourceShapeError`) is refused with the reason."""
+    batch = Batch()
+    for key, record in records:
+        try:
+            document = read(key, record)
+        except SourceShapeError as exc:
+            batch.refuse(key, exc)
+            continue
+        if document is None:
+            batch.withdrawn.append(key)
+        else:
+            batch.add(document)
+    return batch.page(cursor, seen_until=seen_until, complete=complete)
+
 
 O = TypeVar("O")  # noqa: E741 - options
 P = TypeVar("P", bound="Options")
@@ -66,6 +144,17 @@ class Connector(ABC, Generic[O]):
     """A source of one kind."""
 
     options_type: ClassVar[type[Options]]
+    """That of the class's parameter: `Directory(Connector[DirectoryOptions])`."""
+    limit: ClassVar[RateLimit | None] = None
+    """How often the source lets itself be asked; None if it doesn't say."""
+    local: ClassVar[bool] = False
+    """Whether it reads files of this machine, which a deployed system must not do for those who ask it."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for given in (given for base in cls.__dict__.get("__orig_bases__", ()) for given in get_args(base)):
+            if isinstance(given, type) and issubclass(given, Options):
+                cls.options_type = given
 
     def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
         self.definition = definition
@@ -73,16 +162,17 @@ class Connector(ABC, Generic[O]):
         self.web = tools.web
         self.secrets = tools.secrets
         self.clock = tools.clock
+        self.known = tools.known
 
     @classmethod
     def rate_limit(cls, options: O) -> RateLimit | None:  # noqa: ARG003
-        """How often the source lets itself be asked; None if it doesn't say."""
-        return None
+        """`limit`, where it doesn't follow from the options."""
+        return cls.limit
 
     @classmethod
     def reads_files(cls, options: O) -> bool:  # noqa: ARG003
-        """Whether it reads files of this machine, which a deployed system must not do for those who ask it."""
-        return False
+        """`local`, where it doesn't follow from the options."""
+        return cls.local
 
     @abstractmethod
     def pull(self, request: PullRequest) -> Iterator[Page]:
@@ -117,6 +207,13 @@ class Connector(ABC, Generic[O]):
     @property
     def tier(self) -> Tier:
         return self.definition.tier
+
+    def local_path(self, text: str) -> Path:
+        """A file or folder of this machine. Raises `InvalidInputError`."""
+        path = Path(text).expanduser()
+        if not path.is_absolute():
+            raise InvalidInputError(f"{self.name}: path must be absolute, not {text!r}")
+        return path
 
     def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
         for page in self.pull(PullRequest(since or "")):

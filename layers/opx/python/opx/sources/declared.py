@@ -14,16 +14,7 @@ from opx.knowledge_file import Marked, read_section
 from opx.sources.schedules import checked_cron, checked_zone
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}\Z")
-_FIELDS = (
-    "tier",
-    "schedule",
-    "time_zone",
-    "enabled",
-    "options",
-    "tags",
-    "topics",
-    "max_missing_share",
-)
+_FIELDS = ("tier", "schedule", "time_zone", "enabled", "options", "tags", "topics", "max_missing_share")
 
 
 def declared_sources(knowledge: KnowledgeModel, path: Path | None = None) -> dict[str, SourceDefinition]:

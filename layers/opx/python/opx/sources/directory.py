@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError
-from opx.sources.connector import Connector, Options
+from opx.sources.connector import Batch, Connector, Options
 
 PAGE_BYTES = 16 * 1024 * 1024
 MAX_NAME = 255
@@ -37,27 +37,15 @@ def _is_part(part: str) -> bool:
 class Directory(Connector[DirectoryOptions]):
     """Files of a directory and those below it: new, changed, renamed and deleted ones."""
 
-    options_type = DirectoryOptions
-
-    @classmethod
-    def reads_files(cls, options: DirectoryOptions) -> bool:  # noqa: ARG003
-        return True
+    local = True
 
     def pull(self, request: PullRequest) -> Iterator[Page]:  # noqa: ARG002 - files are listed as a whole
-        documents: list[SourceDocument] = []
-        refused: list[Refused] = []
-        size = 0
+        batch = Batch()
         for path in self._files():
-            found = self._read(path)
-            if isinstance(found, Refused):
-                refused.append(found)
-                continue
-            documents.append(found)
-            size += len(found.content)
-            if size >= PAGE_BYTES:
-                yield Page(tuple(documents), refused=tuple(refused))
-                documents, refused, size = [], [], 0
-        yield Page(tuple(documents), refused=tuple(refused), complete=True)
+            self._read(path, batch)
+            if batch.size >= PAGE_BYTES:
+                yield batch.page()
+        yield batch.page(complete=True)
 
     def probe(self) -> None:
         if not self._folder.is_dir():
@@ -77,16 +65,16 @@ class Directory(Connector[DirectoryOptions]):
     def _is_hidden(self, path: Path) -> bool:
         return any(part.startswith(".") for part in path.relative_to(self._folder).parts)
 
-    def _read(self, path: Path) -> SourceDocument | Refused:
+    def _read(self, path: Path, batch: Batch) -> None:
         key = path.relative_to(self._folder).as_posix()
         try:
             facts = path.stat()
             if facts.st_size > self.options.max_bytes:
-                return Refused(
-                    key, f"it has {facts.st_size:,} bytes; the limit is max_bytes {self.options.max_bytes:,}"
-                )
+                batch.refuse(key, f"it has {facts.st_size:,} bytes; the limit is max_bytes {self.options.max_bytes:,}")
+                return
             content = path.read_bytes()
         except OSError as exc:
-            return Refused(key, f"it can't be read: {exc.strerror}")
-        facts_of = {"name": path.name, "source_uri": str(path), "last_updated": iso_time(facts.st_mtime)}
-        return SourceDocument(key, content, facts_of)
+            batch.refuse(key, f"it can't be read: {exc.strerror}")
+            return
+        metadata = {"name": path.name, "source_uri": str(path), "last_updated": iso_time(facts.st_mtime)}
+        batch.add(SourceDocument(key, content, metadata))

@@ -1,4 +1,7 @@
-"""Markdown from outside, put into a document of ours without breaking out of its place."""
+"""Writes Markdown: text from outside put into a document of ours without breaking out of its place, and relations.
+
+Relations that a source states are lines at the end of a document: `jira:TASK-123|BLOCKS|jira:TASK-9`.
+"""
 
 from __future__ import annotations
 
@@ -76,3 +79,25 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 def joined(parts: Iterable[str]) -> str:
     """Parts that are not empty, a blank line between them, and a line end."""
     return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+
+
+_STRUCTURE = re.compile(r"[|\[\]<>`\"]")
+_EDGE = re.compile(r"[^A-Z0-9]+")
+
+
+def reference(namespace: str, value: str) -> str:
+    """`user:john` and the like; characters that mark structure are left out of the value. "" without a value."""
+    cleaned = one_line(_STRUCTURE.sub(" ", value))
+    return f"{namespace}:{cleaned}" if cleaned else ""
+
+
+def relation(origin: str, edge: str, target: str) -> str:
+    """A line, or "" if an end of it is missing. The edge is written in capitals with underscores."""
+    name = _EDGE.sub("_", edge.upper()).strip("_") or "RELATED_TO"
+    return f"{origin}|{name}|{target}" if origin and target else ""
+
+
+def block(lines: Iterable[str]) -> str:
+    """The relations of a document, each once, or "" if there is none."""
+    found = [line for line in dict.fromkeys(lines) if line]
+    return "\n".join(["relationships:", *(f"- {line}" for line in found)]) if found else ""

@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
@@ -180,3 +181,16 @@ def _item(item: Mapping[str, str]) -> SourceItem:
 
 def _hash(url: str) -> str:
     return hashlib.sha256(url.encode()).hexdigest()[:40]
+
+
+class SourceSyncs:
+    """A `LastSync`: the category is as fresh as the source of it that was pulled longest ago."""
+
+    def __init__(self, sources: SourceRepository) -> None:
+        self._sources = sources
+
+    def __call__(self, category: str) -> datetime | None:
+        scheduled = [s for s in self._sources.all() if s.category == category and s.enabled and s.schedule]
+        ends = [self._sources.state(source.source_id).last_success for source in scheduled]
+        known = [datetime.fromisoformat(end) for end in ends if end]
+        return min(known, default=None)

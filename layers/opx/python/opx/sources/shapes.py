@@ -20,11 +20,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, inspect
 
-from opx.domain.sources import Refused, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceShapeError
 
-R = TypeVar("R")
 S = TypeVar("S", bound="Shape")
 T = TypeVar("T")
 
@@ -205,23 +203,3 @@ def since_of(told: str) -> str:
         return utc(told) if told else ""
     except OddRecordError as exc:
         raise InvalidInputError(f"since must be a time as in 2024-01-31T12:00:00Z, not {told[:40]!r}") from exc
-
-
-# -- listings
-
-
-def read_each(
-    records: Iterable[R], read: Callable[[R], SourceDocument], key: Callable[[R], str], of: str
-) -> tuple[tuple[SourceDocument, ...], tuple[Refused, ...]]:
-    """Records as documents; odd ones are refused. Raises `SourceShapeError` if there are several and all are odd: then
-    it is not the records, but their shape has changed."""
-    documents: list[SourceDocument] = []
-    refused: list[Refused] = []
-    for record in records:
-        try:
-            documents.append(read(record))
-        except OddRecordError as exc:
-            refused.append(Refused(key(record), str(exc)))
-    if len(refused) > 1 and not documents:
-        raise SourceShapeError(f"{of}: no record is as expected; the first: {refused[0].reason}")
-    return tuple(documents), tuple(refused)

@@ -65,14 +65,12 @@ class Standing(Record, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, state: PullState) -> Standing:
-        same = ("since", "last_attempt", "last_success", "put", "unchanged", "withdrawn", "refused", "error")
+        others = set(cls.__struct_fields__) - {"pulling", "unfinished", "refusals"}
         return cls(
             pulling=bool(state.owner),
             unfinished=bool(state.run),
             refusals=tuple(Refused(key, reason) for key, reason in state.refusals),
-            failures=state.failures,
-            flag=state.flag,
-            **{name: getattr(state, name) for name in same},
+            **{name: getattr(state, name) for name in others},
         )
 
 

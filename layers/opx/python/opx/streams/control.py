@@ -12,7 +12,7 @@ from opx.streams.definitions import stream_of, subscription_id
 if TYPE_CHECKING:
     from opx.domain.knowledge import KnowledgeModel
     from opx.ports.sources import StreamSubscriptions
-    from opx.streams.repository import StreamRepository
+    from opx.streams.definitions import StreamRepository
 
 
 class StreamControl:

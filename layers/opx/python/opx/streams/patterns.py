@@ -82,17 +82,14 @@ def _fits(wanted: list[Any], value: Any) -> bool:
 
 def _is(wanted: Any, value: Any) -> bool:
     if not isinstance(wanted, Mapping):
-        return (type(wanted) is type(value) and bool(wanted == value)) or _same_number(wanted, value)
+        comparable = type(wanted) is type(value) or (_is_number(wanted) and _is_number(value))
+        return comparable and bool(wanted == value)
     ((test, argument),) = wanted.items()
     if test == "exists":
         return bool((value is not _ABSENT) == argument)
     if value is _ABSENT:
         return False
     return _TEST[test](argument, value)
-
-
-def _same_number(wanted: Any, value: Any) -> bool:
-    return _is_number(wanted) and _is_number(value) and bool(wanted == value)
 
 
 def _is_number(value: Any) -> bool:

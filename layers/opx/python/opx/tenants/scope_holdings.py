@@ -10,7 +10,7 @@ from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.sources.repository import REGISTERED
-from opx.streams.repository import REGISTERED as REGISTERED_STREAMS
+from opx.streams.definitions import REGISTERED as REGISTERED_STREAMS
 from opx.tables import ALIASES, AUDIT, BASELINES, GAPS, PROJECTS, SOURCES
 from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 from opx.telemetry.baselines.items import recorded_partition, series_partition

@@ -1,10 +1,11 @@
-"""The webhooks that `knowledge.yaml` declares: who may send what, and how each delivery is verified."""
+"""Reads the webhooks that `knowledge.yaml` declares: who may send what to which address, and how it is verified."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from opx.domain.knowledge import JSON_MAPPING_FIELDS, KnowledgeModel
 from opx.domain.webhooks import WebhookDefinition
@@ -121,3 +122,17 @@ def _texts(entry: Marked | None) -> tuple[str, ...]:
             raise entry.error(f"{entry.path} is empty; leave it out, or name something")
         return found
     return (entry.text(),)
+
+
+LOCAL = "http://127.0.0.1:8321"
+"""Where `opx run --listen` answers unless it is told otherwise."""
+
+
+def webhook_endpoint(base: str, tier: str, category: str, name: str = "") -> str:
+    """`https://.../ingest/internal/operations/alerts?source=grafana`.
+
+    `base` is the address of the server, "" for this machine. Without a name, the address is that of the only webhook
+    which the category has.
+    """
+    path = f"{(base or LOCAL).rstrip('/')}/ingest/{quote(tier)}/{quote(category)}"
+    return f"{path}?source={quote(name)}" if name else path

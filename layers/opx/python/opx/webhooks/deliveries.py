@@ -1,4 +1,4 @@
-"""A delivery as it arrived, whichever server took it."""
+"""Deliveries as they arrived, whichever server took them, and the errors for those that are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opx.webhooks.errors import PayloadError
+from opx.errors import InvalidInputError, OpxError
+
+
+class UnknownWebhookError(OpxError):
+    """No webhook takes deliveries at this address."""
+
+
+class UnverifiedError(OpxError):
+    """The delivery is not from whom it should be. Its message says nothing that would help to forge another."""
+
+    def __init__(self) -> None:
+        super().__init__("the delivery could not be verified")
+
+
+class ExpiredError(OpxError):
+    """The delivery is genuine and too old, or from the future."""
+
+
+class PayloadError(InvalidInputError):
+    """The delivery is genuine and not of the shape that its service documents."""
+
+
+class WebhookSetupError(OpxError):
+    """The webhook can't verify anything as it is configured, which is never the sender's mistake."""
+
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """As for the HTTP API: a Lambda event has 6 MB, in which a body that isn't text is a third longer."""
@@ -54,14 +78,11 @@ def refuse_deep(value: object) -> None:
     """Raise `PayloadError` for what those who walk through it would go too deep in. Not by recursion itself."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
-        level = [item for each in level if isinstance(each, dict | list) for item in _items(each)]
+        nested = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [item for items in nested for item in items]
         if not level:
             return
     raise PayloadError(f"the body is nested deeper than {MAX_DEPTH} levels")
-
-
-def _items(collection: dict[str, Any] | list[Any]) -> list[Any]:
-    return list(collection.values()) if isinstance(collection, dict) else collection
 
 
 def _refuse_constant(name: str) -> object:

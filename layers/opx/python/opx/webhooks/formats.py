@@ -13,12 +13,7 @@ from opx.webhooks.deliveries import Delivery
 from opx.webhooks.payloads import alertmanager, cloudwatch, generic, github, jira, pagerduty, statuspage
 from opx.webhooks.payloads.shape import Change
 
-_BY_BODY = {
-    "pagerduty": pagerduty,
-    "statuspage": statuspage,
-    "alertmanager": alertmanager,
-    "jira": jira,
-}
+_BY_BODY = {"pagerduty": pagerduty, "statuspage": statuspage, "alertmanager": alertmanager, "jira": jira}
 
 
 @dataclass(frozen=True, slots=True)

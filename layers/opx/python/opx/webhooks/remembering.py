@@ -62,8 +62,7 @@ class Order:
         newer = AnyOf((LessThan("time", change.time), *self._as_new(change)))
         try:
             self._table.put(
-                {**self._item(document, change), "busyUntil": lease},
-                condition=AnyOf((Absent(), AllOf((free, newer)))),
+                {**self._item(document, change), "busyUntil": lease}, condition=AnyOf((Absent(), AllOf((free, newer))))
             )
         except ConditionFailedError as exc:
             known = self._table.get(self._key(document))

@@ -9,9 +9,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from opx.edges.http import reply
-from opx.webhooks.answers import Answer, answer, failed, too_large
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
-from opx.webhooks.receiving import WebhookReceiver
+from opx.webhooks.receiving import Answer, WebhookReceiver, answer, failed, too_large
 
 ROUTE = "POST /ingest/{tier}/{category+}"
 """The only one that there is."""

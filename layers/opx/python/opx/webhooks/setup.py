@@ -15,10 +15,9 @@ from opx.errors import InvalidInputError, SecretNotFoundError
 from opx.knowledge_file import load_knowledge
 from opx.ports.sources import Secrets, WritableSecrets
 from opx.settings import Settings
-from opx.webhooks.definitions import load_webhooks
-from opx.webhooks.endpoints import webhook_endpoint
+from opx.webhooks.definitions import load_webhooks, webhook_endpoint
 from opx.webhooks.formats import sample
-from opx.webhooks.signing import proof_of
+from opx.webhooks.signatures import proof_of
 
 _SECRET_BYTES = 32
 _SECONDS = 30.0

@@ -16,9 +16,16 @@ from opx.ports.web_search import WebSearch
 from opx.sources.connecting import allowed_hosts
 from opx.sources.web.client import open_web
 from opx.tables import WEB_CACHE
-from opx.websearch.cached import CachedWebSearch
-from opx.websearch.limited import LimitedWebSearch
-from opx.websearch.providers import BRAVE_URL, GOOGLE, GOOGLE_URL, PROVIDERS, BraveWebSearch, GoogleWebSearch
+from opx.websearch.providers import (
+    BRAVE_URL,
+    GOOGLE,
+    GOOGLE_URL,
+    PROVIDERS,
+    BraveWebSearch,
+    CachedWebSearch,
+    GoogleWebSearch,
+    LimitedWebSearch,
+)
 from opx.websearch.service import InternetSearch
 
 SECTION = "internet"

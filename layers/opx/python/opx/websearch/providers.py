@@ -1,17 +1,39 @@
-"""Search engines with an API for everybody: Brave, and Google's Programmable Search Engine.
+"""Searches the web: Brave, Google's Programmable Search Engine, and wrappers that cache and limit a search.
 
 Microsoft retired the Bing Search APIs on 11 August 2025; what it offers instead answers within its agents alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import html
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
-from opx.errors import SourceRefusedError, SourceShapeError
+from opx.domain.ids import stable_hash
+from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError, StoreUnavailableError
+from opx.models.deadlines import within
 from opx.ports.sources import WebClient, WebReply
-from opx.ports.web_search import WebResult
-from opx.websearch.plain import MAX_TITLE, plain_text
+from opx.ports.tables import Item, Table
+from opx.ports.time import Clock
+from opx.ports.web_search import WebResult, WebSearch
+
+log = logging.getLogger(__name__)
+
+MAX_TEXT = 1500
+MAX_TITLE = 300
+_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*(?:\s[^<>]*)?/?>")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+
+
+def plain_text(markup: str, limit: int = MAX_TEXT) -> str:
+    """Text without tags and entities, in one line, cut to `limit` characters."""
+    text = html.unescape(_TAG.sub("", markup[: 4 * limit]))
+    line = " ".join(_CONTROL.sub(" ", text).split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
 
 BRAVE = "brave"
 GOOGLE = "google"
@@ -127,3 +149,70 @@ def _results(found: Iterable[tuple[Any, Any, Any, Any]], limit: int) -> list[Web
 
 def _host(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+
+
+class CachedWebSearch:
+    """Keeps the answers of an engine for `seconds`: questions that differ in case and space alone are one. What failed
+    is not kept. Without its table the engine is asked each time. Each client has answers of its own: how quickly one
+    comes would else tell what others asked."""
+
+    def __init__(self, search: WebSearch, table: Table, *, seconds: float, clock: Clock, client_id: str = "") -> None:
+        self._search = search
+        self._table = table
+        self._seconds = seconds
+        self._clock = clock
+        self._client_id = client_id
+
+    @property
+    def name(self) -> str:
+        return self._search.name
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        key = stable_hash("web search", self.name, self._client_id, " ".join(query.casefold().split()), str(limit))
+        item = self._kept(key)
+        if item is not None:
+            return [WebResult(*each) for each in item["results"]]
+        results = self._search.search(query, limit)
+        self._keep(key, results)
+        return results
+
+    def _kept(self, key: str) -> Item | None:
+        try:
+            item = self._table.get({"cacheKey": key})
+        except StoreUnavailableError:
+            log.warning("the cache of web searches can't be read")
+            return None
+        return item if item and item["until"] > self._clock() else None
+
+    def _keep(self, key: str, results: list[WebResult]) -> None:
+        until = self._clock() + self._seconds
+        kept: list[Any] = [[each.title, each.url, each.text, each.published] for each in results]
+        try:
+            self._table.put({"cacheKey": key, "results": kept, "until": until, "expiresAt": int(until) + 1})
+        except StoreUnavailableError:
+            log.warning("the cache of web searches can't be written")
+
+
+Opened = Callable[[], AbstractContextManager[WebSearch]]
+
+
+class LimitedWebSearch:
+    """Asks an engine that is opened for each question, and stops waiting after `seconds`."""
+
+    def __init__(self, name: str, opened: Opened, *, seconds: float) -> None:
+        self._name = name
+        self._opened = opened
+        self._seconds = seconds
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        engine = self._opened()  # here: what it reads of the system is not for another thread
+
+        def work() -> list[WebResult]:
+            with engine as opened:
+                return opened.search(query, limit)
+
+        return within(self._seconds, work, self._name, late=SourceUnavailableError)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, error_code, told
+from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, error_code, told
 from opx.adapters.json_chat import BusyModelError, Prompt, RefusedPartError, Said
 from opx.errors import ModelError
 from opx.models.schema import without_bounds
@@ -36,15 +36,6 @@ _COMPLAINTS: tuple[tuple[str, str], ...] = (
 )
 """What a validation error names, and the part of the request that is meant."""
 
-BUSY_CODES = frozenset(
-    {
-        "InternalServerException",
-        "ModelNotReadyException",
-        "ModelTimeoutException",
-        "ServiceUnavailableException",
-        "ThrottlingException",
-    }
-)
 _REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
 log = logging.getLogger(__name__)
 
@@ -97,7 +88,7 @@ class BedrockChatService:
         code = error_code(error)
         message = f"{self.name} can't be asked: {code}"
         log.warning("%s can't be asked: %s", self.name, told(error))
-        if code in BUSY_CODES:
+        if code in BUSY_MODEL_CODES:
             return BusyModelError(message)
         if code in _REFUSING_CALLER:
             return ModelError(
@@ -125,11 +116,7 @@ class BedrockChatService:
 
 def _tools(schema: Mapping[str, Any]) -> dict[str, Any]:
     """One tool, which must be called. Its input is the answer."""
-    specification = {
-        "name": ANSWER_TOOL,
-        "description": "Give the answer.",
-        "inputSchema": {"json": schema},
-    }
+    specification = {"name": ANSWER_TOOL, "description": "Give the answer.", "inputSchema": {"json": schema}}
     return {"tools": [{"toolSpec": specification}], "toolChoice": {"tool": {"name": ANSWER_TOOL}}}
 
 

@@ -1,39 +1,182 @@
-"""`Embedder` on Bedrock models."""
+"""Embeds texts by models on Bedrock, within a quota of requests.
+
+Request and answer bodies: Amazon Bedrock user guide, "Amazon Titan Embeddings G1 - Text" (with V2), "Cohere Embed v3" and
+"Cohere Embed v4". All numbers in `MODELS` are limits from there, unless noted.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.backoff import Backoff
-from opx.adapters.aws.bedrock_models import DOCUMENT, QUERY, embedding_model
-from opx.adapters.aws.rate_limit import RateLimit
-from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, error_code, told
-from opx.errors import EmbeddingError
+from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, Backoff, error_code, told
+from opx.errors import EmbeddingError, InvalidInputError
 from opx.ports import Vector
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
 
-DEFAULT_MODEL = "amazon.titan-embed-text-v2:0"
+Body = dict[str, Any]
+DOCUMENT, QUERY = "search_document", "search_query"
 
-BUSY_CODES = frozenset(
-    {
-        "InternalServerException",
-        "ModelNotReadyException",
-        "ModelTimeoutException",
-        "ServiceUnavailableException",
-        "ThrottlingException",
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingModel:
+    """`dimensions` that can be asked for, the default first. `request` makes a body of texts, purpose and dimension.
+
+    `max_characters` bounds one text, `max_call_characters` those of a call together.
+    """
+
+    name: str
+    dimensions: tuple[int, ...]
+    texts_a_call: int
+    max_characters: int
+    max_call_characters: int
+    request: Callable[[Sequence[str], str, int], Body]
+    vectors: Callable[[Mapping[str, Any]], Sequence[Sequence[float]]]
+
+    def checked_dimension(self, dimension: int | None) -> int:
+        """The dimension to use. Raises `InvalidInputError` for one that the model doesn't make."""
+        wanted = dimension or self.dimensions[0]
+        if wanted not in self.dimensions:
+            raise InvalidInputError(f"{self.name} makes vectors of dimension {self.dimensions}, not {wanted}")
+        return wanted
+
+
+def _titan_v2_request(texts: Sequence[str], _purpose: str, dimension: int) -> Body:
+    return {"inputText": texts[0], "dimensions": dimension, "normalize": True, "embeddingTypes": ["float"]}
+
+
+def _titan_v1_request(texts: Sequence[str], _purpose: str, _dimension: int) -> Body:
+    return {"inputText": texts[0]}
+
+
+def _titan_vectors(answer: Mapping[str, Any]) -> Sequence[Sequence[float]]:
+    return [answer["embedding"]]
+
+
+def _cohere_request(texts: Sequence[str], purpose: str, dimension: int) -> Body:
+    return {
+        "texts": list(texts),
+        "input_type": purpose,
+        "embedding_types": ["float"],
+        "output_dimension": dimension,
+        "truncate": "RIGHT",
     }
-)
-"""Errors of InvokeModel after which the same request may succeed."""
+
+
+def _cohere_v3_request(texts: Sequence[str], purpose: str, _dimension: int) -> Body:
+    return {"texts": list(texts), "input_type": purpose, "embedding_types": ["float"], "truncate": "END"}
+
+
+def _cohere_vectors(answer: Mapping[str, Any]) -> Sequence[Sequence[float]]:
+    vectors: Sequence[Sequence[float]] = answer["embeddings"]["float"]
+    return vectors
+
+
+_TITAN_CHARACTERS = 50_000
+_COHERE_V3_CHARACTERS = 2048
+_COHERE_TEXTS = 96
+_COHERE_CHARACTERS = 400_000
+"""About 100,000 tokens, where the model reads 128,000 and cuts what is longer."""
+
+MODELS: dict[str, EmbeddingModel] = {
+    model.name: model
+    for model in (
+        EmbeddingModel(
+            "amazon.titan-embed-text-v2:0",
+            dimensions=(1024, 512, 256),
+            texts_a_call=1,
+            max_characters=_TITAN_CHARACTERS,
+            max_call_characters=_TITAN_CHARACTERS,
+            request=_titan_v2_request,
+            vectors=_titan_vectors,
+        ),
+        EmbeddingModel(
+            "amazon.titan-embed-text-v1",
+            dimensions=(1536,),
+            texts_a_call=1,
+            max_characters=_TITAN_CHARACTERS,
+            max_call_characters=_TITAN_CHARACTERS,
+            request=_titan_v1_request,
+            vectors=_titan_vectors,
+        ),
+        EmbeddingModel(
+            "cohere.embed-v4:0",
+            dimensions=(1536, 1024, 512, 256),
+            texts_a_call=_COHERE_TEXTS,
+            max_characters=_COHERE_CHARACTERS,
+            max_call_characters=_COHERE_CHARACTERS,
+            request=_cohere_request,
+            vectors=_cohere_vectors,
+        ),
+        EmbeddingModel(
+            "cohere.embed-multilingual-v3",
+            dimensions=(1024,),
+            texts_a_call=_COHERE_TEXTS,
+            max_characters=_COHERE_V3_CHARACTERS,
+            max_call_characters=_COHERE_V3_CHARACTERS * _COHERE_TEXTS,
+            request=_cohere_v3_request,
+            vectors=_cohere_vectors,
+        ),
+    )
+}
+
+
+def embedding_model(model: str) -> EmbeddingModel:
+    """The model with this id, or the one that an inference profile such as `eu.cohere.embed-v4:0` calls.
+
+    Raises `InvalidInputError` that lists the known ones.
+    """
+    for name, known in MODELS.items():
+        if model == name or model.endswith("." + name):
+            return known
+    raise InvalidInputError(f"unknown embedding model {model!r}; known: {', '.join(MODELS)}, or an inference profile")
+
+
+class RateLimit:
+    """A token bucket: `per_minute` requests a minute, of which a second's worth may come at once.
+
+    Waiting callers are served in the order in which they came. Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        per_minute: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._per_second = per_minute / 60
+        self._burst = max(1.0, self._per_second)
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._tokens = self._burst
+        self._counted_at = clock()
+
+    def wait(self) -> None:
+        """Return when one more request may be sent."""
+        with self._lock:
+            now = self._clock()
+            self._tokens = min(self._burst, self._tokens + (now - self._counted_at) * self._per_second)
+            self._counted_at = now
+            self._tokens -= 1  # below zero: reserved by those who wait
+            pause = max(0.0, -self._tokens / self._per_second)
+        if pause:
+            self._sleep(pause)
+
+
+DEFAULT_MODEL = "amazon.titan-embed-text-v2:0"
 
 _TOO_LONG = "too many input tokens"
 _SHORTEST_CUT = 1000
@@ -42,7 +185,7 @@ _BLANK = "."
 
 
 class BedrockEmbedder:
-    """`Embedder` that calls a model of `bedrock_models`, by its id or an inference profile's.
+    """`Embedder` that calls a model of `MODELS`, by its id or an inference profile's.
 
     Texts beyond a model's limit of characters are cut there, and further by halves if they still have too many tokens.
     The client should not retry by itself: what is throttled is tried again here, counted by the rate limit.
@@ -118,7 +261,8 @@ class BedrockEmbedder:
             try:
                 return self._invoke(texts, purpose)
             except (ClientError, *CONNECTION_ERRORS) as exc:
-                if _is_too_long(exc) and max(map(len, texts)) > _SHORTEST_CUT:
+                too_long = isinstance(exc, ClientError) and _TOO_LONG in str(exc).lower()
+                if too_long and max(map(len, texts)) > _SHORTEST_CUT:
                     texts = [text[: max(len(text) // 2, _SHORTEST_CUT)] for text in texts]
                     continue
                 pause = next(pauses, None) if _is_busy(exc) else None
@@ -150,9 +294,5 @@ class BedrockEmbedder:
 
 def _is_busy(error: Exception) -> bool:
     if isinstance(error, ClientError):
-        return error_code(error) in BUSY_CODES
+        return error_code(error) in BUSY_MODEL_CODES
     return isinstance(error, CONNECTION_ERRORS)
-
-
-def _is_too_long(error: Any) -> bool:
-    return isinstance(error, ClientError) and _TOO_LONG in str(error).lower()

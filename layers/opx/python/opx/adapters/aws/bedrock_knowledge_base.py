@@ -1,21 +1,99 @@
-"""`SearchEngine` on a Bedrock Knowledge Base whose data source are the copies of `KnowledgeBaseCopies`."""
+"""Searches a Bedrock Knowledge Base (`SearchEngine`) whose data source are the copies of `KnowledgeBaseCopies`.
+
+A group of its `RetrievalFilter` holds 2 to 5 filters and may be in one other group, no deeper (Bedrock user guide,
+"Configure and customize queries and response generation"; at least 2: the API's service model). There is none for
+words: those are looked at here.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+from math import prod
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.knowledge_base_filters import Filter, filter_note, passes, retrieval_filters
-from opx.adapters.aws.knowledge_base_objects import chunk_of
+from opx.adapters.aws.knowledge_base_objects import DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES, chunk_of
 from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, told
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
+from opx.text.fields import TITLE_FIELD, WHOLE_FIELD, analysed_fields
 
 log = logging.getLogger(__name__)
+
+Filter = dict[str, Any]
+MAX_GROUP = 5
+MAX_FILTERS = 100
+"""Of one search: lists of more values than that takes are not searched to their end, as each is a request of its own."""
+
+
+def retrieval_filters(where: SearchFilter) -> list[Filter]:
+    """Filters that together let through what `where` does, but for terms and the second lists, of which see `passes`:
+    one, unless it lists more tags or services than fit into a group.
+
+    None if there is no scope: what is nobody's to see is not searched. `MAX_FILTERS` at most.
+    """
+    if not where.scopes:
+        return []
+    every = [
+        {"in": {"key": name, "value": list(values)}}
+        for part, name in FILTER_ATTRIBUTES.items()
+        if (values := getattr(where, part))
+    ]
+    whole = [group for group in (_all_of(every), _all_of(list(_days(where)))) if group]
+    lists = [list(_any_of_list(name, getattr(where, part))) for part, name in LIST_ATTRIBUTES.items()]
+    combined = islice(product(*(found for found in lists if found)), MAX_FILTERS)
+    return [_all_of([*whole, *several]) for several in combined]
+
+
+def filter_note(where: SearchFilter) -> str:
+    """What a reader should know of how a filter is applied; "" if there is nothing."""
+    if prod(-(-len(getattr(where, part)) // MAX_GROUP) or 1 for part in LIST_ATTRIBUTES) > MAX_FILTERS:
+        return "the knowledge base was asked for some of the tags and services only: there are too many"
+    if where.has_terms or where.also_tags or where.also_services:
+        return "the knowledge base can't filter by words: only its best results were looked at for them"
+    return ""
+
+
+def passes(where: SearchFilter, indexed: IndexedChunk) -> bool:
+    """Whether a result passes what the service was not asked to see to."""
+    for wanted, has in ((where.also_tags, indexed.chunk.tags), (where.also_services, indexed.services)):
+        if wanted and not set(wanted) & set(has):
+            return False
+    if not where.has_terms:
+        return True
+    fields = {name: set(terms) for name, terms in analysed_fields(indexed.chunk, indexed.language).items()}
+    title, whole = fields[TITLE_FIELD], fields[WHOLE_FIELD]
+    return (
+        all(title.intersection(group) for group in where.title_terms)
+        and all(whole.intersection(group) for group in where.required_terms)
+        and whole.isdisjoint(where.excluded_terms)
+    )
+
+
+def _days(where: SearchFilter) -> Iterator[Filter]:
+    if where.updated_from is not None:
+        yield {"greaterThanOrEquals": {"key": DAY_ATTRIBUTE, "value": where.updated_from}}
+    if where.updated_before is not None:
+        yield {"lessThan": {"key": DAY_ATTRIBUTE, "value": where.updated_before}}
+
+
+def _any_of_list(name: str, values: Sequence[str]) -> Iterator[Filter]:
+    """Groups that together hold for every list with one of the values."""
+    for start in range(0, len(values), MAX_GROUP):
+        has = [{"listContains": {"key": name, "value": value}} for value in values[start : start + MAX_GROUP]]
+        yield {"orAll": has} if len(has) > 1 else has[0]
+
+
+def _all_of(filters: list[Filter]) -> Filter:
+    """One filter for all; {} for none."""
+    if len(filters) > 1:
+        return {"andAll": filters}
+    return filters[0] if filters else {}
+
 
 MAX_QUERY_CHARACTERS = 1_000
 """The quota "User query size" of Bedrock Knowledge Bases. The API itself takes 20,000."""

@@ -84,10 +84,7 @@ def _request(question: str, texts: Sequence[str], model_arn: str) -> dict[str, A
             {"type": "INLINE", "inlineDocumentSource": {"type": "TEXT", "textDocument": {"text": text}}}
             for text in texts
         ],
-        "rerankingConfiguration": {
-            "type": "BEDROCK_RERANKING_MODEL",
-            "bedrockRerankingConfiguration": reranking,
-        },
+        "rerankingConfiguration": {"type": "BEDROCK_RERANKING_MODEL", "bedrockRerankingConfiguration": reranking},
     }
 
 

@@ -70,11 +70,7 @@ def event_identity(body: str) -> dict[str, str] | None:
     try:
         detail = json.loads(body)["detail"]
         changed = detail["object"]
-        found = {
-            "bucket": detail["bucket"]["name"],
-            "key": changed["key"],
-            "sequencer": changed["sequencer"],
-        }
+        found = {"bucket": detail["bucket"]["name"], "key": changed["key"], "sequencer": changed["sequencer"]}
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     return found if all(isinstance(value, str) and value for value in found.values()) else None

@@ -1,30 +1,127 @@
-"""Objects in an S3 bucket."""
+"""Objects in an S3 bucket: stored, with addresses that let somebody else put one, and their earlier versions.
+
+User metadata are in the headers that S3 has for them, which are lower-case ASCII.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import io
+import json
+import re
 from collections.abc import Iterator, Mapping
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.object_metadata import from_headers, to_headers
-from opx.adapters.aws.streams import BodyStream, WholeReads
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
 from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
 from opx.domain.times import iso_time
-from opx.errors import ObjectNotFoundError
-from opx.ports import ObjectInfo
+from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
+from opx.ports import ObjectInfo, SignedPut
+from opx.ports.object_history import PastObject
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+    from botocore.response import StreamingBody
     from mypy_boto3_s3 import S3Client
+
+ENCODED = "opx-metadata"
+"""The header that holds, as base64 of JSON, what can't be a header of its own."""
+
+# Runs of spaces are left out: signatures collapse them. So is `=?`: S3 takes it for an encoded word (RFC 2047).
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_VALUE = re.compile(r"(?!=\?)[!-~]+( [!-~]+)*")
+
+
+def to_headers(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Plain names and values stay readable for other programs; the rest goes into one encoded header."""
+    plain = {name: value for name, value in metadata.items() if _is_plain(name, value)}
+    rest = {name: value for name, value in metadata.items() if name not in plain}
+    if rest:
+        text = json.dumps(rest, ensure_ascii=False, separators=(",", ":"))
+        plain[ENCODED] = base64.b64encode(text.encode()).decode("ascii")
+    return plain
+
+
+def from_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The metadata as they were put; also those that another program put, with encoded words (RFC 2047)."""
+    metadata = {name: _decoded_words(value) for name, value in headers.items() if name != ENCODED}
+    if ENCODED in headers:
+        metadata.update(json.loads(base64.b64decode(headers[ENCODED])))
+    return metadata
+
+
+def _is_plain(name: str, value: str) -> bool:
+    return name != ENCODED and bool(_NAME.fullmatch(name)) and bool(_VALUE.fullmatch(value))
+
+
+def _decoded_words(value: str) -> str:
+    if not value.startswith("=?"):
+        return value
+    try:
+        return str(make_header(decode_header(value)))
+    except (HeaderParseError, LookupError, UnicodeDecodeError, binascii.Error):
+        return value
+
+
+BLOCK = 1024 * 1024
+
+
+class WholeReads:
+    """A stream that gives as many bytes as are asked for until it ends, and counts them.
+
+    boto3 takes a short read for the end of the stream, which sockets and pipes give at any time. It closes what it
+    uploads, which is the caller's, and it looks for the size of what can seek: this can neither.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        blocks: list[bytes] = []
+        wanted = size
+        while wanted and (block := self._stream.read(BLOCK if wanted < 0 else wanted)):
+            blocks.append(block)
+            wanted -= len(block) if size > 0 else 0
+        whole = b"".join(blocks)
+        self.count += len(whole)
+        return whole
+
+
+class BodyStream(io.RawIOBase):
+    """The body of a response, whose connection may break: raises `StoreUnavailableError` then."""
+
+    def __init__(self, body: StreamingBody, name: str) -> None:
+        self._body = body
+        self._name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        with translated_errors(f"read {self._name}"):
+            data = self._body.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._body.close()
+        super().close()
+
 
 PART_BYTES = 8 * 1024 * 1024
 """Also the size from which an object is uploaded in parts, which shows in its etag: the same for bytes and streams."""
 
 MISSING = ("NoSuchKey", "NotFound", "404", "KeyTooLongError")
-
 
 _CHANGED = ("ConditionalRequestConflict", "PreconditionFailed")
 """Codes for an object that is not, or does not stay, what a condition says."""
@@ -98,12 +195,8 @@ class S3ObjectStore:
         return True
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        pages = iter(self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix))
-        while True:
-            with translated_errors(f"list {self._uri(prefix)}"):
-                page = next(pages, None)
-            if page is None:
-                return
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        for page in translated_pages(pages, f"list {self._uri(prefix)}"):
             for entry in page.get("Contents", []):
                 key = entry["Key"]
                 modified = iso_time(entry["LastModified"].timestamp())
@@ -133,3 +226,170 @@ def _can_exist(key: str) -> bool:
         return 0 < len(key.encode()) <= MAX_OBJECT_KEY_BYTES
     except UnicodeEncodeError:
         return False
+
+
+_META = "x-amz-meta-"
+_ALGORITHM = "SHA256"
+
+
+class S3UploadSigner:
+    """An `UploadSigner` for an S3 bucket.
+
+    Size, checksum and metadata are signed as headers, so that S3 refuses a request with others, and bytes that the
+    checksum is not of. S3 keeps the checksum with the object. The client must sign with version 4 (`s3v4`), as version 2
+    covers neither size nor checksum, and address buckets as hosts (`virtual`): else botocore signs addresses of S3's
+    global endpoint, which redirects to regions where the signature is not valid.
+    """
+
+    def __init__(self, bucket: str, client: S3Client) -> None:
+        self._bucket = bucket
+        self._client = client
+
+    def sign_put(
+        self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
+    ) -> SignedPut:
+        check_object_key(key)
+        check_metadata(metadata or {})
+        headers = to_headers(metadata or {})
+        checksum = base64.b64encode(bytes.fromhex(sha256)).decode("ascii")
+        url = self._client.generate_presigned_url(
+            "put_object",
+            Params={
+                "Bucket": self._bucket,
+                "Key": key,
+                "ContentLength": size,
+                "ChecksumAlgorithm": _ALGORITHM,
+                "ChecksumSHA256": checksum,
+                "Metadata": headers,
+            },
+            ExpiresIn=seconds,
+        )
+        signed = {
+            "content-length": str(size),
+            "x-amz-checksum-sha256": checksum,
+            "x-amz-sdk-checksum-algorithm": _ALGORITHM,
+        }
+        return SignedPut(url, signed | {_META + name: value for name, value in headers.items()})
+
+    def sha256_of(self, key: str) -> str:
+        with translated_errors(f"read s3://{self._bucket}/{key}"):
+            try:
+                facts = self._client.head_object(Bucket=self._bucket, Key=key, ChecksumMode="ENABLED")
+            except ClientError as exc:
+                if error_code(exc) in MISSING:
+                    return ""
+                raise
+        # An object that was put in parts has a checksum of their checksums, with the number of parts behind it.
+        checksum = facts.get("ChecksumSHA256", "")
+        return "" if "-" in checksum else base64.b64decode(checksum).hex()
+
+
+_AT_ONCE = 1000
+"""Objects a call of DeleteObjects takes (Amazon S3 API Reference, "DeleteObjects")."""
+
+
+class S3ObjectHistory:
+    """`ObjectHistory` of a bucket, which may keep versions or not."""
+
+    def __init__(self, bucket: str, client: S3Client) -> None:
+        self._bucket = bucket
+        self._client = client
+
+    def held(self, prefix: str) -> Iterator[str]:
+        _check(prefix)
+        yield from (version["Key"] for version in self._versions(prefix))
+        yield from (upload["Key"] for upload in self._uploads(prefix))
+
+    def erase(self, prefix: str) -> int:
+        _check(prefix)
+        count = 0
+        for upload in list(self._uploads(prefix)):
+            with translated_errors(f"abort an upload to {self._uri(upload['Key'])}"):
+                self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+            count += 1
+        versions = self._versions(prefix)
+        while batch := list(islice(versions, _AT_ONCE)):
+            self._delete(batch)
+            count += len(batch)
+        return count
+
+    def _versions(self, prefix: str) -> Iterator[dict[str, str]]:
+        """Also of a bucket without versions, in which each object has the version `null`."""
+        for page in self._pages("list_object_versions", prefix):
+            for version in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
+                yield {"Key": version["Key"], "VersionId": version["VersionId"]}
+
+    def _uploads(self, prefix: str) -> Iterator[dict[str, str]]:
+        for page in self._pages("list_multipart_uploads", prefix):
+            for upload in page.get("Uploads", []):
+                yield {"Key": upload["Key"], "UploadId": upload["UploadId"]}
+
+    def _pages(self, operation: Any, prefix: str) -> Iterator[Mapping[str, Any]]:
+        pages = self._client.get_paginator(operation).paginate(Bucket=self._bucket, Prefix=prefix)
+        return translated_pages(pages, f"list what {self._uri(prefix)} holds")
+
+    def _delete(self, batch: list[dict[str, str]]) -> None:
+        wanted: Any = {"Objects": batch, "Quiet": True}
+        with translated_errors(f"erase objects of bucket {self._bucket}"):
+            answer = self._client.delete_objects(Bucket=self._bucket, Delete=wanted)
+        errors = answer.get("Errors", [])
+        if errors:
+            first = errors[0]
+            raise StoreUnavailableError(
+                f"can't erase {len(errors)} of {len(batch)} objects of bucket {self._bucket}: {first.get('Code', '')} for "
+                f"{first.get('Key', '')}"
+            )
+
+    def _uri(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
+
+def _check(prefix: str) -> None:
+    if not prefix.endswith("/") or prefix == "/":
+        raise InvalidInputError(f"{prefix!r} is not a folder: it ends with no '/'")
+
+
+_GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
+"""The last one is what S3 answers for a mark of a removal."""
+
+
+class S3PastObjects:
+    """`PastObjects` of a bucket. One that keeps no versions has the current content of each object alone."""
+
+    def __init__(self, bucket: str, client: S3Client) -> None:
+        self._bucket = bucket
+        self._client = client
+
+    def of(self, key: str) -> Iterator[PastObject]:
+        """S3 lists the versions of a key from the newest to the oldest, and marks of removals apart from them
+        (Amazon S3 API Reference, "ListObjectVersions")."""
+        found = [*self._listed(key)]
+        yield from sorted(found, key=lambda one: one.stored_at, reverse=True)
+
+    def bring_back(self, key: str, name: str) -> None:
+        source: Any = {"Bucket": self._bucket, "Key": key, "VersionId": name}
+        with translated_errors(f"bring back s3://{self._bucket}/{key}"):
+            try:
+                self._client.copy_object(Bucket=self._bucket, Key=key, CopySource=source, TaggingDirective="REPLACE")
+            except ClientError as exc:
+                if error_code(exc) in _GONE:
+                    raise ObjectNotFoundError(f"no version {name} of s3://{self._bucket}/{key}") from exc
+                raise
+
+    def _listed(self, key: str) -> Iterator[PastObject]:
+        pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
+        for page in translated_pages(pages, f"list versions of s3://{self._bucket}/{key}"):
+            versions, removals = page.get("Versions", []), page.get("DeleteMarkers", [])
+            for version in versions:
+                if version["Key"] == key:
+                    yield PastObject(version["VersionId"], _time(version))
+            for removal in removals:
+                if removal["Key"] == key:
+                    yield PastObject(removal["VersionId"], _time(removal), removed=True)
+            names = [one["Key"] for one in (*versions, *removals)]
+            if names and max(names) > key:  # keys come in order: what follows is of other objects
+                return
+
+
+def _time(version: Mapping[str, Any]) -> str:
+    return iso_time(version["LastModified"].timestamp())

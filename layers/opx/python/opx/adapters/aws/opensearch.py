@@ -1,24 +1,130 @@
-"""`SearchIndex` on OpenSearch Serverless, next-generation and classic collections."""
+"""Creates, checks, writes and searches an index on OpenSearch Serverless, next-generation and classic collections."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import boto3
-from opensearchpy import OpenSearch, OpenSearchException, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
+from opensearchpy import OpenSearch, OpenSearchException, RequestError, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
 
 from opx.adapters.aws import opensearch_queries as queries
-from opx.adapters.aws.backoff import Backoff
 from opx.adapters.aws.opensearch_bulk import BulkLimits, BulkWriter
-from opx.adapters.aws.opensearch_errors import told
-from opx.adapters.aws.opensearch_indices import check_index
-from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, from_source
+from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, SPACE_TYPE, from_source, index_body
+from opx.adapters.aws.vendor_errors import Backoff
 from opx.domain.results import IndexedChunk
-from opx.errors import IndexUnavailableError, InvalidInputError
+from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError
 from opx.ports import DocumentChange, Embedder, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.fields import first_words
+
+log = logging.getLogger(__name__)
+
+_ALREADY_THERE = "resource_already_exists_exception"
+_COMPARED = {"type": None, "dimension": None, "space_type": SPACE_TYPE, "analyzer": None, "index": True}
+"""Parameters of a field that decide what is found, and what is assumed where a mapping doesn't say."""
+
+
+def ensure_index(
+    client: OpenSearch,
+    index_name: str,
+    *,
+    model_id: str,
+    dimension: int,
+    engine: str = "",
+    wait_seconds: float = 60.0,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Create the index unless it is there, and wait until it can be used; true if it was created here. `engine` searches
+    the vectors, the service's own default if it is empty.
+
+    A new index appears after up to 15 seconds. Raises `IncompatibleIndexError` if there is one for another model,
+    dimension or analyzer, and `IndexUnavailableError` if it doesn't appear within `wait_seconds`.
+    """
+    if check_index(client, index_name, model_id=model_id, dimension=dimension):
+        return False
+    created = _create(client, index_name, index_body(model_id, dimension, engine=engine))
+    deadline = clock() + wait_seconds
+    while not check_index(client, index_name, model_id=model_id, dimension=dimension):
+        if clock() >= deadline:
+            raise IndexUnavailableError(f"index {index_name} was created but did not appear within {wait_seconds:g} s")
+        sleep(1.0)
+    return created
+
+
+def delete_index(client: OpenSearch, index_name: str) -> None:
+    """Remove the index; nothing if there is none. Raises `IndexUnavailableError`."""
+    try:
+        client.indices.delete(index=index_name, ignore=404)
+    except OpenSearchException as exc:
+        raise IndexUnavailableError(f"removing index {index_name} failed: {exc}") from exc
+
+
+def check_index(client: OpenSearch, index_name: str, *, model_id: str, dimension: int) -> bool:
+    """Whether the index exists.
+
+    Raises `IncompatibleIndexError` if it was made for something else: its searched fields must be those of `index_body`,
+    and its `_meta` must have the same identity. A mapping without `_meta` is taken with a warning.
+    """
+    try:
+        answer = client.indices.get_mapping(index=index_name, ignore=404)
+    except OpenSearchException as exc:
+        raise IndexUnavailableError(f"reading the mapping of index {index_name} failed: {exc}") from exc
+    if not answer or "error" in answer:
+        return False
+    (mapping,) = (index["mappings"] for index in answer.values())
+    wanted = index_body(model_id, dimension)["mappings"]
+    different = [*_other_identity(index_name, mapping, wanted), *_other_fields(mapping, wanted)]
+    if different:
+        raise IncompatibleIndexError(
+            f"index {index_name} was made with {'; '.join(different)}: run `opx reindex`, which makes one "
+            "for this program; or make an index of another name, set OPX_SEARCH_INDEX to it, and fill it from the corpus as "
+            "`opx rebuild` says"
+        )
+    return True
+
+
+def _other_identity(index_name: str, mapping: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+    found = mapping.get("_meta")
+    if not found:
+        log.warning("index %s doesn't say for which model and analyzer it was made", index_name)
+        return
+    for name, value in wanted["_meta"].items():
+        if found.get(name) != value:
+            yield f"{name} {found.get(name)!r}, not {value!r}"
+
+
+def _other_fields(mapping: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+    fields = mapping.get("properties") or {}
+    for name, parameters in wanted["properties"].items():
+        if name not in fields:
+            yield f"no field {name}"
+            continue
+        if parameters.get("index") is False:  # only stored: whatever its type, it comes back as it was put
+            continue
+        found = {**fields[name].get("method", {}), **fields[name]}  # a method may have the space
+        for parameter, default in _COMPARED.items():
+            has, needs = found.get(parameter, default), parameters.get(parameter, default)
+            if has != needs:
+                yield f"field {name} of {parameter} {has!r}, not {needs!r}"
+
+
+def _create(client: OpenSearch, index_name: str, body: dict[str, Any]) -> bool:
+    """Create the index; false if someone else just did."""
+    try:
+        client.indices.create(index=index_name, body=body)
+    except RequestError as exc:
+        if exc.error == _ALREADY_THERE:
+            return False
+        raise IndexUnavailableError(f"creating index {index_name} failed: {exc}") from exc
+    except OpenSearchException as exc:
+        raise IndexUnavailableError(f"creating index {index_name} failed: {exc}") from exc
+    return True
+
 
 SERVICE = "aoss"
 GENERATIONS = ("nextgen", "classic")
@@ -96,9 +202,8 @@ class OpenSearchIndex:
         self._index_name = index_name
         self._derives_ids = generation == "nextgen"
         self._timeout = timeout
-        self._limits = limits
-        self._backoff = backoff
-        self._sleep = sleep
+        writer = partial(BulkWriter, client, index_name, custom_ids=self._derives_ids)
+        self._bulk_writer = partial(writer, limits=limits, backoff=backoff, sleep=sleep)
         self._unchecked = vectors_of
 
     @property
@@ -107,14 +212,7 @@ class OpenSearchIndex:
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         self._check_once()
-        writer = BulkWriter(
-            self._client,
-            self._index_name,
-            custom_ids=self._derives_ids,
-            limits=self._limits,
-            backoff=self._backoff,
-            sleep=self._sleep,
-        )
+        writer = self._bulk_writer()
         references = [writer.write(change) for change in changes]
         writer.finish()
         return references
@@ -138,19 +236,16 @@ class OpenSearchIndex:
         )
 
     def count(self, where: SearchFilter) -> int:
-        try:
-            answer = self._client.count(
-                index=self._index_name, body={"query": queries.matching(where)}, request_timeout=self._timeout
-            )
-        except OpenSearchException as exc:
-            raise self._unavailable("counting in", exc) from exc
-        return int(answer["count"])
+        body = {"query": queries.matching(where)}
+        with self._errors("counting in"):
+            return int(self._client.count(index=self._index_name, body=body, request_timeout=self._timeout)["count"])
 
     def references(self, key_id: str) -> list[str]:
         found: dict[str, None] = {}
         after = ""
         while True:
-            hits = self._reference_page(key_id, after)
+            body = queries.references_body(key_id, after, _REFERENCES_A_PAGE)
+            hits = queries.hits_of(self._listing(body, "listing references of"))
             known = len(found)
             found |= dict.fromkeys(hit["_id"] for hit in hits)
             if len(hits) < _REFERENCES_A_PAGE or len(found) == known:
@@ -171,34 +266,30 @@ class OpenSearchIndex:
         ):
             self._unchecked = None
 
-    def _reference_page(self, key_id: str, after: str) -> list[dict[str, Any]]:
-        body = queries.references_body(key_id, after, _REFERENCES_A_PAGE)
-        return queries.hits_of(self._listing(body, "listing references of"))
-
     def _listing(self, body: queries.Body, doing: str) -> dict[str, Any]:
-        try:
+        with self._errors(doing):
             answer: dict[str, Any] = self._client.search(
                 index=self._index_name, body=body, request_timeout=self._timeout
             )
-        except OpenSearchException as exc:
-            raise self._unavailable(doing, exc) from exc
         return answer
 
     def _search_together(self, bodies: dict[str, queries.Body]) -> dict[str, dict[str, Any]]:
         """One `_msearch`. Raises `IndexUnavailableError` if it fails, or if every leg in it does."""
         lines = [line for body in bodies.values() for line in ({}, body)]
-        try:
+        with self._errors("searching"):
             answer = self._client.msearch(body=lines, index=self._index_name, request_timeout=self._timeout)
-        except OpenSearchException as exc:
-            raise self._unavailable("searching", exc) from exc
         answers = dict(zip(bodies, answer["responses"], strict=True))
         legs = [found for name, found in answers.items() if name != _STATISTICS] or list(answers.values())
         if all("error" in found for found in legs):
             raise IndexUnavailableError(f"searching index {self._index_name} failed: {queries.leg_error(legs[0])}")
         return answers
 
-    def _unavailable(self, doing: str, exc: OpenSearchException) -> IndexUnavailableError:
-        return IndexUnavailableError(f"{doing} index {self._index_name} failed: {told(exc)}")
+    @contextmanager
+    def _errors(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OpenSearchException as exc:
+            raise IndexUnavailableError(f"{doing} index {self._index_name} failed: {queries.told(exc)}") from exc
 
 
 def _chunks(*answers: dict[str, Any] | None) -> dict[str, IndexedChunk]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from opensearchpy import ConnectionError, OpenSearch, TransportError  # noqa: A004
 
-from opx.adapters.aws.backoff import Backoff
-from opx.adapters.aws.opensearch_errors import told, unquoted
+from opx.adapters.aws.opensearch_queries import told, unquoted
 from opx.adapters.aws.opensearch_schema import to_source
+from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import IndexUnavailableError
 from opx.ports import DocumentChange, IndexEntry
 
@@ -107,11 +107,8 @@ class BulkWriter:
             self.finish()  # an earlier change removes this entry: that must have happened before it is put again
         references[position] = entry_id
         header = {"index": {"_id": entry_id} if entry_id else {}}
-        self._queue(
-            _Action(_lines(header, to_source(entry)), entry_id, lambda ref: references.__setitem__(position, ref))
-        )
-
-    def _queue(self, action: _Action) -> None:
+        lines = _lines(header, to_source(entry))
+        action = _Action(lines, entry_id, lambda reference: references.__setitem__(position, reference))
         while not self._batch.has_room_for(action, self._limits):
             self._send_batch()
         self._batch.add(action)

@@ -1,11 +1,16 @@
-"""Search requests in OpenSearch's query language, and its answers as legs. Pure functions."""
+"""Converts searches to OpenSearch's query language, and its answers to legs and messages. Pure functions.
+
+Messages leave out the text that was searched or written.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opx.adapters.aws.opensearch_errors import unquoted
+from opensearchpy import OpenSearchException, TransportError
+
 from opx.adapters.aws.opensearch_schema import (
     DAY_FIELD,
     ENTRY_FIELD,
@@ -16,6 +21,22 @@ from opx.adapters.aws.opensearch_schema import (
 )
 from opx.ports import HeldDocument, Leg, SearchFilter, Vector
 from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words
+
+_BAD_REQUEST = 400
+_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
+
+
+def told(error: OpenSearchException) -> str:
+    """What went wrong. Of a bad request only the kind of mistake: its reason may quote the request."""
+    if isinstance(error, TransportError) and error.status_code == _BAD_REQUEST:
+        return f"{_BAD_REQUEST} {error.error}"
+    return str(error)
+
+
+def unquoted(reason: str) -> str:
+    """A reason without what it quotes, such as the value of a field: all from the first quotation mark to the last."""
+    return _QUOTED.sub("'…'", reason)
+
 
 Body = dict[str, Any]
 

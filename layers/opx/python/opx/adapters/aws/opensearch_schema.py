@@ -69,7 +69,7 @@ def index_body(model_id: str, dimension: int, *, engine: str = "") -> dict[str, 
     b = 0.75. Unknown fields are refused.
     """
     properties: dict[str, Any] = {
-        VECTOR_FIELD: {"type": "knn_vector", "dimension": dimension, "space_type": SPACE_TYPE},
+        VECTOR_FIELD: {"type": "knn_vector", "dimension": dimension, "space_type": SPACE_TYPE}
     }
     if engine:
         properties[VECTOR_FIELD]["method"] = {"name": "hnsw", "engine": engine}

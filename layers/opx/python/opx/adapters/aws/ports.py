@@ -12,11 +12,8 @@ from opx.errors import ForbiddenAddressError
 from opx.tables import TableSpec
 
 if TYPE_CHECKING:
-    from opx.adapters.aws.object_history import S3ObjectHistory
-    from opx.adapters.aws.object_store import S3ObjectStore
-    from opx.adapters.aws.past_objects import S3PastObjects
+    from opx.adapters.aws.object_store import S3ObjectHistory, S3ObjectStore, S3PastObjects, S3UploadSigner
     from opx.adapters.aws.table import DynamoTable
-    from opx.adapters.aws.upload_signer import S3UploadSigner
     from opx.lifecycle.reindex.book import Edition
     from opx.ports import Clock, Embedder, Item, ObjectStore, Queue, SearchIndex, Table
     from opx.ports.sources import SourceSchedules, StreamSubscriptions
@@ -121,19 +118,19 @@ class S3Storage:
 
     @cached_property
     def history(self) -> S3ObjectHistory:
-        from opx.adapters.aws.object_history import S3ObjectHistory
+        from opx.adapters.aws.object_store import S3ObjectHistory
 
         return S3ObjectHistory(self._bucket, self._new_client("s3"))
 
     @cached_property
     def past(self) -> S3PastObjects:
-        from opx.adapters.aws.past_objects import S3PastObjects
+        from opx.adapters.aws.object_store import S3PastObjects
 
         return S3PastObjects(self._bucket, self._new_client("s3"))
 
     @cached_property
     def signer(self) -> S3UploadSigner:
-        from opx.adapters.aws.upload_signer import S3UploadSigner
+        from opx.adapters.aws.object_store import S3UploadSigner
 
         return S3UploadSigner(self._bucket, self._new_client("s3", addressing="virtual"))
 
@@ -229,18 +226,18 @@ class OpenSearchIndexes:
         self._make(edition, edition.model_id, edition.dimension)
 
     def _make(self, edition: Edition, model_id: str, dimension: int) -> None:
-        from opx.adapters.aws.opensearch_indices import ensure_index
+        from opx.adapters.aws.opensearch import ensure_index
 
         engine = "lucene" if self._is_node else ""
         ensure_index(self._client, self._name(edition), model_id=model_id, dimension=dimension, engine=engine)
 
     def remove(self, edition: Edition) -> None:
-        from opx.adapters.aws.opensearch_indices import delete_index
+        from opx.adapters.aws.opensearch import delete_index
 
         delete_index(self._client, self._name(edition))
 
     def check(self, edition: Edition) -> None:
-        from opx.adapters.aws.opensearch_indices import check_index
+        from opx.adapters.aws.opensearch import check_index
 
         check_index(self._client, self._name(edition), model_id=edition.model_id, dimension=edition.dimension)
 
@@ -275,7 +272,7 @@ class DeployedFunctions:
 
     @cached_property
     def source_schedules(self) -> SourceSchedules | None:
-        from opx.adapters.aws.source_schedules import EventBridgeSchedules, PullTarget
+        from opx.adapters.aws.triggers import EventBridgeSchedules, PullTarget
 
         settings = self._settings
         if not settings.schedule_group:
@@ -285,7 +282,7 @@ class DeployedFunctions:
 
     @cached_property
     def stream_subscriptions(self) -> StreamSubscriptions | None:
-        from opx.adapters.aws.stream_subscriptions import EventSourceMappings
+        from opx.adapters.aws.triggers import EventSourceMappings
 
         function, failed = self._settings.stream_function, self._settings.stream_failed_arn
         return EventSourceMappings(self._new_client("lambda"), function, failed=failed) if function else None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import passed_over, translated_errors
 from opx.adapters.limits import MAX_HIDE_SECONDS, MAX_RECEIVED, check_message, check_whole
 from opx.ports import Message
 
@@ -51,23 +49,15 @@ class SqsQueue:
         ]
 
     def done(self, receipt: str) -> None:
-        with translated_errors(f"remove a message from {self._url}"):
-            try:
-                self._client.delete_message(QueueUrl=self._url, ReceiptHandle=receipt)
-            except ClientError as exc:
-                if error_code(exc) not in GONE:
-                    raise
+        with translated_errors(f"remove a message from {self._url}"), passed_over(*GONE):
+            self._client.delete_message(QueueUrl=self._url, ReceiptHandle=receipt)
 
     def retry(self, receipt: str, *, delay_seconds: int = 0) -> None:
         check_whole("delay_seconds", delay_seconds, 0, MAX_HIDE_SECONDS)
-        with translated_errors(f"return a message to {self._url}"):
-            try:
-                self._client.change_message_visibility(
-                    QueueUrl=self._url, ReceiptHandle=receipt, VisibilityTimeout=delay_seconds
-                )
-            except ClientError as exc:
-                if error_code(exc) not in GONE:
-                    raise
+        with translated_errors(f"return a message to {self._url}"), passed_over(*GONE):
+            self._client.change_message_visibility(
+                QueueUrl=self._url, ReceiptHandle=receipt, VisibilityTimeout=delay_seconds
+            )
 
     def waiting(self) -> int:
         with translated_errors(f"count the messages of {self._url}"):

@@ -1,27 +1,175 @@
-"""Tables in DynamoDB."""
+"""Stores tables in DynamoDB: items as attribute values without loss, conditions and ranges as expressions.
+
+Every name in an expression is a placeholder: hundreds of plain words are reserved, among them `name`, `status`, `owner`
+and `key`.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.backoff import Backoff
-from opx.adapters.aws.dynamo_expressions import condition_arguments, slice_arguments
-from opx.adapters.aws.dynamo_items import from_attributes, to_attributes, to_key
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
-from opx.adapters.conditions import is_expired
-from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, slice_of
+from opx.adapters.aws.vendor_errors import Backoff, answers, error_code, translated_errors
+from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, holds, is_expired, slice_of
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.ports import Clock, Condition, Item, KeyRange
+from opx.ports import Absent, AllOf, AnyOf, Clock, Condition, Equals, Item, KeyRange
 from opx.tables import TableSpec
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef as AttributeValue
+
+FLOATS = "opx-floats"
+"""An attribute that lists where whole numbers were floats: DynamoDB stores 2.0 as 2."""
+
+Path = tuple[str | int, ...]
+
+
+def to_attributes(item: Mapping[str, Any]) -> dict[str, AttributeValue]:
+    """An item as it is written, with a note of which whole numbers are floats if there are any."""
+    floats: list[Path] = []
+    attributes = {name: _to_value(value, (name,), floats) for name, value in item.items()}
+    if floats:
+        attributes[FLOATS] = {"S": json.dumps(floats, ensure_ascii=False)}
+    return attributes
+
+
+def from_attributes(attributes: Mapping[str, Any]) -> Item:
+    """The item as it was put."""
+    item = {name: _from_value(value) for name, value in attributes.items()}
+    for path in json.loads(item.pop(FLOATS, "[]")):
+        *parents, last = path
+        target: Any = item
+        for step in parents:
+            target = target[step]
+        target[last] = float(target[last])
+    return item
+
+
+def to_key(key: Mapping[str, Any]) -> dict[str, AttributeValue]:
+    """A key, or values to compare with, for which it doesn't matter whether a number is a float."""
+    return {name: to_value(value) for name, value in key.items()}
+
+
+def to_value(value: object) -> AttributeValue:
+    """One attribute value, for which it doesn't matter whether a number is a float."""
+    return _to_value(value, (), [])
+
+
+def _to_value(value: object, path: Path, floats: list[Path]) -> AttributeValue:
+    if isinstance(value, Mapping):
+        return {"M": {name: _to_value(element, (*path, name), floats) for name, element in value.items()}}
+    if isinstance(value, list | tuple):
+        return {"L": [_to_value(element, (*path, position), floats) for position, element in enumerate(value)]}
+    if isinstance(value, float) and value.is_integer():
+        floats.append(path)
+    return _scalar(value)
+
+
+def _scalar(value: object) -> AttributeValue:
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    if isinstance(value, str):
+        return {"S": value}
+    if isinstance(value, bytes):
+        return {"B": value}
+    if isinstance(value, int | float):
+        # The shortest text that gives the same float has 17 digits at most; DynamoDB keeps 38.
+        return {"N": str(Decimal(repr(value)).normalize() if isinstance(value, float) else value)}
+    return {"NULL": True}
+
+
+def _from_value(value: Mapping[str, Any]) -> Any:
+    ((kind, content),) = value.items()
+    if kind == "NULL":
+        return None
+    if kind == "N":
+        number = Decimal(content)
+        return int(number) if number == number.to_integral_value() else float(number)
+    if kind == "M":
+        return {name: _from_value(element) for name, element in content.items()}
+    if kind == "L":
+        return [_from_value(element) for element in content]
+    return content
+
+
+class Expression:
+    """Collects the names and values of an expression while its text is built."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._values: dict[str, AttributeValue] = {}
+
+    def name(self, attribute: str) -> str:
+        return self._names.setdefault(attribute, f"#n{len(self._names)}")
+
+    def value(self, value: object) -> str:
+        mark = f":v{len(self._values)}"
+        self._values[mark] = to_value(value)
+        return mark
+
+    def comparison(self, attribute: str, operator: str, value: object) -> str:
+        """True only if the attribute has the type of the value: not every engine keeps true and 1 apart."""
+        name, mark = self.name(attribute), self.value(value)
+        (kind,) = to_value(value)
+        return f"attribute_type({name}, {self.value(kind)}) AND {name} {operator} {mark}"
+
+    def arguments(self, kind: str, text: str) -> dict[str, Any]:
+        """The arguments of a request; `kind` is e.g. `ConditionExpression`."""
+        names = {mark: attribute for attribute, mark in self._names.items()}
+        values = {"ExpressionAttributeValues": self._values} if self._values else {}
+        return {kind: text, "ExpressionAttributeNames": names, **values}
+
+
+def condition_arguments(spec: TableSpec, condition: Condition, now: float) -> dict[str, Any]:
+    """A condition for a write. An item that has expired, but that DynamoDB has not removed yet, counts as absent."""
+    build = Expression()
+    text = _condition(build, spec, condition)
+    if spec.ttl:
+        expired = build.comparison(spec.ttl, "<", now)
+        text = f"({expired}) OR ({text})" if holds(condition, None) else f"(NOT ({expired})) AND ({text})"
+    return build.arguments("ConditionExpression", text)
+
+
+def slice_arguments(part: Slice) -> dict[str, Any]:
+    """The key condition of a query."""
+    build = Expression()
+    texts = [f"{build.name(part.partition_name)} = {build.value(part.partition)}"]
+    if part.begins_with:
+        texts.append(f"begins_with({build.name(part.sort_name)}, {build.value(part.begins_with)})")
+    elif part.low is not None and part.high is not None:
+        between = f"BETWEEN {build.value(part.low)} AND {build.value(part.high)}"
+        texts.append(f"{build.name(part.sort_name)} {between}")
+    elif part.low is not None:
+        texts.append(f"{build.name(part.sort_name)} >= {build.value(part.low)}")
+    elif part.high is not None:
+        texts.append(f"{build.name(part.sort_name)} <= {build.value(part.high)}")
+    return build.arguments("KeyConditionExpression", " AND ".join(texts))
+
+
+def _condition(build: Expression, spec: TableSpec, condition: Condition) -> str:
+    if isinstance(condition, AnyOf | AllOf):
+        return _combined(build, spec, condition)
+    if isinstance(condition, Absent):
+        return f"attribute_not_exists({build.name(condition.attribute or spec.partition)})"
+    return build.comparison(condition.attribute, "=" if isinstance(condition, Equals) else "<", condition.value)
+
+
+def _combined(build: Expression, spec: TableSpec, condition: AnyOf | AllOf) -> str:
+    parts = [f"({_condition(build, spec, part)})" for part in condition.conditions]
+    if not parts:  # any of none is false, all of none is true, and an expression can't be empty
+        key = build.name(spec.partition)
+        word = "AND" if isinstance(condition, AnyOf) else "OR"
+        return f"attribute_exists({key}) {word} attribute_not_exists({key})"
+    return (" OR " if isinstance(condition, AnyOf) else " AND ").join(parts)
+
 
 KEYS_A_READ = 100
 ITEMS_A_WRITE = 25
@@ -103,34 +251,24 @@ class DynamoTable:
         limit: int | None = None,
     ) -> Iterator[Item]:
         part = slice_of(self._spec, partition, index, where)
-        arguments: dict[str, Any] = {"ScanIndexForward": not reverse}
+        arguments = {**slice_arguments(part), "ScanIndexForward": not reverse}
         arguments.update({"IndexName": index} if index else {"ConsistentRead": True})
         if limit is not None:
             check_whole("limit", limit, 0, 2**31)
             arguments["Limit"] = max(1, min(limit, 1000))
-        return islice(self._read(part, arguments), limit)
+        found = iter(()) if part.is_empty else self._items(self._client.query, arguments, "query")
+        return islice(found, limit)
 
     def scan(self) -> Iterator[Item]:
         """All items, in no particular order; those that change meanwhile may come as they were. Reads every byte of the
         table, consistently: a backup, not a query."""
-        request: dict[str, Any] = {"TableName": self._name, "ConsistentRead": True}
-        while True:
-            with self._translated("read from"):
-                answer = self._client.scan(**request)
-            yield from self._current(answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return self._items(self._client.scan, {"ConsistentRead": True}, "read from")
 
-    def _read(self, part: Slice, arguments: dict[str, Any]) -> Iterator[Item]:
-        request = {"TableName": self._name, **arguments, **slice_arguments(part)}
-        while not part.is_empty:
-            with self._translated("query"):
-                answer = self._client.query(**request)
+    def _items(self, call: Callable[..., Any], arguments: Mapping[str, Any], action: str) -> Iterator[Item]:
+        request = {"TableName": self._name, **arguments}
+        action = f"{action} table {self._name}"
+        for answer in answers(call, request, action, mark="LastEvaluatedKey", sent_as="ExclusiveStartKey"):
             yield from self._current(answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def _current(self, found: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         """The items that haven't expired: DynamoDB removes them up to two days late."""

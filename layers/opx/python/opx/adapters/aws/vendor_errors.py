@@ -1,9 +1,12 @@
-"""What AWS answers when it can't serve a request, as errors of the library."""
+"""Translates errors of AWS to those of the library, and spaces the tries of requests to a busy service."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from botocore.exceptions import (
     ClientError,
@@ -16,6 +19,29 @@ from botocore.exceptions import (
 )
 
 from opx.errors import StoreUnavailableError
+
+P = TypeVar("P")
+
+_jitter = random.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential waiting with jitter: `attempts` tries, pauses of `base`, 2 x `base`, ... up to `longest` seconds.
+
+    Each pause is shortened by up to a half at random, so that many callers that failed together don't return together.
+    """
+
+    attempts: int = 6
+    base: float = 0.5
+    longest: float = 8.0
+    random: Callable[[], float] = _jitter.random
+
+    def pauses(self) -> Iterator[float]:
+        """Seconds to wait after each failed try but the last."""
+        for retry in range(self.attempts - 1):
+            yield min(self.longest, self.base * 2**retry) * (1 - self.random() / 2)
+
 
 CONNECTION_ERRORS = (
     ConnectionError,
@@ -59,6 +85,18 @@ _REFUSED = (
 )
 
 
+BUSY_MODEL_CODES = frozenset(
+    {
+        "InternalServerException",
+        "ModelNotReadyException",
+        "ModelTimeoutException",
+        "ServiceUnavailableException",
+        "ThrottlingException",
+    }
+)
+"""Errors of a call of a Bedrock model after which the same request may succeed."""
+
+
 def error_code(error: ClientError) -> str:
     """The service's code. Queues prefix theirs: `AWS.SimpleQueueService.NonExistentQueue`."""
     return error.response.get("Error", {}).get("Code", "").rpartition(".")[2]
@@ -91,3 +129,39 @@ def translated_errors(action: str) -> Iterator[None]:
             hint = "check that the resource exists and that the role may use it"
             raise StoreUnavailableError(f"can't {action}: {code}; {hint}") from exc
         raise
+
+
+@contextmanager
+def passed_over(*codes: str) -> Iterator[None]:
+    """Let errors of the service with these codes go: nothing is left to be done."""
+    try:
+        yield
+    except ClientError as exc:
+        if error_code(exc) not in codes:
+            raise
+
+
+def translated_pages(pages: Iterable[P], action: str) -> Iterator[P]:
+    """Each page of a listing. Raises as `translated_errors`."""
+    found = iter(pages)
+    while True:
+        with translated_errors(action):
+            page = next(found, None)
+        if page is None:
+            return
+        yield page
+
+
+def answers(
+    call: Callable[..., Any], request: Mapping[str, Any], action: str, *, mark: str = "NextToken", sent_as: str = ""
+) -> Iterator[Any]:
+    """The answers to a request, and to those for what follows. `mark` is what an answer leads on with, `sent_as` its name
+    in the next request, if that is another. Raises as `translated_errors`."""
+    asked = dict(request)
+    while True:
+        with translated_errors(action):
+            answer = call(**asked)
+        yield answer
+        if not answer.get(mark):
+            return
+        asked[sent_as or mark] = answer[mark]

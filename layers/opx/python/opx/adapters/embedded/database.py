@@ -155,3 +155,21 @@ def _use_write_ahead_log(connection: sqlite3.Connection, deadline: float) -> Non
             time.sleep(0.01)
         else:
             return
+
+
+class SqliteSequence:
+    """Calling it gives the next number, from 1; no number is ever given twice."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        self._database = database
+        self._name = name
+        with database.transaction() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS sequences (name TEXT PRIMARY KEY, value INTEGER NOT NULL)")
+            connection.execute("INSERT OR IGNORE INTO sequences VALUES (?, 0)", (name,))
+
+    def __call__(self) -> int:
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                "UPDATE sequences SET value = value + 1 WHERE name = ? RETURNING value", (self._name,)
+            ).fetchone()
+        return int(row[0])

@@ -14,10 +14,9 @@ from opx.errors import ReindexBusyError, SourceBusyError, SourceRefusedError
 from opx.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
 
 if TYPE_CHECKING:
-    from opx.adapters.embedded.database import Database
+    from opx.adapters.embedded.database import Database, SqliteSequence
     from opx.adapters.embedded.queue import SqliteQueue
     from opx.adapters.embedded.search_index import EmbeddedIndex
-    from opx.adapters.embedded.sequence import SqliteSequence
     from opx.adapters.embedded.table import SqliteTable
     from opx.lifecycle.reindex.book import Edition
     from opx.ports import Clock, Embedder, Item, ObjectStore, Table
@@ -118,12 +117,12 @@ class FolderStorage:
 
     @cached_property
     def history(self) -> ObjectHistory:
-        from opx.adapters.embedded.object_history import FolderObjectHistory
+        from opx.adapters.embedded.object_store import FolderObjectHistory
 
         return FolderObjectHistory(self._folder)
 
     def location(self, key: str) -> str:
-        from opx.adapters.embedded.object_names import path_of
+        from opx.adapters.embedded.object_store import path_of
 
         return self._folder.absolute().joinpath(*path_of(key)).as_uri()
 
@@ -154,7 +153,7 @@ class HomeWorkQueue:
 
     @cached_property
     def next_number(self) -> SqliteSequence:
-        from opx.adapters.embedded.sequence import SqliteSequence
+        from opx.adapters.embedded.database import SqliteSequence
 
         return SqliteSequence(self._databases.main, "events")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 from types import TracebackType
@@ -37,15 +36,8 @@ _DEAD_ROWS_KEPT = 10_000
 _LOCK_SECONDS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class _Facets:
-    """Everything that the entries of a segment share. `filtered`: scope, category, tier, language, document, tags,
-    services, day of the last update."""
-
-    filtered: tuple[str, str, str, str, str, str, str, int | None]
-    trust: float
-    source_uri: str
-    last_updated: str
+_Facets = tuple[str, str, str, str, str, str, str, int | None]
+"""Scope, category, tier, language, document, tags, services, and the day of the last update, as `SegmentRow` has them."""
 
 
 class VectorWriter:
@@ -170,15 +162,15 @@ class IndexWriter:
     def _write(self, change: DocumentChange, batch: str) -> list[str]:
         written: list[str] = []
         fresh: set[int] = set()
-        for facets, group in groupby(change.entries, key=lambda entry: _facets(entry.indexed)):
+        for shared, group in groupby(change.entries, key=lambda entry: _shared(entry.indexed, change.key_id)):
             segment = secrets.randbits(62)
             fresh.add(segment)
-            written.extend(self._write_segment(segment, facets, group, change.key_id, batch))
+            written.extend(self._write_segment(segment, *shared, group, batch))
         self._remove([*change.superseded, *written], fresh, batch)
         return written
 
     def _write_segment(
-        self, segment: int, facets: _Facets, entries: Iterator[IndexEntry], key_id: str, batch: str
+        self, segment: int, facets: _Facets, facts: SegmentFacts, entries: Iterator[IndexEntry], batch: str
     ) -> list[str]:
         first_slot = int(self._database.meta("next_slot", "0"))
         ids: list[str] = []
@@ -186,8 +178,7 @@ class IndexWriter:
             self._vectors.write(first_slot + len(ids), [entry.vector for entry in block])
             self._write_block(segment, len(ids), [entry.indexed for entry in block], batch)
             ids.extend(entry.indexed.entry_id for entry in block)
-        row = SegmentRow(segment, first_slot, len(ids), *facets.filtered)
-        self._database.add_segment(row, SegmentFacts(key_id, facets.trust, facets.source_uri, facets.last_updated))
+        self._database.add_segment(SegmentRow(segment, first_slot, len(ids), *facets), facts)
         self._database.set_meta("next_slot", str(first_slot + len(ids)))
         return ids
 
@@ -214,14 +205,14 @@ class IndexWriter:
             IndexEntry(indexed_chunk((entry, chunk), row, facts), rows[row.first_slot + position].tolist())
             for position, entry, chunk in kept
         ]
-        segment = secrets.randbits(62)
-        self._write_segment(segment, _facets(entries[0].indexed), iter(entries), facts.key_id, batch)
+        shared = _shared(entries[0].indexed, facts.key_id)
+        self._write_segment(secrets.randbits(62), *shared, iter(entries), batch)
 
 
-def _facets(indexed: IndexedChunk) -> _Facets:
+def _shared(indexed: IndexedChunk, key_id: str) -> tuple[_Facets, SegmentFacts]:
     """Everything that the entries of a segment share."""
     chunk = indexed.chunk
     tier, tags, services = indexed.tier.value, "\n".join(chunk.tags), "\n".join(indexed.services)
     about = (indexed.scope_key, chunk.category, tier, indexed.language, chunk.document_id)
-    filtered = (*about, tags, services, day_number(indexed.last_updated))
-    return _Facets(filtered, indexed.trust, indexed.source_uri, indexed.last_updated)
+    facts = SegmentFacts(key_id, indexed.trust, indexed.source_uri, indexed.last_updated)
+    return (*about, tags, services, day_number(indexed.last_updated)), facts

@@ -228,26 +228,26 @@ class LexicalSearcher:
 
     def _best_of(self, name: str, terms: Sequence[str], rarity: Rarity) -> tantivy.Query:
         """The score of the best of a word's terms: stems of two languages must not make it count twice."""
-        queries = [self._term(name, term, rarity.correction(name, term)) for term in terms]
+        queries = []
+        for term in terms:
+            query = tantivy.Query.term_query(self._schema, name, term, index_option="freq")
+            correction = rarity.correction(name, term)
+            queries.append(query if correction == 1 else tantivy.Query.boost_query(query, correction))
         return queries[0] if len(queries) == 1 else tantivy.Query.disjunction_max_query(queries)
 
-    def _term(self, name: str, term: str, correction: float) -> tantivy.Query:
-        query = tantivy.Query.term_query(self._schema, name, term, index_option="freq")
-        return query if correction == 1 else tantivy.Query.boost_query(query, correction)
-
     def _filters(self, where: SearchFilter) -> list[tuple[Any, tantivy.Query]]:
-        wanted = {
-            "scope": where.scopes,
-            "category": where.categories,
-            "tier": where.tiers,
-            "tag": where.tags,
-            "document_id": where.document_ids,
-            "language": where.languages,
-            "service": where.services,
-        }
-        queries = [self._any_of(name, values) for name, values in wanted.items() if values or name == "scope"]
-        also = {"tag": where.also_tags, "service": where.also_services}
-        queries += [self._any_of(name, values) for name, values in also.items() if values]
+        wanted = (
+            ("scope", where.scopes),
+            ("category", where.categories),
+            ("tier", where.tiers),
+            ("tag", where.tags),
+            ("document_id", where.document_ids),
+            ("language", where.languages),
+            ("service", where.services),
+            ("tag", where.also_tags),
+            ("service", where.also_services),
+        )
+        queries = [self._any_of(name, values) for name, values in wanted if values or name == "scope"]
         queries += self._days(where.updated_from, where.updated_before)
         queries += [self._any_of(TITLE_FIELD, terms) for terms in where.title_terms]
         queries += [self._any_of(WHOLE_FIELD, terms) for terms in where.required_terms]

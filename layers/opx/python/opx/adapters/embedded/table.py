@@ -1,4 +1,4 @@
-"""Tables in SQLite."""
+"""Stores tables in SQLite."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from opx.adapters.conditions import expiry, holds, is_expired
 from opx.adapters.embedded.database import Database
-from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, slice_of
+from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, expiry, holds, is_expired, slice_of
 from opx.errors import ConditionFailedError
 from opx.item_json import from_json, to_json
 from opx.ports import Clock, Condition, Item, KeyRange
@@ -61,7 +60,8 @@ def create(connection: sqlite3.Connection, spec: TableSpec) -> None:
     for name in column_names(spec):
         if name not in existing:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {_definition(spec, name)}")
-            _fill(connection, spec, name)
+            path = "$." + quoted(name)
+            connection.execute(f"UPDATE {table} SET {quoted(name)} = json_extract({ITEM}, ?)", (path,))  # noqa: S608
     for name, columns in _indexes(spec):
         _create_index(connection, spec, columns, name)
 
@@ -82,11 +82,6 @@ def _definition(spec: TableSpec, name: str) -> str:
     return f"{quoted(name)} {'' if name in spec.numbers else 'TEXT'}".rstrip()
 
 
-def _fill(connection: sqlite3.Connection, spec: TableSpec, name: str) -> None:
-    path = "$." + quoted(name)
-    connection.execute(f"UPDATE {quoted(spec.name)} SET {quoted(name)} = json_extract({ITEM}, ?)", (path,))  # noqa: S608
-
-
 def _create_index(connection: sqlite3.Connection, spec: TableSpec, columns: tuple[str, ...], name: str) -> None:
     listed = ", ".join(map(quoted, columns))
     connection.execute(
@@ -100,26 +95,24 @@ def _create_index(connection: sqlite3.Connection, spec: TableSpec, columns: tupl
 LAST_CHARACTER = "\U0010ffff"
 
 
-def page_query(spec: TableSpec, part: Slice, after: tuple[Any, ...] | None, *, reverse: bool) -> tuple[str, list[Any]]:
-    """Statement and parameters, but for the last one: how many rows. A row is the item and its place in the order.
+def page_query(
+    spec: TableSpec, part: Slice | None, after: tuple[Any, ...] | None, *, reverse: bool
+) -> tuple[str, list[Any]]:
+    """Statement and parameters, but for the last one: how many rows. A row is the item and its place in the order; without
+    a part, all are read.
 
     `after` is the place of the last row of the page before.
     """
-    order = _order(spec, part)
+    names = (part.sort_name if part else "", *key_names(spec))  # the key makes the order total
+    order = [name for name in dict.fromkeys(names) if name]
     places = ", ".join(map(quoted, order))
-    conditions = list(_bounds(part))
+    conditions = list(_bounds(part)) if part else []
     if after is not None:
         conditions.append((f"({places}) {'<' if reverse else '>'} ({', '.join('?' * len(after))})", after))
-    where = " AND ".join(condition for condition, _ in conditions)
+    where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
     direction = ", ".join(f"{quoted(name)} {'DESC' if reverse else 'ASC'}" for name in order)
     statement = f"SELECT {ITEM}, {places} FROM {quoted(spec.name)} WHERE {where} ORDER BY {direction} LIMIT ?"  # noqa: S608
     return statement, [value for _, values in conditions for value in values]
-
-
-def _order(spec: TableSpec, part: Slice) -> tuple[str, ...]:
-    """The sort attribute, and the key of the table to make it total."""
-    names = dict.fromkeys((part.sort_name, *key_names(spec)))
-    return tuple(name for name in names if name)
 
 
 def _bounds(part: Slice) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -224,24 +217,12 @@ class SqliteTable:
         if limit is not None:
             check_whole("limit", limit, 0, 2**31)
         page = ITEMS_A_PAGE if limit is None else max(1, min(limit, ITEMS_A_PAGE))
-        return islice(self._read(part, page, reverse=reverse), limit)
+        return islice(iter(()) if part.is_empty else self._read(part, page, reverse=reverse), limit)
 
     def scan(self) -> Iterator[Item]:
         """All items, in the order of their keys; read page by page, so that those that change meanwhile may be missed or
         come as they were."""
-        names = [quoted(name) for name in key_names(self._spec)]
-        places, marks = ", ".join(names), ", ".join("?" * len(names))
-        after: tuple[Any, ...] = ()
-        while True:
-            behind = f" WHERE ({places}) > ({marks})" if after else ""
-            statement = f"SELECT {ITEM}, {places} FROM {self._name}{behind} ORDER BY {places} LIMIT ?"  # noqa: S608
-            with self._database.translated_errors():
-                rows = self._database.connection().execute(statement, (*after, ITEMS_A_PAGE)).fetchall()
-            items = (from_json(row[0]) for row in rows)
-            yield from (item for item in items if not self._is_expired(item))
-            if len(rows) < ITEMS_A_PAGE:
-                return
-            after = rows[-1][1:]
+        return self._read(None, ITEMS_A_PAGE, reverse=False)
 
     def purge_expired(self) -> int:
         """Remove the expired items for good and return how many there were."""
@@ -251,10 +232,10 @@ class SqliteTable:
             statement = f"DELETE FROM {self._name} WHERE {EXPIRES} < ?"  # noqa: S608
             return connection.execute(statement, (self._clock(),)).rowcount
 
-    def _read(self, part: Slice, page: int, *, reverse: bool) -> Iterator[Item]:
+    def _read(self, part: Slice | None, page: int, *, reverse: bool) -> Iterator[Item]:
         # No cursor stays open between pages: it would pin the snapshot, and the caller may write meanwhile.
         after: tuple[Any, ...] | None = None
-        while not part.is_empty:
+        while True:
             statement, parameters = page_query(self._spec, part, after, reverse=reverse)
             with self._database.translated_errors():
                 rows = self._database.connection().execute(statement, (*parameters, page)).fetchall()

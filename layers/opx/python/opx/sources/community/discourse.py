@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,9 +13,8 @@ from opx.domain.knowledge import Category, Tier
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, UnparsableDocumentError
 from opx.ingestion.parsing.source import HEAD_BYTES, Source
-from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.sources.shapes import Shape, shaped
 
 POSTS_A_REQUEST = 20
@@ -110,7 +109,7 @@ class Discourse(Connector[DiscourseOptions]):
     "Topics" and "Categories"; the fields of the solution are those of the plugin Discourse Solved.
     """
 
-    options_type = DiscourseOptions
+    limit = RateLimit(30, 10.0)  # a forum's own default is 50 requests in 10 seconds and 200 in a minute
 
     def __init__(self, definition: SourceDefinition, options: DiscourseOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -121,10 +120,6 @@ class Discourse(Connector[DiscourseOptions]):
                 )
         self._base = options.base_url.rstrip("/")
         self._lists = tuple(f"/c/{category}/l/latest.json" for category in options.categories) or ("/latest.json",)
-
-    @classmethod
-    def rate_limit(cls, options: DiscourseOptions) -> RateLimit:  # noqa: ARG003
-        return RateLimit(30, 10.0)  # a forum's own default is 50 requests in 10 seconds and 200 in a minute
 
     def probe(self) -> None:
         for path in self._lists:
@@ -261,14 +256,7 @@ class _Place:
         return _Place(0, 0, self.floor, "done", begun, seen)
 
     def cursor(self) -> dict[str, Any]:
-        return {
-            "at": self.at,
-            "page": self.page,
-            "floor": self.floor,
-            "phase": self.phase,
-            "begun": self.begun,
-            "seen": self.seen,
-        }
+        return asdict(self)
 
 
 def _sections(posts: list[_Post], first: _Post | None, solution: _Post | None) -> Iterator[Post]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from opx.errors import UnparsableDocumentError
 from opx.ingestion.parsing.front_matter import read_front_matter
+from opx.sources.community.threads import outside_comments
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)\Z")
 _ALERT = re.compile(r"\A([ \t]{0,20}>[ \t]{0,20})\[!(NOTE|TIP|IMPORTANT|CAUTION|WARNING)\]\s*", re.IGNORECASE)
@@ -119,28 +120,11 @@ def _cleaned(lines: list[str]) -> Iterator[str]:
             fence = found[1]
             yield line
         else:
-            shown, hidden = _without_comments(line, hidden)
-            if shown is not None:
-                shown = _cleaned_line(shown)
-            if shown is not None:
-                yield shown
-
-
-def _without_comments(line: str, hidden: bool) -> tuple[str | None, bool]:
-    """The line without `<!-- -->`, None if nothing but comment was in it; and whether a comment is open behind it."""
-    if not hidden and "<!--" not in line:
-        return line, False
-    shown = ""
-    rest = line
-    while rest:
-        if hidden:
-            _, found, rest = rest.partition("-->")
-            hidden = not found
-        else:
-            before, found, rest = rest.partition("<!--")
-            shown += before
-            hidden = bool(found)
-    return (shown if shown.strip() else None), hidden
+            plain = not hidden and "<!--" not in line
+            shown, hidden = outside_comments(line, hidden)
+            cleaned = _cleaned_line(shown) if plain or shown.strip() else None
+            if cleaned is not None:
+                yield cleaned
 
 
 def _cleaned_line(line: str) -> str | None:
@@ -158,10 +142,6 @@ def _cleaned_line(line: str) -> str | None:
 
 def _attributes(match: re.Match[str]) -> dict[str, str]:
     return dict(_ATTRIBUTE.findall(match[1]))
-
-
-def _alert(match: re.Match[str]) -> str:
-    return f"{match[1]}**{match[2].capitalize()}:** "
 
 
 def _image(match: re.Match[str]) -> str:
@@ -187,7 +167,7 @@ def _link(match: re.Match[str]) -> str:
 
 
 _REPLACED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (_ALERT, _alert),
+    (_ALERT, lambda match: f"{match[1]}**{match[2].capitalize()}:** "),
     (_TAB, r"**\1**"),
     (_INCLUDE, _included),
     (_VIDEO, r"Video: \1"),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError
-from opx.sources.community.github_api import BASE_URL, LIMIT, GitHubApi, checked_repository
-from opx.sources.community.pages import page_of
+from opx.sources.community.github_api import BASE_URL, LIMIT, GitHubApi, Named, User, checked_repository
 from opx.sources.community.threads import Post, checked_time, described, thread
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.sources.shapes import Shape, shaped
 
 PAGE_SIZE = 25
@@ -52,22 +51,14 @@ class GitHubDiscussionsOptions(Options, frozen=True):
     base_url: str = BASE_URL
 
 
-class _Named(Shape, frozen=True):
-    name: str = ""
-
-
-class _Author(Shape, frozen=True):
-    login: str = ""
-
-
 class _Labels(Shape, frozen=True):
-    nodes: tuple[_Named, ...] = ()
+    nodes: tuple[Named, ...] = ()
 
 
 class _Reply(Shape, frozen=True, rename="camel"):
     id: str = ""
     body: str = ""
-    author: _Author = _Author()
+    author: User = User()
     is_minimized: bool = False
 
     @property
@@ -107,8 +98,8 @@ class _Discussion(_Listed, frozen=True, rename="camel"):
     body: str = ""
     url: str = ""
     created_at: str = ""
-    author: _Author = _Author()
-    category: _Named = _Named()
+    author: User = User()
+    category: Named = Named()
     labels: _Labels = _Labels()
     answer: _Reply | None = None
     comments: _Comments = _Comments()
@@ -142,18 +133,12 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
     Source: GitHub's documentation, "Using the GraphQL API for Discussions".
     """
 
-    options_type = GitHubDiscussionsOptions
+    limit = LIMIT
 
     def __init__(self, definition: SourceDefinition, options: GitHubDiscussionsOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._owner, _, self._name = checked_repository(options.repository).partition("/")
-        self._api = GitHubApi(
-            tools.web, tools.secrets, tools.clock, base_url=options.base_url, token_secret=options.token_secret
-        )
-
-    @classmethod
-    def rate_limit(cls, options: GitHubDiscussionsOptions) -> RateLimit:  # noqa: ARG003
-        return LIMIT
+        self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
 
     def probe(self) -> None:
         self._listing("DESC", "", 1)

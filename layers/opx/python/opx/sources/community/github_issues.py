@@ -6,20 +6,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.sources.community.github_api import (
     BASE_URL,
     LIMIT,
     PAGE_SIZE,
     GitHubApi,
+    Named,
+    User,
     checked_repository,
     has_next,
     listed,
     path_of,
 )
-from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, checked_time, described, thread
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.sources.shapes import Shape, shaped
 
 _MAINTAINERS = ("OWNER", "MEMBER", "COLLABORATOR")
@@ -37,14 +38,6 @@ class GitHubIssuesOptions(Options, frozen=True):
     base_url: str = BASE_URL
 
 
-class _User(Shape, frozen=True):
-    login: str = ""
-
-
-class _Label(Shape, frozen=True):
-    name: str = ""
-
-
 class _Listed(Shape, frozen=True):
     """The part of an issue that paging needs."""
 
@@ -59,8 +52,8 @@ class _Listed(Shape, frozen=True):
 class _Issue(_Listed, frozen=True):
     title: str
     html_url: str = ""
-    labels: tuple[str | _Label, ...] = ()
-    user: _User = _User()
+    labels: tuple[str | Named, ...] = ()
+    user: User = User()
     created_at: str = ""
     closed_at: str = ""
     state: str = ""
@@ -70,7 +63,7 @@ class _Issue(_Listed, frozen=True):
 
 
 class _Comment(Shape, frozen=True):
-    user: _User = _User()
+    user: User = User()
     author_association: str = ""
     created_at: str = ""
     body: str = ""
@@ -87,18 +80,12 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
     issues" and "... for issue comments".
     """
 
-    options_type = GitHubIssuesOptions
+    limit = LIMIT
 
     def __init__(self, definition: SourceDefinition, options: GitHubIssuesOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._path = path_of("repos", checked_repository(options.repository), "issues")
-        self._api = GitHubApi(
-            tools.web, tools.secrets, tools.clock, base_url=options.base_url, token_secret=options.token_secret
-        )
-
-    @classmethod
-    def rate_limit(cls, options: GitHubIssuesOptions) -> RateLimit:  # noqa: ARG003
-        return LIMIT
+        self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
 
     def probe(self) -> None:
         for item in listed(self._api.get(self._path, query={"per_page": 1, "state": "all"}), self._path):
@@ -161,7 +148,8 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
         metadata = described(
             title=title,
             address=issue.html_url,
-            tags=_labels(issue),
+            # Labels are objects; old Enterprise servers list names.
+            tags=[label if isinstance(label, str) else label.name for label in issue.labels],
             updated=checked_time(issue.updated_at, issue.name),
             created=checked_time(issue.created_at, issue.name),
             author=issue.user.login,
@@ -219,11 +207,6 @@ def _checked(item: Any) -> _Listed:
     issue = shaped(_Listed, item, "an issue")
     checked_time(issue.updated_at, issue.name)
     return issue
-
-
-def _labels(issue: _Issue) -> list[str]:
-    """Labels are objects; old Enterprise servers list names."""
-    return [label if isinstance(label, str) else label.name for label in issue.labels]
 
 
 def _state(issue: _Issue) -> str:

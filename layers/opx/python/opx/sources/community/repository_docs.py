@@ -1,26 +1,73 @@
-"""Documents in folders of GitHub repositories, as they are on a branch: what connectors for them share."""
+"""Pulls documents in folders of GitHub repositories, as they are on a branch: of one repository, or Microsoft Learn's.
+
+Microsoft Learn is read from the public repositories that the site is built of.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import chain, islice, pairwise
 from pathlib import PurePosixPath
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from opx.domain.ids import stable_hash
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
-from opx.errors import SourceRefusedError
+from opx.domain.record import replace
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
+from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ingestion.parsing.registry import is_known
 from opx.sources.community.docs_markdown import read_page
-from opx.sources.community.github_api import BASE_URL, LIMIT, RAW, GitHubApi, path_of, site_of
-from opx.sources.community.github_trees import TreeFile, Trees
-from opx.sources.community.repository_pulls import Batch, Before, Place
+from opx.sources.community.github_api import (
+    BASE_URL,
+    LIMIT,
+    RAW,
+    GitHubApi,
+    TreeFile,
+    Trees,
+    checked_repository,
+    path_of,
+    site_of,
+)
 from opx.sources.community.threads import described
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Batch, Connector, Options, SourceTools, Texts
+
+FILES_A_PAGE = 50
+UNCHANGED_A_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The commits and trees of a pull by repository, and how far it is: collection `at`, behind the file `after`."""
+
+    selection: str
+    commits: Mapping[str, str]
+    trees: Mapping[str, str]
+    at: int = 0
+    after: str = ""
+
+    def cursor(self, at: int = 0, after: str = "") -> dict[str, Any]:
+        return asdict(replace(self, at=at, after=after))
+
+
+class Before:
+    """Files as they were, to compare with files that come in the same order."""
+
+    def __init__(self, files: Iterator[TreeFile]) -> None:
+        self._files = files
+        self._next = next(files, None)
+
+    def has(self, file: TreeFile) -> bool:
+        while self._next is not None and self._next.path < file.path:
+            self._next = next(self._files, None)
+        return self._next is not None and (self._next.path, self._next.sha) == (file.path, file.sha)
+
+
+def _is_full(batch: Batch) -> bool:
+    return len(batch.documents) + len(batch.refused) >= FILES_A_PAGE or len(batch.unchanged) >= UNCHANGED_A_PAGE
+
 
 RAW_URL = "https://raw.githubusercontent.com"
 _MARKDOWN = (".md", ".markdown", ".mdx")
@@ -65,16 +112,12 @@ class RepositoryDocs(Connector[O], Generic[O]):
     their hashes. Each pull that finds a change names all documents, so that deleted ones are noticed.
     """
 
+    limit = LIMIT
+
     def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
-        self._api = GitHubApi(
-            tools.web, tools.secrets, tools.clock, base_url=options.base_url, token_secret=options.token_secret
-        )
+        self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
         self._collections = self.collections()
-
-    @classmethod
-    def rate_limit(cls, options: O) -> RateLimit:  # noqa: ARG003
-        return LIMIT
 
     @abstractmethod
     def collections(self) -> tuple[Collection, ...]:
@@ -91,17 +134,13 @@ class RepositoryDocs(Connector[O], Generic[O]):
         if not request.cursor and known == place.trees:
             yield Page(cursor=place.cursor())
             return
-        collections = self._collections
-        for at in range(place.at, len(collections)):
-            after = place.after if at == place.at else ""
-            last = at == len(collections) - 1
-            yield from self._pages(_Part(collections[at], at, last), place, known, after)
+        for at in range(place.at, len(self._collections)):
+            yield from self._pages(at, place, known, place.after if at == place.at else "")
 
     def _place(self, request: PullRequest) -> Place:
         """Where to go on, at the commits that the pull began with; or the newest ones."""
         if self._fits(request.cursor):
-            cursor = request.cursor
-            return Place(self._selection, dict(cursor["commits"]), dict(cursor["trees"]), cursor["at"], cursor["after"])
+            return Place(**request.cursor)
         heads = {
             repository: Trees(self._api, repository).head(self.options.branch)
             for repository in dict.fromkeys(collection.repository for collection in self._collections)
@@ -119,8 +158,8 @@ class RepositoryDocs(Connector[O], Generic[O]):
         chosen = (options.patterns, options.exclude, options.branch, options.base_url, options.max_bytes)
         return stable_hash("docs 1", repr(self._collections), repr(chosen))[:16]
 
-    def _pages(self, part: _Part, place: Place, known: Mapping[str, str], after: str) -> Iterator[Page]:
-        collection = part.collection
+    def _pages(self, at: int, place: Place, known: Mapping[str, str], after: str) -> Iterator[Page]:
+        collection, is_last = self._collections[at], at == len(self._collections) - 1
         trees = Trees(self._api, collection.repository)
         wanted = self._chosen(trees.files(place.trees[collection.repository], collection.folder))
         files = (file for file in wanted if file.path > after)
@@ -131,13 +170,9 @@ class RepositoryDocs(Connector[O], Generic[O]):
                 batch.unchanged.append(collection.key_prefix + file.path)
             else:
                 self._fetch(file, collection, place.commits[collection.repository], batch)
-            if batch.is_full:
-                yield batch.page(cursor=place.cursor(part.at, file.path))
-                batch = Batch()
-        if part.is_last:
-            yield batch.page(cursor=place.cursor(), complete=True)
-        else:
-            yield batch.page(cursor=place.cursor(part.at + 1, ""))
+            if _is_full(batch):
+                yield batch.page(place.cursor(at, file.path))
+        yield batch.page(place.cursor() if is_last else place.cursor(at + 1), complete=is_last)
 
     def _before(self, trees: Trees, tree: str, folder: str) -> Before:
         """The files of the last finished pull; none if GitHub doesn't have that tree any more."""
@@ -146,7 +181,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
             first = list(islice(files, 1))
         except SourceRefusedError:
             return Before(iter(()))
-        return Before(_joined(first, files))
+        return Before(chain(first, files))
 
     def _chosen(self, files: Iterator[TreeFile]) -> Iterator[TreeFile]:
         return (file for file in files if self._is_chosen(file.path))
@@ -166,16 +201,15 @@ class RepositoryDocs(Connector[O], Generic[O]):
     def _fetch(self, file: TreeFile, collection: Collection, commit: str, batch: Batch) -> None:
         key = collection.key_prefix + file.path
         if file.size > self.options.max_bytes:
-            reason = f"has {file.size:,} bytes; the option max_bytes allows {self.options.max_bytes:,}"
-            batch.refused.append(Refused(key, reason))
+            batch.refuse(key, f"has {file.size:,} bytes; the option max_bytes allows {self.options.max_bytes:,}")
             return
         data = self._download(collection.repository, commit, file.path)
         if data.startswith(_LARGE_FILE_POINTER):
-            batch.refused.append(Refused(key, "is in Git's large file storage, which is not read"))
+            batch.refuse(key, "is in Git's large file storage, which is not read")
         elif not data.strip():
-            batch.refused.append(Refused(key, "is empty"))
+            batch.refuse(key, "is empty")
         else:
-            batch.documents.append(self._document(key, file.path, collection, data))
+            batch.add(self._document(key, file.path, collection, data))
 
     def _download(self, repository: str, commit: str, path: str) -> bytes:
         limit = f"{path_of('repos', repository, 'contents', path)}"
@@ -211,13 +245,73 @@ class RepositoryDocs(Connector[O], Generic[O]):
         return collection.source_uri.replace("{page}", quote(page)).replace("{path}", quote(path))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    collection: Collection
-    at: int
-    is_last: bool
+class GitHubDocsOptions(DocsOptions, frozen=True, kw_only=True):
+    """`repository` is owner/name, `paths` folders in it. `source_uri` is the address of a document, where `{page}`
+    stands for its path below the folder without extension, and `{path}` for its path in the repository; without it,
+    GitHub's page."""
+
+    repository: str
+    paths: Texts = ()
+    source_uri: str = ""
 
 
-def _joined(first: list[TreeFile], rest: Iterator[TreeFile]) -> Iterator[TreeFile]:
-    yield from first
-    yield from rest
+class GitHubDocs(RepositoryDocs[GitHubDocsOptions]):
+    """Documents in folders of one repository."""
+
+    def __init__(self, definition: SourceDefinition, options: GitHubDocsOptions, tools: SourceTools) -> None:
+        checked_repository(options.repository)
+        super().__init__(definition, options, tools)
+
+    def collections(self) -> tuple[Collection, ...]:
+        folders = sorted({path.strip("/") for path in self.options.paths} or {""}, key=lambda folder: folder + "/")
+        for folder, following in pairwise(folders):
+            if not folder or following.startswith(folder + "/"):
+                raise InvalidInputError(
+                    f"paths: {following} is within {folder or 'the whole repository'}; give one of them"
+                )
+        options = self.options
+        return tuple(Collection(options.repository, folder, options.source_uri) for folder in folders)
+
+
+def _topic(repository: str, folder: str, site: str) -> Collection:
+    return Collection(
+        f"MicrosoftDocs/{repository}",
+        folder,
+        source_uri=f"https://learn.microsoft.com/{site}/{{page}}",
+        key_prefix=f"{repository}/",
+    )
+
+
+TOPICS: dict[str, Collection] = {
+    "azure/monitoring": _topic("azure-monitor-docs", "articles/azure-monitor", "azure/azure-monitor"),
+    "azure/troubleshoot": _topic("SupportArticles-docs", "support/azure", "troubleshoot/azure"),
+    "windows-client/troubleshoot": _topic(
+        "SupportArticles-docs", "support/windows-client", "troubleshoot/windows-client"
+    ),
+    "windows-server": _topic("windowsserverdocs", "WindowsServerDocs", "windows-server"),
+    "windows-server/troubleshoot": _topic(
+        "SupportArticles-docs", "support/windows-server", "troubleshoot/windows-server"
+    ),
+}
+"""Where the pages of each topic are."""
+
+
+class MicrosoftLearnOptions(DocsOptions, frozen=True, kw_only=True):
+    """`topics` are those of `TOPICS`. What pages include and tables of contents are no documents of their own."""
+
+    topics: Texts = ("windows-server/troubleshoot", "azure/monitoring")
+    patterns: Texts = ("*.md",)
+    exclude: Texts = ("*/includes/*", "*/toc.md", "*/media/*")
+
+
+class MicrosoftLearn(RepositoryDocs[MicrosoftLearnOptions]):
+    """Pages of Microsoft Learn, by topic."""
+
+    def collections(self) -> tuple[Collection, ...]:
+        names = sorted({topic.strip("/ ") for topic in self.options.topics})
+        unknown = [name for name in names if name not in TOPICS]
+        if unknown or not names:
+            raise InvalidInputError(
+                f"source {self.name}: unknown topic {unknown[0] if unknown else ''!r}; allowed: {', '.join(TOPICS)}"
+            )
+        return tuple(TOPICS[name] for name in names)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import html
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.community.pages import page_of
 from opx.sources.community.threads import Post, described, thread
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.sources.shapes import Shape, each_of, shaped
 
 PAGE_SIZE = 100
@@ -128,7 +127,7 @@ class StackOverflow(Connector[StackOverflowOptions]):
     documentation, "Usage of /questions", "Throttles", "Custom Filters", "Common Wrapper Object".
     """
 
-    options_type = StackOverflowOptions
+    limit = RateLimit(20, 1.0)  # more than 30 a second are banned for a while
 
     def __init__(self, definition: SourceDefinition, options: StackOverflowOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -138,16 +137,12 @@ class StackOverflow(Connector[StackOverflowOptions]):
         self._filter = options.filter
         self._pause = 0
 
-    @classmethod
-    def rate_limit(cls, options: StackOverflowOptions) -> RateLimit:  # noqa: ARG003
-        return RateLimit(20, 1.0)  # more than 30 a second are banned for a while
-
     def probe(self) -> None:
         for item in _items(self._questions(self.options.tags[0], _Place(0, 0, 1), 1)):
             _checked(item)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
-        since = _seconds(request.since)
+        since = int(datetime.fromisoformat(request.since).timestamp()) if request.since else 0
         place = _Place.of(request.cursor, since)
         while True:
             again: frozenset[int] = frozenset()
@@ -160,7 +155,8 @@ class StackOverflow(Connector[StackOverflowOptions]):
                 again = place.seen_again([one for one, _ in questions])
                 place = place.after(questions[-1][0]) if more else _Place(place.tag + 1, since, 1)
                 last = place.tag == len(self.options.tags)
-                yield self._page(fresh, place.cursor(), complete=last and not since)
+                keyed = ((f"{self.options.site}/{number}", item) for number, item in fresh)
+                yield page_of(keyed, self._read, cursor=place.cursor(), complete=last and not since)
                 if last:
                     return
                 self._heed_quota(answer)
@@ -220,10 +216,6 @@ class StackOverflow(Connector[StackOverflowOptions]):
         if pause > MAX_PAUSE_SECONDS:
             raise SourceUnavailableError(f"Stack Exchange asks to wait for {pause} s", float(pause))
         self._pause = max(0, pause)
-
-    def _page(self, questions: list[tuple[int, Any]], cursor: dict[str, int], *, complete: bool) -> Page:
-        keyed = ((f"{self.options.site}/{number}", item) for number, item in questions)
-        return page_of(keyed, self._read, cursor=cursor, complete=complete)
 
     def _read(self, key: str, item: Any) -> SourceDocument | None:
         """The question; None if it was wanted once, and was voted down since."""
@@ -289,7 +281,7 @@ class _Place:
         return frozenset(one.question_id for one in questions if one.last_activity_date == last)
 
     def cursor(self) -> dict[str, int]:
-        return {"tag": self.tag, "since": self.since, "page": self.page}
+        return asdict(self)
 
 
 def _items(answer: _Wrapper) -> tuple[Any, ...]:
@@ -304,10 +296,6 @@ def _checked(item: Any) -> _Listed:
 
 def _author(item: _Question | _Answer) -> str:
     return html.unescape(item.owner.display_name) or "somebody"
-
-
-def _seconds(moment: str) -> int:
-    return int(datetime.fromisoformat(moment).timestamp()) if moment else 0
 
 
 def _until_midnight(now: float) -> float:

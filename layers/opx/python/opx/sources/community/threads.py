@@ -51,14 +51,15 @@ def nested(text: str) -> str:
     lines: list[str] = []
     fence = ""
     hidden = False
-    for line in _plain_lines(text):
+    for line in _storable(text).replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         found = _FENCE.match(line)
         if fence:
             closes = found and found[1].startswith(fence) and not found[2].strip()
             fence = "" if closes else fence
             lines.append(line)
             continue
-        line, hidden = _without_comment(line, hidden)  # noqa: PLW2901
+        shown, hidden = outside_comments(line, hidden)
+        line = shown.rstrip()  # noqa: PLW2901
         if found and not hidden and line and not (found[1][0] == "`" and "`" in found[2]):
             fence = found[1]
             lines.append(line)
@@ -69,27 +70,23 @@ def nested(text: str) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _plain_lines(text: str) -> list[str]:
-    return _storable(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-
 def _storable(text: str) -> str:
     """Without NUL, and `?` for halves of surrogate pairs, which JSON may hold and no store takes."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
-def _without_comment(line: str, hidden: bool) -> tuple[str, bool]:
+def outside_comments(line: str, hidden: bool) -> tuple[str, bool]:
     """The line without what is in `<!-- -->`, and whether a comment is open at its end."""
-    shown = []
+    shown = ""
     while line:
         if hidden:
             _, found, line = line.partition("-->")
             hidden = not found
         else:
             before, found, line = line.partition("<!--")
-            shown.append(before)
+            shown += before
             hidden = bool(found)
-    return "".join(shown).rstrip() if shown else "", hidden
+    return shown, hidden
 
 
 def _add(lines: list[str], line: str) -> None:

@@ -40,14 +40,12 @@ O = TypeVar("O", bound=WebResultsOptions)  # noqa: E741 - options
 class _WebResults(Connector[O], Generic[O]):
     """A page a question. What an engine doesn't find any more isn't gone: it expires with its category."""
 
+    limit = RateLimit(1, 1.1)  # what the smallest plans allow
+
     def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         if not options.queries or not 1 <= options.results <= MAX_RESULTS:
             raise InvalidInputError(f"source {self.name}: needed are queries, and results from 1 to {MAX_RESULTS}")
-
-    @classmethod
-    def rate_limit(cls, options: O) -> RateLimit:  # noqa: ARG003
-        return RateLimit(1, 1.1)  # what the smallest plans allow
 
     @abstractmethod
     def engine(self) -> WebSearch:
@@ -69,16 +67,12 @@ class _WebResults(Connector[O], Generic[O]):
 class BraveSearch(_WebResults[BraveOptions]):
     """Results of Brave's search engine."""
 
-    options_type = BraveOptions
-
     def engine(self) -> WebSearch:
         return BraveWebSearch(self.web, self.secrets.get(self.options.key_secret), self.options.base_url)
 
 
 class GoogleSearch(_WebResults[GoogleOptions]):
     """Results of one of Google's Programmable Search Engines."""
-
-    options_type = GoogleOptions
 
     def engine(self) -> WebSearch:
         options = self.options

@@ -7,16 +7,200 @@ read; if one has, all are, as groups and software are shared between them and ha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.ports.sources import WebReply
-from opx.sources.connector import Connector, Options, Texts
-from opx.sources.security.attack_bundle import KINDS, Entry, Knowledge, key_of, objects
-from opx.sources.security.attack_documents import attack_document
-from opx.sources.shapes import OddRecordError, Shape, shaped
+from opx.sources.connector import Batch, Connector, Options, Texts
+from opx.sources.markdown import block, facts, fenced, joined, nested, one_line, reference, relation
+from opx.sources.security.attack_bundle import KINDS, Entry, Knowledge, LogSource, key_of, objects
+from opx.sources.shapes import OddRecordError, Shape, shaped, utc
+
+NOTICE = (
+    "© The MITRE Corporation. This work is reproduced and distributed with the permission of The MITRE Corporation."
+)
+"""Asked for by ATT&CK's terms of use, with a year; it is left out, or every document would change with it."""
+_MAX_TAGS = 20
+_MAX_TAG = 50
+"""Characters. Metadata of an object in S3 have 2 KB in all."""
+_CITATION = re.compile(r"\(Citation: [^()]*(?:\([^()]*\)[^()]*)*\)")
+_OWN_LINK = re.compile(r"\[([^\[\]]*)\]\(https?://attack\.mitre\.org/[a-z]+/([A-Z0-9]+)(?:/(\d{3}))?/?\)")
+_CODE = re.compile(r"<code>(.*?)</code>", re.DOTALL)
+_NAMESPACES = {"x-mitre-detection-strategy": "detection", "x-mitre-data-component": "data component"}
+
+Sections = Iterator[tuple[str, str]]
+"""Titles and texts; those without text are left out."""
+
+
+def attack_document(entry: Entry, knowledge: Knowledge) -> SourceDocument:
+    """The document of a technique, mitigation, group, software, campaign or tactic. Raises `OddRecordError`."""
+    parts = [plain(entry.description, 2), _facts(entry, knowledge)]
+    parts += [f"## {title}\n\n{told}" for title, told in _SECTIONS[entry.kind](entry, knowledge) if told]
+    related = block(_relations(entry, knowledge))
+    parts += [f"## Relationships\n\n{fenced(related, 'yaml')}"] if related else []
+    metadata: dict[str, Any] = {
+        "title": f"{entry.attack_id}: {one_line(entry.name)}",
+        "tags": _tags(entry),
+        "version": entry.version,
+        "created_at": utc(entry.created, "created"),
+        "last_updated": utc(entry.modified, "modified"),
+    }
+    if entry.url:
+        metadata["source_uri"] = entry.url
+    return SourceDocument(entry.key, joined([*parts, NOTICE]), metadata)
+
+
+def plain(description: str, under: int) -> str:
+    """A description without citations, with ATT&CK's links as ids: `PowerShell (T1059.001)`."""
+    return nested(_CODE.sub(r"`\1`", _OWN_LINK.sub(_named, _CITATION.sub("", description))), under)
+
+
+def _named(link: re.Match[str]) -> str:
+    return f"{link[1]} ({link[2]}{f'.{link[3]}' if link[3] else ''})"
+
+
+def _tags(entry: Entry) -> list[str]:
+    phases = [phase.phase_name for phase in entry.fields.kill_chain_phases]
+    aliases = [*entry.fields.aliases, *entry.fields.x_mitre_aliases]
+    found = [entry.attack_id, entry.kind, *phases, *entry.fields.x_mitre_platforms, *aliases]
+    return [one_line(tag)[:_MAX_TAG] for tag in dict.fromkeys(found) if tag.strip()][:_MAX_TAGS]
+
+
+def _facts(entry: Entry, knowledge: Knowledge) -> str:
+    aliases = dict.fromkeys(entry.fields.aliases + entry.fields.x_mitre_aliases)
+    parents = [other.label for other, _ in knowledge.links(entry, "subtechnique-of")]
+    owners = [other.label for other, _ in knowledge.links(entry, "attributed-to")]
+    pairs = (
+        ("ATT&CK id", f"{entry.attack_id} ({entry.kind})"),
+        ("Also known as", ", ".join(name for name in aliases if name != entry.name)),
+        ("Tactics", ", ".join(tactic.label for tactic in _tactics(entry, knowledge))),
+        ("Platforms", ", ".join(entry.fields.x_mitre_platforms)),
+        ("Sub-technique of", ", ".join(parents)),
+        ("Attributed to", ", ".join(owners)),
+        ("Replaces", ", ".join(other.label for other in _replaced(entry, knowledge))),
+    )
+    return facts(pairs)
+
+
+def _tactics(entry: Entry, knowledge: Knowledge) -> list[Entry]:
+    """The tactics of a technique: their names are unique within a domain."""
+    phases = {phase.phase_name for phase in entry.fields.kill_chain_phases}
+    domains = set(entry.fields.x_mitre_domains)
+    return [
+        tactic
+        for tactic in knowledge.living("tactic")
+        if tactic.fields.x_mitre_shortname in phases and domains & set(tactic.fields.x_mitre_domains)
+    ]
+
+
+def _replaced(entry: Entry, knowledge: Knowledge) -> list[Entry]:
+    """What was revoked in favour of this."""
+    links = knowledge.incoming.get(entry.stix_id, ())
+    found = [knowledge.entries.get(link.source) for link in links if link.kind == "revoked-by"]
+    return sorted((other for other in found if other is not None), key=lambda other: other.attack_id)
+
+
+# -- sections
+
+
+def _of_technique(entry: Entry, knowledge: Knowledge) -> Sections:
+    yield "Sub-techniques", _bullets(knowledge.links(entry, "subtechnique-of", to=True), told=False)
+    yield "Mitigations", _bullets(knowledge.links(entry, "mitigates", to=True))
+    yield "Detection", "\n\n".join(part for part in _detection(entry, knowledge) if part)
+    users: dict[str, list[str]] = {}
+    for other, _ in knowledge.links(entry, "uses", to=True):
+        users.setdefault(other.kind, []).append(f"{other.name} ({other.attack_id})")
+    yield "Used by", facts((kind.capitalize(), ", ".join(dict.fromkeys(found))) for kind, found in users.items())
+
+
+def _detection(entry: Entry, knowledge: Knowledge) -> Iterator[str]:
+    yield plain(entry.fields.x_mitre_detection, 2)
+    for other, told in knowledge.links(entry, "detects", to=True):
+        yield _bullet(other, told or other.description)
+        yield "\n".join(_analytics(other, knowledge))
+
+
+def _analytics(strategy: Entry, knowledge: Knowledge) -> Iterator[str]:
+    for stix_id in strategy.fields.x_mitre_analytic_refs:
+        analytic = knowledge.entries.get(stix_id)
+        if analytic is None or analytic.gone:
+            continue
+        platforms = ", ".join(analytic.fields.x_mitre_platforms)
+        yield f"  - {analytic.attack_id} {f'({platforms})' if platforms else ''}: {one_line(plain(analytic.description, 2))}"
+        logs = [_log(each, knowledge) for each in analytic.fields.x_mitre_log_source_references]
+        if logs:
+            yield f"    Logs: {'; '.join(dict.fromkeys(logs))}"
+
+
+def _log(log: LogSource, knowledge: Knowledge) -> str:
+    component = knowledge.entries.get(log.x_mitre_data_component_ref)
+    told = f"{log.name} {log.channel}".strip()
+    return one_line(f"{told} ({component.name})" if component else told)
+
+
+def _of_user(entry: Entry, knowledge: Knowledge) -> Sections:
+    """Groups, software and campaigns."""
+    used = list(knowledge.links(entry, "uses"))
+    yield "Techniques", _bullets(pair for pair in used if pair[0].kind == "technique")
+    yield "Software", _bullets(pair for pair in used if pair[0].kind == "software")
+    yield "Used by", _bullets(knowledge.links(entry, "uses", to=True))
+    yield "Campaigns", _bullets(knowledge.links(entry, "attributed-to", to=True), told=False)
+
+
+def _of_mitigation(entry: Entry, knowledge: Knowledge) -> Sections:
+    yield "Mitigates", _bullets(knowledge.links(entry, "mitigates"))
+
+
+def _of_tactic(entry: Entry, knowledge: Knowledge) -> Sections:
+    found = [each for each in knowledge.living("technique") if entry in _tactics(each, knowledge)]
+    found.sort(key=lambda each: each.attack_id)
+    yield "Techniques", _bullets(((other, "") for other in found), told=False)
+
+
+_SECTIONS: dict[str, Callable[[Entry, Knowledge], Sections]] = {
+    "technique": _of_technique,
+    "mitigation": _of_mitigation,
+    "group": _of_user,
+    "software": _of_user,
+    "campaign": _of_user,
+    "tactic": _of_tactic,
+}
+
+
+def _bullets(pairs: Iterable[tuple[Entry, str]], *, told: bool = True) -> str:
+    return "\n".join(_bullet(other, description if told else "") for other, description in pairs)
+
+
+def _bullet(other: Entry, description: str) -> str:
+    words = one_line(plain(description, 2))
+    return f"- {one_line(other.label)}" + (f": {words}" if words else "")
+
+
+# -- relations
+
+
+def _relations(entry: Entry, knowledge: Knowledge) -> Iterator[str]:
+    """Lines such as `technique:T1059|MITIGATED_BY|mitigation:M1038`, for a graph of them all."""
+    own = _reference(entry)
+    for kind, forth, back in (
+        ("mitigates", "MITIGATES", "MITIGATED_BY"),
+        ("detects", "DETECTS", "DETECTED_BY"),
+        ("uses", "USES", "USED_BY"),
+        ("subtechnique-of", "SUBTECHNIQUE_OF", "HAS_SUBTECHNIQUE"),
+        ("attributed-to", "ATTRIBUTED_TO", "HAS_CAMPAIGN"),
+    ):
+        yield from (relation(own, forth, _reference(other)) for other, _ in knowledge.links(entry, kind))
+        yield from (relation(own, back, _reference(other)) for other, _ in knowledge.links(entry, kind, to=True))
+    yield from (relation(own, "ACHIEVES", _reference(tactic)) for tactic in _tactics(entry, knowledge))
+    yield from (relation(own, "REPLACES", _reference(other)) for other in _replaced(entry, knowledge))
+
+
+def _reference(entry: Entry) -> str:
+    return reference(_NAMESPACES.get(entry.kind, entry.kind), entry.attack_id or entry.name)
+
 
 BASE_URL = "https://raw.githubusercontent.com/mitre-attack/attack-stix-data/master"
 DOMAINS = ("enterprise", "mobile", "ics")
@@ -38,8 +222,6 @@ class _Index(Shape, frozen=True):
 
 class AttackConnector(Connector[AttackOptions]):
     """One document a technique, mitigation, group, software, campaign and tactic."""
-
-    options_type = AttackOptions
 
     def probe(self) -> None:
         """The list of releases tells that the address is right; bundles are too large to ask for."""
@@ -124,18 +306,10 @@ def _pages(knowledge: Knowledge, mark: str, position: int) -> Iterator[Page]:
     refused = tuple(Refused(key, reason) for key, reason in knowledge.odd.items())
     for at in range(position, len(living), PAGE_DOCUMENTS):
         some = living[at : at + PAGE_DOCUMENTS]
-        documents, odd = _documents(some, knowledge)
-        yield Page(documents=documents, refused=odd, cursor={"bundles": mark, "position": at + len(some)})
+        batch = Batch()
+        for entry in some:
+            with batch.refusing(entry.key):
+                batch.add(attack_document(entry, knowledge))
+        yield batch.page({"bundles": mark, "position": at + len(some)})
     cursor = {"bundles": mark, "position": len(living)}
     yield Page(withdrawn=tuple(sorted(gone)), refused=refused, cursor=cursor, complete=True)
-
-
-def _documents(entries: list[Entry], knowledge: Knowledge) -> tuple[tuple[SourceDocument, ...], tuple[Refused, ...]]:
-    documents: list[SourceDocument] = []
-    refused: list[Refused] = []
-    for entry in entries:
-        try:
-            documents.append(attack_document(entry, knowledge))
-        except OddRecordError as exc:
-            refused.append(Refused(entry.key, str(exc)))
-    return tuple(documents), tuple(refused)

@@ -222,7 +222,9 @@ def objects(bundle: str, url: str) -> Iterator[Any]:
     decoder = json.JSONDecoder()
     at = start.end()
     while True:
-        at = _end(_BETWEEN.match(bundle, at))
+        between = _BETWEEN.match(bundle, at)
+        assert between is not None
+        at = between.end()
         if bundle.startswith("]", at):
             return
         try:
@@ -230,8 +232,3 @@ def objects(bundle: str, url: str) -> Iterator[Any]:
         except (ValueError, RecursionError) as exc:
             raise SourceShapeError(f"{url}: the bundle is not JSON from character {at:,} on; it may be cut") from exc
         yield found
-
-
-def _end(match: re.Match[str] | None) -> int:
-    assert match is not None
-    return match.end()

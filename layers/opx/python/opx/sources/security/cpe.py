@@ -32,28 +32,25 @@ class Match(Shape, frozen=True, rename="camel"):
     version_end_excluding: Loose[str] = ""
 
 
-class Node(Shape, frozen=True, rename="camel"):
+class _Combined(Shape, frozen=True):
+    operator: Loose[str] = ""
+    negate: Loose[bool] = False
+
+    @property
+    def is_all(self) -> bool:
+        return self.operator.upper() == "AND"
+
+
+class Node(_Combined, frozen=True, rename="camel"):
     """Products, all or any of them."""
 
     cpe_match: tuple[Match, ...] = ()
-    operator: Loose[str] = ""
-    negate: Loose[bool] = False
-
-    @property
-    def is_all(self) -> bool:
-        return self.operator.upper() == "AND"
 
 
-class Configuration(Shape, frozen=True):
+class Configuration(_Combined, frozen=True):
     """Nodes of a CVE record, all or any of them."""
 
     nodes: tuple[Loose[Node], ...] = ()
-    operator: Loose[str] = ""
-    negate: Loose[bool] = False
-
-    @property
-    def is_all(self) -> bool:
-        return self.operator.upper() == "AND"
 
 
 class _Affecting(Shape, frozen=True):

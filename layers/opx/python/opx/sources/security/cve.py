@@ -1,4 +1,4 @@
-"""A CVE record of NVD as a document, with what CISA and FIRST know of it.
+"""Converts CVE records of NVD to documents, with what CISA and FIRST know of them.
 
 Records are written as Markdown and not left to the `json` paths of their category: only so can version ranges be
 beside the products that they belong to.
@@ -6,17 +6,77 @@ beside the products that they belong to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from opx.domain.sources import SourceDocument
 from opx.sources.markdown import facts, joined, nested, one_line
 from opx.sources.security.cpe import Configuration, affected_lines
-from opx.sources.security.cvss import Metrics, Score, scores
-from opx.sources.security.epss import Estimates
-from opx.sources.security.kev import Exploited, KevCatalogue
+from opx.sources.security.exploitation import Estimates, Exploited, KevCatalogue
 from opx.sources.shapes import Filled, Loose, Names, OddRecordError, Shape, odd, texts_of, utc
+
+
+class _Data(Shape, frozen=True, rename="camel"):
+    base_score: float
+    base_severity: Loose[str] = ""
+    vector_string: Loose[str] = ""
+
+
+class _Metric(Shape, frozen=True, rename="camel"):
+    cvss_data: _Data
+    base_severity: Loose[str] = ""
+    source: Loose[str] = ""
+    type: Loose[str] = ""
+
+
+class Metrics(Shape, frozen=True):
+    """The scores of a CVE record by their version, the newest first."""
+
+    v40: tuple[_Metric, ...] = msgspec.field(default=(), name="cvssMetricV40")
+    v31: tuple[_Metric, ...] = msgspec.field(default=(), name="cvssMetricV31")
+    v30: tuple[_Metric, ...] = msgspec.field(default=(), name="cvssMetricV30")
+    v2: tuple[_Metric, ...] = msgspec.field(default=(), name="cvssMetricV2")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """`severity` is the word for the score (`CRITICAL`), `primary` whether NVD counts its source as the authority."""
+
+    version: str
+    score: float
+    severity: str
+    vector: str
+    source: str
+    primary: bool
+
+    def line(self) -> str:
+        rank = "primary" if self.primary else "secondary"
+        return one_line(f"CVSS {self.version}: {self.score:.1f} {self.severity} {self.vector} ({rank}, {self.source})")
+
+
+def scores(metrics: Metrics) -> list[Score]:
+    """All scores of a record, the one that counts first: primary before secondary and then newest first, but version 2,
+    which knows nothing critical, after the others."""
+    found = list(_found(metrics))
+    return sorted(found, key=lambda score: (score.version == "2.0", not score.primary))
+
+
+def _found(metrics: Metrics) -> Iterator[Score]:
+    versions = (("4.0", metrics.v40), ("3.1", metrics.v31), ("3.0", metrics.v30), ("2.0", metrics.v2))
+    for version, found in versions:
+        for metric in found:
+            yield Score(
+                version=version,
+                score=metric.cvss_data.base_score,
+                severity=metric.cvss_data.base_severity or metric.base_severity,
+                vector=metric.cvss_data.vector_string,
+                source=metric.source,
+                primary=metric.type == "Primary",
+            )
+
 
 DETAIL_URL = "https://nvd.nist.gov/vuln/detail/"
 _TITLE_CHARACTERS = 110
@@ -104,7 +164,7 @@ def cve_document(record: object, feeds: Feeds) -> SourceDocument:
         *(["ransomware"] if exploited and exploited.ransomware else []),
     ]
     metadata: dict[str, Any] = {
-        "title": f"{name}: {_beginning(exploited.name if exploited and exploited.name else description)}",
+        "title": f"{name}: {_beginning((exploited and exploited.vulnerability_name) or description)}",
         "source_uri": DETAIL_URL + name,
         "tags": tags[-_MAX_TAGS:],
         "created_at": utc(cve.published, "published"),
@@ -153,13 +213,14 @@ def _section(title: str, lines: Iterable[str]) -> str:
 def _as_nvd_has_it(cve: Cve) -> Exploited | None:
     """The catalogue's entry as NVD has copied it, which leaves out the use by ransomware."""
     since, due, action = cve.cisa_exploit_add, cve.cisa_action_due, cve.cisa_required_action
-    return Exploited(since, due, action, cve.cisa_vulnerability_name, ransomware=False) if since else None
+    return Exploited(since, due, action, cve.cisa_vulnerability_name) if since else None
 
 
 def _exploitation(name: str, exploited: Exploited | None, feeds: Feeds) -> Iterable[str]:
     if exploited:
-        yield f"- Known to be exploited (CISA KEV) since {one_line(exploited.since)}: {one_line(exploited.name)}"
-        yield from _lines(("Required action", exploited.action), ("Due", exploited.due))
+        since, name_there = one_line(exploited.date_added), one_line(exploited.vulnerability_name)
+        yield f"- Known to be exploited (CISA KEV) since {since}: {name_there}"
+        yield from _lines(("Required action", exploited.required_action), ("Due", exploited.due_date))
         yield f"- Used by ransomware: {'yes' if exploited.ransomware else 'not known'}"
     estimate = feeds.epss.of(name)
     if estimate:

@@ -1,24 +1,147 @@
-"""Internet standards and the other RFCs, from the RFC Editor.
+"""Pulls Internet standards and the other RFCs from the RFC Editor.
 
 The text of an RFC never changes; what others did to it does, and stands in the index. Each text is asked for together with
 a mark of its entry in the index, and only if there is no text with this mark yet is it sent again.
+
+Source of the index's format: RFC Editor, "RFC Index" (`rfc-index.xml`, namespace
+`https://www.rfc-editor.org/rfc-index`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
+from datetime import date
 from typing import Any
 
 from opx.domain.ids import stable_hash
-from opx.domain.sources import Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
-from opx.errors import InvalidInputError, SourceRefusedError
+from opx.domain.sources import Page, PullRequest, RateLimit, SourceDocument
+from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.ports.sources import WebReply
-from opx.sources.connector import Connector, Options, SourceTools, Texts
+from opx.sources.connector import Batch, Connector, Options, Texts
 from opx.sources.markdown import facts, joined, nested, one_line
-from opx.sources.standards.rfc_index import RfcEntry, read_index
 from opx.sources.standards.rfc_text import rfc_markdown
+
+_NUMBER = re.compile(r"([A-Z]+)0*(\d+)\Z")
+_MONTHS = {date(2000, month, 1).strftime("%B"): month for month in range(1, 13)}
+
+
+@dataclass(frozen=True, slots=True)
+class RfcEntry:
+    """An RFC of the index. Others are named as `RFC 9110`; `published` is the first of the month, if the day isn't told.
+    `texts`: there is a plain text of it."""
+
+    number: int
+    title: str
+    authors: tuple[str, ...]
+    published: str
+    status: str
+    first_status: str
+    stream: str
+    group: str
+    keywords: tuple[str, ...]
+    abstract: tuple[str, ...]
+    obsoletes: tuple[str, ...]
+    obsoleted_by: tuple[str, ...]
+    updates: tuple[str, ...]
+    updated_by: tuple[str, ...]
+    also: tuple[str, ...]
+    errata: str
+    texts: bool
+
+    @property
+    def name(self) -> str:
+        return f"RFC {self.number}"
+
+    @property
+    def mark(self) -> str:
+        """Differs as soon as anything in the entry does."""
+        return stable_hash("rfc", *map(str, astuple(self)))[:12]
+
+
+def read_index(body: bytes, url: str) -> Iterator[RfcEntry]:
+    """The entries, in the order of the index. Raises `SourceShapeError`, also in the middle, if the index is cut."""
+    if b"<!DOCTYPE" in body[:4096] or b"<!ENTITY" in body:
+        raise SourceShapeError(f"{url}: expected an index without a document type")
+    found = 0
+    try:
+        for _, element in ET.iterparse(io.BytesIO(body)):  # noqa: S314 - entities can't be declared, as checked above
+            if _name(element) != "rfc-entry":
+                continue
+            yield _entry(element, url)
+            found += 1
+            element.clear()
+    except ET.ParseError as exc:
+        raise SourceShapeError(f"{url}: the index is not XML: {exc}; it may be cut") from exc
+    if not found:
+        raise SourceShapeError(f"{url}: expected an index with elements 'rfc-entry'")
+
+
+def _entry(element: ET.Element, url: str) -> RfcEntry:
+    number = _number(_text(element, "doc-id"))
+    title = _text(element, "title")
+    if not number or not title:
+        raise SourceShapeError(f"{url}: expected an rfc-entry with 'doc-id' and 'title'")
+    formats = [_words(each) for part in _children(element, "format") for each in part]
+    return RfcEntry(
+        number=int(number.rpartition(" ")[2]),
+        title=title,
+        authors=tuple(_text(author, "name") for author in _children(element, "author")),
+        published=_published(element),
+        status=_text(element, "current-status"),
+        first_status=_text(element, "publication-status"),
+        stream=_text(element, "stream"),
+        group=_text(element, "wg_acronym"),
+        keywords=tuple(_words(word) for part in _children(element, "keywords") for word in part),
+        abstract=tuple(_words(part) for whole in _children(element, "abstract") for part in whole),
+        obsoletes=_others(element, "obsoletes"),
+        obsoleted_by=_others(element, "obsoleted-by"),
+        updates=_others(element, "updates"),
+        updated_by=_others(element, "updated-by"),
+        also=_others(element, "is-also"),
+        errata=_text(element, "errata-url"),
+        texts=not formats or any(each in ("TXT", "ASCII", "TEXT") for each in formats),
+    )
+
+
+def _published(element: ET.Element) -> str:
+    for told in _children(element, "date"):
+        year, month, day = (_text(told, part) for part in ("year", "month", "day"))
+        if year.isdigit() and len(year) == 4:
+            return f"{year}-{_MONTHS.get(month, 1):02d}-{int(day) if day.isdigit() else 1:02d}"
+    return ""
+
+
+def _others(element: ET.Element, name: str) -> tuple[str, ...]:
+    named = [_number(_words(each)) for part in _children(element, name) for each in part]
+    return tuple(each for each in named if each)
+
+
+def _number(doc_id: str) -> str:
+    """`RFC 793` for `RFC0793`, and likewise for STD, BCP and FYI."""
+    match = _NUMBER.match(doc_id)
+    return f"{match[1]} {match[2]}" if match else doc_id
+
+
+def _name(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _children(element: ET.Element, name: str) -> list[ET.Element]:
+    return [child for child in element if _name(child) == name]
+
+
+def _text(element: ET.Element, name: str) -> str:
+    return next((_words(child) for child in _children(element, name)), "")
+
+
+def _words(element: ET.Element) -> str:
+    return one_line("".join(element.itertext()))
+
 
 BASE_URL = "https://www.rfc-editor.org"
 PAGE_DOCUMENTS = 20
@@ -45,16 +168,7 @@ class RfcOptions(Options, frozen=True):
 class RfcConnector(Connector[RfcOptions]):
     """One document an RFC."""
 
-    options_type = RfcOptions
-
-    def __init__(self, definition: SourceDefinition, options: RfcOptions, tools: SourceTools) -> None:
-        super().__init__(definition, options, tools)
-        self._known = tools.known
-
-    @classmethod
-    def rate_limit(cls, options: RfcOptions) -> RateLimit | None:  # noqa: ARG003
-        """None is documented; the whole series takes an hour so."""
-        return RateLimit(3, 1.0)
+    limit = RateLimit(3, 1.0)  # none is documented; the whole series takes an hour so
 
     def probe(self) -> None:
         """A short RFC tells that texts are there; the index is large."""
@@ -94,13 +208,13 @@ class RfcConnector(Connector[RfcOptions]):
         return stable_hash("rfcs", options.numbers, options.statuses, options.topics, options.obsolete)[:16]
 
     def _ranges(self) -> list[range]:
-        return [self._range(told) for told in self.options.numbers]
-
-    def _range(self, told: str) -> range:
-        match = _RANGE.match(told.strip())
-        if not match:
-            raise InvalidInputError(f"source {self.name}: numbers are such as 9110 or 9000-9002, not {told!r}")
-        return range(int(match[1]), int(match[2] or match[1]) + 1)
+        ranges = []
+        for told in self.options.numbers:
+            match = _RANGE.match(told.strip())
+            if not match:
+                raise InvalidInputError(f"source {self.name}: numbers are such as 9110 or 9000-9002, not {told!r}")
+            ranges.append(range(int(match[1]), int(match[2] or match[1]) + 1))
+        return ranges
 
     def _chosen(self, entries: Iterable[RfcEntry]) -> list[RfcEntry]:
         ranges = self._ranges()
@@ -118,23 +232,22 @@ class RfcConnector(Connector[RfcOptions]):
     # -- texts
 
     def _page(self, entries: list[RfcEntry], cursor: dict[str, Any], *, last: bool) -> Page:
-        documents: list[SourceDocument] = []
-        unchanged: list[str] = []
-        refused: list[Refused] = []
-        known = self._known([_key(entry) for entry in entries])
+        batch = Batch()
+        known = self.known([_key(entry) for entry in entries])
         for entry in entries:
+            key = _key(entry)
             reply = self._text_of(entry.number, entry.mark) if entry.texts else None
-            if reply is not None and reply.not_modified and _key(entry) not in known:
+            if reply and reply.not_modified and key not in known:
                 reply = self._text_of(entry.number, entry.mark, conditional=False)
-            if reply is not None and reply.not_modified:
-                unchanged.append(_key(entry))
-            elif reply is not None and reply.gone:
-                refused.append(Refused(_key(entry), f"{reply.url}: the index lists it, and there is no text of it"))
-            elif reply is not None and _is_no_text(reply.body):
-                refused.append(Refused(_key(entry), f"{reply.url}: what was sent is no plain text of an RFC"))
+            if reply and reply.not_modified:
+                batch.unchanged.append(key)
+            elif reply and reply.gone:
+                batch.refuse(key, f"{reply.url}: the index lists it, and there is no text of it")
+            elif reply and _is_no_text(reply.body):
+                batch.refuse(key, f"{reply.url}: what was sent is no plain text of an RFC")
             else:
-                documents.append(rfc_document(entry, reply.text() if reply else "", self._base))
-        return Page(tuple(documents), tuple(unchanged), refused=tuple(refused), cursor=cursor, complete=last)
+                batch.add(rfc_document(entry, reply.text() if reply else "", self._base))
+        return batch.page(cursor, complete=last)
 
     def _text_of(self, number: int, mark: str, *, conditional: bool = True) -> WebReply:
         """The text, unless it was sent with this mark before. Servers of files don't look at what follows `?`."""

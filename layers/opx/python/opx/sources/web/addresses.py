@@ -77,13 +77,9 @@ def target_of(url: str) -> Target:
         raise ForbiddenAddressError(f"only http:// and https:// addresses can be fetched, not {shown_address(url)!r}")
     if parts.auth:
         raise ForbiddenAddressError(f"credentials in the address of {parts.host}: keep them as a secret of the source")
-    return _target(parts)
-
-
-def _target(parts: Url) -> Target:
-    scheme = parts.scheme or ""
-    host = (parts.host or "").strip("[]").rstrip(".").lower()
-    return Target(scheme, host, parts.port or PORTS[scheme], Url(path=parts.path, query=parts.query).request_uri)
+    host = parts.host.strip("[]").rstrip(".").lower()
+    path = Url(path=parts.path, query=parts.query).request_uri
+    return Target(parts.scheme, host, parts.port or PORTS[parts.scheme], path)
 
 
 def shown_address(text: str) -> str:

@@ -1,22 +1,96 @@
-"""The web as sources are read from it: to public addresses, within limits, and tried again where that may help."""
+"""Reads the web for sources: from public addresses, within rate limits, and tried again where that may help."""
 
 from __future__ import annotations
 
 import json as json_text
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 
 from opx import __version__
+from opx.domain.record import replace
 from opx.domain.sources import RateLimit
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError
 from opx.ports.sources import Validators, WebReply
 from opx.ports.time import Clock
 from opx.sources.web.addresses import AddressBook, Target, target_of
 from opx.sources.web.exchange import Exchanges, Message, Reply, TooSlowError
-from opx.sources.web.redirects import redirected
-from opx.sources.web.waiting import RateWindow, retry_after
+
+Sleep = Callable[[float], None]
+
+
+class RateWindow:
+    """Lets requests pass as often as a limit allows: so many in any stretch of so many seconds."""
+
+    def __init__(self, limit: RateLimit | None, *, clock: Clock, sleep: Sleep) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._sleep = sleep
+        self._passed: deque[float] = deque(maxlen=limit.calls if limit else 1)
+
+    def wait(self) -> None:
+        """Return when the next request may go."""
+        if self._limit and len(self._passed) == self._limit.calls:
+            left = self._passed[0] + self._limit.seconds - self._clock()
+            if left > 0:
+                self._sleep(min(left, self._limit.seconds))  # a clock that was set back must not stop everything
+        self._passed.append(self._clock())
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """For how many seconds a reply asks not to be asked again: `Retry-After` (seconds or a date), or
+    `X-RateLimit-Reset` once none remain, as GitHub has it ("Rate limits for the REST API"). None if it doesn't say."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    if text:
+        return _until(text, now)
+    reset = headers.get("x-ratelimit-reset", "")
+    if headers.get("x-ratelimit-remaining") == "0" and reset.isascii() and reset.isdigit():
+        return max(0.0, float(reset[:12]) - now)
+    return None
+
+
+def _until(date: str, now: float) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)
+
+
+_TAKEN_ALONG = ("accept", "accept-encoding", "accept-language", "content-type", "user-agent")
+_CONDITIONS = ("if-none-match", "if-modified-since")
+
+
+def redirected(message: Message, reply: Reply) -> Message:
+    """The request that a redirect asks for. To another host go only headers that can't be credentials.
+
+    Raises `ForbiddenAddressError`, and `SourceRefusedError` for one that can't be followed.
+    """
+    here = message.target
+    try:
+        there = target_of(urljoin(here.url, reply.headers["location"]))
+    except ValueError as exc:
+        raise SourceRefusedError(f"{here.shown}: redirected to what is no address", reply.status) from exc
+    if message.method == "POST" and reply.status not in (307, 308):
+        raise SourceRefusedError(f"{here.shown}: redirected to {there.shown}; set that address", reply.status)
+    if _same_party(here, there):
+        return replace(message, target=there)
+    kept = (*_TAKEN_ALONG, *_CONDITIONS)
+    return replace(message, target=there, headers={k: v for k, v in message.headers.items() if k in kept})
+
+
+def _same_party(here: Target, there: Target) -> bool:
+    if here.host != there.host:
+        return False
+    upgraded = (here.scheme, here.port, there.scheme, there.port) == ("http", 80, "https", 443)
+    return upgraded or (here.scheme, here.port) == (there.scheme, there.port)
+
 
 USER_AGENT = f"opx-knowledge/{__version__}"
 TIMEOUT_SECONDS = 60.0
@@ -96,12 +170,7 @@ class HttpWeb:
         return reply
 
     def post(
-        self,
-        url: str,
-        *,
-        json: Any,
-        headers: Mapping[str, str] | None = None,
-        limit: int = MAX_BYTES,
+        self, url: str, *, json: Any, headers: Mapping[str, str] | None = None, limit: int = MAX_BYTES
     ) -> WebReply:
         body = json_text.dumps(json).encode()
         sent = _headers(headers, {"content-type": "application/json"})
@@ -159,7 +228,7 @@ class HttpWeb:
 
     def _sent(self, message: Message) -> Reply:
         """The reply to one step, tried as often as may help."""
-        pauses = _pauses()
+        pauses = (_FIRST_PAUSE * 2**attempt for attempt in range(TRIES - 1))
         while True:
             try:
                 reply = self._exchanged(message)
@@ -182,10 +251,6 @@ class HttpWeb:
         if self._slower:
             self._slower.wait()
         return self._exchanges.send(message, addresses)
-
-
-def _pauses() -> Iterator[float]:
-    return (_FIRST_PAUSE * 2**attempt for attempt in range(TRIES - 1))
 
 
 def _with_query(url: str, query: Mapping[str, str | int] | None) -> str:

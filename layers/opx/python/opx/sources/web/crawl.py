@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ports.sources import PageMemory
 from opx.sources.connector import Connector, Options, SourceTools, Texts
 from opx.sources.web.addresses import shown_address
-from opx.sources.web.crawling import Crawl, CrawlingWeb, CrawlLimits
-from opx.sources.web.frontier import Frontier, Visit
-from opx.sources.web.robots import Robots
-from opx.sources.web.sitemaps import listed_pages
+from opx.sources.web.crawling import Crawl, CrawlingWeb, CrawlLimits, Frontier, Visit
+from opx.sources.web.robots import Robots, listed_pages
 from opx.sources.web.urls import CrawlScope, crawl_scope, page_url
 
 _NO_PAGES = "the sitemaps list no page that `include`, `exclude` and the hosts leave"
@@ -57,14 +54,12 @@ class WebCrawl(Connector[CrawlOptions]):
     A page's key is its address. Robots rules, canonical addresses, `noindex` and `nofollow` are followed.
     """
 
-    options_type: ClassVar[type] = CrawlOptions
     web: CrawlingWeb
 
     def __init__(self, definition: SourceDefinition, options: CrawlOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         if not isinstance(tools.web, PageMemory):
             raise TypeError("a crawl needs a client that remembers pages")
-        self._known = tools.known
 
     @classmethod
     def rate_limit(cls, options: CrawlOptions) -> RateLimit:
@@ -84,7 +79,7 @@ class WebCrawl(Connector[CrawlOptions]):
             robots=Robots(self.web),
             limits=CrawlLimits(options.depth, options.max_pages, options.max_bytes),
             request=request,
-            known=self._known,
+            known=self.known,
             clock=self.clock,
         )
         yield from crawl.pages()

@@ -7,24 +7,163 @@ outlive the page's document, which is withdrawn while nothing links to it: then 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+import zlib
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from opx.domain.ids import stable_hash
-from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
+from opx.domain.record import replace
+from opx.domain.sources import Page, PullRequest, SourceDocument
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError, UnparsableDocumentError
 from opx.ports.sources import PageMemory, WebClient, WebReply
 from opx.ports.time import Clock
-from opx.sources.web.crawl_batch import CrawlBatch
-from opx.sources.web.files import HTML, extension_of
-from opx.sources.web.frontier import Frontier, Visit
-from opx.sources.web.page_notes import NOTHING, PageNotes, State, notes_of
+from opx.sources.connector import Batch
 from opx.sources.web.pages import iso_date
 from opx.sources.web.robots import Robots
-from opx.sources.web.urls import CrawlScope, file_key, identity, may_be_document, page_key, page_url
+from opx.sources.web.urls import HTML, CrawlScope, extension_of, file_key, identity, may_be_document, page_key, page_url
+
+MAX_UNPACKED = 16 * 1024 * 1024
+
+
+class State(StrEnum):
+    """How the last visit went."""
+
+    READ = ""
+    NOTHING = "nothing"
+    """No page of this crawl: it is gone, leads elsewhere, or could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageNotes:
+    """`url` is where redirects led, "" if nowhere; `digest` is of the text, "" for a page without a document;
+    `put`: its document was given away."""
+
+    url: str = ""
+    canonical: str = ""
+    key: str = ""
+    digest: str = ""
+    put: bool = False
+    links: tuple[str, ...] = ()
+    state: State = State.READ
+
+    def to_texts(self) -> dict[str, str]:
+        put, links = "1" if self.put else "", _packed(self.links)
+        return {**asdict(self), "put": put, "links": links, "state": self.state.value}
+
+
+NOTHING = {"state": State.NOTHING.value}
+
+
+def notes_of(texts: Mapping[str, str]) -> PageNotes | None:
+    """The notes, or None if there are none of a page (or none that can be read)."""
+    if "links" not in texts:
+        return PageNotes(state=State.NOTHING) if texts.get("state") == State.NOTHING else None
+    try:
+        url, canonical, key, digest = (texts[name] for name in ("url", "canonical", "key", "digest"))
+        put, links, state = bool(texts["put"]), _unpacked(texts["links"]), State(texts["state"])
+        return PageNotes(url, canonical, key, digest, put, links, state)
+    except (KeyError, ValueError, binascii.Error, zlib.error):
+        return None
+
+
+def _packed(links: tuple[str, ...]) -> str:
+    return base64.b85encode(zlib.compress("\n".join(links).encode(), 9)).decode("ascii") if links else ""
+
+
+def _unpacked(text: str) -> tuple[str, ...]:
+    if not text:
+        return ()
+    data = zlib.decompressobj().decompress(base64.b85decode(text), MAX_UNPACKED)
+    return tuple(data.decode().split("\n"))
+
+
+BATCH_VISITS = 20
+BATCH_BYTES = 4 * 1024 * 1024
+BATCH_SECONDS = 60.0
+"""A site that wants a minute between two pages would else have a batch take longer than a function may run."""
+
+
+@dataclass(slots=True)
+class CrawlBatch(Batch):
+    """`visits` counts addresses, with and without a document; it `began` with the first."""
+
+    began: float = 0.0
+    visits: int = 0
+
+    def full(self, now: float) -> bool:
+        """Whether it should be given away, `now` being by the clock that `began` is by."""
+        return self.visits >= BATCH_VISITS or self.size >= BATCH_BYTES or now - self.began >= BATCH_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """`depth`: how many links lie between a start page and this one; `changed` is from the sitemap, "" without."""
+
+    url: str
+    depth: int
+    changed: str = ""
+
+
+class Frontier:
+    """First in, first out: breadth first. Takes `size` addresses in all; `overflowed` once there were more.
+
+    The same pages give the same order, so that a position in it is enough to go on from.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._waiting: deque[Visit] = deque()
+        self._seen: set[int] = set()
+        self._digest = hashlib.sha256()
+        self.overflowed = False
+
+    def add(self, visit: Visit) -> None:
+        """Visit an address, unless it was added before."""
+        if not self.claim(visit.url):
+            return
+        if len(self._seen) > self._size:
+            self.overflowed = True
+            return
+        self._waiting.append(visit)
+
+    def seed(self, visit: Visit) -> None:
+        """Add an address that the crawl begins with."""
+        self._digest.update(f"{visit.url} {visit.depth}\n".encode())
+        self.add(visit)
+
+    def knows(self, url: str) -> bool:
+        """Whether the address was added or claimed before."""
+        return hash(identity(url)) in self._seen
+
+    def claim(self, url: str) -> bool:
+        """Whether nobody added or claimed the address before; from now on somebody has. Beyond the size, it isn't kept:
+        a site may have no end."""
+        mark = hash(identity(url))
+        if mark in self._seen:
+            return False
+        if len(self._seen) <= self._size:
+            self._seen.add(mark)
+        return True
+
+    def seeds(self) -> str:
+        """A mark of what the crawl begins with, and in which order."""
+        return self._digest.hexdigest()[:16]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no address is left."""
+        return not self._waiting
+
+    def next(self) -> Visit | None:
+        return self._waiting.popleft() if self._waiting else None
+
 
 MAX_FAILURES = 5
 """Pages in a row that a site doesn't serve, until it counts as a whole as unavailable."""
@@ -72,7 +211,7 @@ class Crawl:
         self._failures = 0
         self._digests: set[int] = set()
         self._deferred: set[int] = set()
-        self._batch = CrawlBatch(clock())
+        self._batch = CrawlBatch(began=clock())
 
     def pages(self) -> Iterator[Page]:
         """Batches of what was found. Raises as `Connector.pull`, after what was found until then was given."""
@@ -94,7 +233,7 @@ class Crawl:
         yield self._taken(complete=self._whole and not self._frontier.overflowed)
 
     def _taken(self, *, complete: bool = False) -> Page:
-        batch, self._batch = self._batch, CrawlBatch(self._clock())
+        batch, self._batch = self._batch, CrawlBatch(began=self._clock())
         done = max(self._visited, self._done)
         return batch.page({"done": done, "mark": self._mark, "whole": self._whole}, complete=complete)
 
@@ -127,9 +266,7 @@ class Crawl:
 
     def _ask(self, visit: Visit, notes: PageNotes | None, known: str) -> None:
         if not self._robots.allows(visit.url):
-            self._batch.refused.append(
-                Refused(known, f"robots.txt of {urlsplit(visit.url).netloc} forbids {visit.url}")
-            )
+            self._batch.refuse(known, f"robots.txt of {urlsplit(visit.url).netloc} forbids {visit.url}")
             self._web.note(visit.url, NOTHING)
             return
         if notes and self._is_listed_as_before(visit, notes):
@@ -153,7 +290,7 @@ class Crawl:
         """What it would have linked to isn't known, which may be more than is missed."""
         if visit.depth < self._limits.depth:
             self._whole = False
-        self._batch.refused.append(Refused(key, reason))
+        self._batch.refuse(key, reason)
         self._web.note(visit.url, NOTHING)
 
     def _is_listed_as_before(self, visit: Visit, notes: PageNotes) -> bool:
@@ -174,7 +311,7 @@ class Crawl:
         if wanted:
             self._batch.unchanged.append(notes.key)
         if notes.put is not wanted or notes.state is not State.READ:
-            self._web.note(visit.url, {**notes.with_put(wanted).to_texts(), "state": State.READ.value})
+            self._web.note(visit.url, {**replace(notes, put=wanted).to_texts(), "state": State.READ.value})
 
     def _read(self, visit: Visit, reply: WebReply) -> None:
         notes, document = self._understood(visit, reply)
@@ -182,9 +319,8 @@ class Crawl:
 
     def _store(self, visit: Visit, notes: PageNotes, document: SourceDocument | None) -> None:
         if document is not None:
-            self._batch.documents.append(document)
-            self._batch.size += len(document.content)
-        self._web.note(visit.url, notes.with_put(document is not None).to_texts())
+            self._batch.add(document)
+        self._web.note(visit.url, replace(notes, put=document is not None).to_texts())
 
     # -- what a page means for the crawl
 
@@ -218,8 +354,9 @@ class Crawl:
         redirected = address if identity(address) != identity(visit.url) else ""
         if redirected and not (self._scope.has(address) and self._robots.allows(address)):
             if not visit.depth:
-                reason = f"{visit.url} leads to {address}, which does not belong to the crawl"
-                self._batch.refused.append(Refused(page_key(visit.url), reason))
+                self._batch.refuse(
+                    page_key(visit.url), f"{visit.url} leads to {address}, which does not belong to the crawl"
+                )
             return PageNotes(url=redirected), None
         extension = extension_of(reply)
         if extension == HTML:
@@ -243,7 +380,7 @@ class Crawl:
         if not page.indexed:
             return notes, None
         if not page.text:
-            self._batch.refused.append(Refused(key, f"{address}: the page has no text of its own; do scripts draw it?"))
+            self._batch.refuse(key, f"{address}: the page has no text of its own; do scripts draw it?")
             return notes, None
         metadata = {"source_uri": address, **_changed(visit), **page.metadata}
         digest = stable_hash("page", page.text)[:16]

@@ -87,8 +87,7 @@ def _blocks(node: Node, depth: int) -> str:
 
 
 def _block(node: Node, depth: int) -> str:
-    kind = node.type
-    return _BLOCKS.get(kind, _blocks)(node, depth)
+    return _BLOCKS.get(node.type, _blocks)(node, depth)
 
 
 def _text_of(node: Node, depth: int) -> str:
@@ -131,10 +130,6 @@ def _item(bullet: str, node: Node, depth: int) -> str:
     return bullet + _LIST_BELOW.sub("\n", _blocks(node, depth + 1)).replace("\n", "\n" + indent)
 
 
-def _quote(node: Node, depth: int) -> str:
-    return "> " + _blocks(node, depth).replace("\n", "\n> ")
-
-
 def _panel(node: Node, depth: int) -> str:
     """A panel is a quotation that says what it is: `**Warning**`."""
     kind = node.attrs.panel_type.capitalize() or "Note"
@@ -149,10 +144,6 @@ def _expand(node: Node, depth: int) -> str:
 def _table(node: Node, depth: int) -> str:
     rows = [[_blocks(cell, depth + 2) for cell in row.content] for row in node.content]
     return table([row for row in rows if row])
-
-
-def _paragraph(node: Node, depth: int) -> str:
-    return _text_of(node, depth)
 
 
 def _inline(node: Node, depth: int) -> str:
@@ -187,25 +178,21 @@ def _date(node: Node) -> str:
         return ""
 
 
-def _mention(node: Node) -> str:
-    return "@" + node.attrs.text.lstrip("@")
-
-
 def _image(node: Node) -> str:
     alt = one_line(node.attrs.alt)
     return f"[image: {alt}]" if alt else ""
 
 
 _BLOCKS: dict[str, Callable[[Node, int], str]] = {
-    "paragraph": _paragraph,
-    "caption": _paragraph,
+    "paragraph": _text_of,
+    "caption": _text_of,
     "heading": _heading,
     "codeBlock": _code,
     "bulletList": _bullets,
     "decisionList": _bullets,
     "orderedList": _numbers,
     "taskList": _tasks,
-    "blockquote": _quote,
+    "blockquote": lambda node, depth: "> " + _blocks(node, depth).replace("\n", "\n> "),
     "panel": _panel,
     "expand": _expand,
     "nestedExpand": _expand,
@@ -218,7 +205,7 @@ _BLOCKS: dict[str, Callable[[Node, int], str]] = {
 _INLINE: dict[str, Callable[[Node], str]] = {
     "text": _text,
     "hardBreak": lambda node: "\n",  # noqa: ARG005
-    "mention": _mention,
+    "mention": lambda node: "@" + node.attrs.text.lstrip("@"),
     "emoji": lambda node: node.attrs.text or node.attrs.short_name,
     "date": _date,
     "status": lambda node: node.attrs.text,

@@ -6,6 +6,11 @@ import base64
 
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.ports.sources import Secrets, WebClient, WebReply
+from opx.sources.shapes import Loose, Shape
+
+
+class Keyed(Shape, frozen=True):
+    key: Loose[str] = ""
 
 
 def authorization(user: str, token_secret: str, secrets: Secrets) -> dict[str, str]:

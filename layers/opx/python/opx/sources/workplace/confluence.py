@@ -7,19 +7,17 @@ noticed. Those that changed, and those that weren't taken in before, are read on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceShapeError
 from opx.ingestion.metadata import fitting
 from opx.ingestion.parsing.registry import EXTENSIONS
-from opx.sources.connector import Connector, Options, SourceTools, Texts
-from opx.sources.markdown import facts, joined, nested, one_line
-from opx.sources.relationships import block, reference, relation
+from opx.sources.connector import Batch, Connector, Options, SourceTools, Texts
+from opx.sources.markdown import block, facts, joined, nested, one_line, reference, relation
 from opx.sources.shapes import OddRecordError, since_of
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.confluence_api import (
@@ -58,30 +56,8 @@ class ConfluenceOptions(Options, frozen=True):
     max_attachment_bytes: int = 20 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class _Step:
-    """What will be the next page of a pull."""
-
-    documents: list[SourceDocument] = field(default_factory=list)
-    unchanged: list[str] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-    seen: str = ""
-
-    def page(self, cursor: dict[str, Any], *, complete: bool = False) -> Page:
-        return Page(
-            documents=tuple(self.documents),
-            unchanged=tuple(self.unchanged),
-            refused=tuple(self.refused),
-            cursor=cursor,
-            seen_until=self.seen,
-            complete=complete,
-        )
-
-
 class ConfluenceConnector(Connector[ConfluenceOptions]):
     """One document a page, and one an attachment."""
-
-    options_type = ConfluenceOptions
 
     def __init__(self, definition: SourceDefinition, options: ConfluenceOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -93,7 +69,6 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
         host = urlsplit(root).hostname or ""
         self._cloud = options.deployment == "cloud" or (not options.deployment and host.endswith(_CLOUD_HOSTS))
         self._root = root.removesuffix("/wiki") if self._cloud else root
-        self._known = tools.known
 
     def probe(self) -> None:
         self._listing(self._login()[1], {})
@@ -107,19 +82,18 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
             listed, following = self._listing(confluence, position)
             found = [each for each in listed if each.id not in before]
             before = {each.id for each in listed}
-            step = _Step(seen=max((each.changed for each in found), default=""))
-            known = set(self._known([each.id for each in found])) if since else set()
+            batch, seen = Batch(), max((each.changed for each in found), default="")
+            known = set(self.known([each.id for each in found])) if since else set()
             for each in found:
                 if each.id in known and each.changed < since:
-                    step.unchanged.append(each.id)
+                    batch.unchanged.append(each.id)
                 else:
-                    self._read_page(confluence, each, step)
+                    self._read_page(confluence, each, batch)
                 if self.options.attachments:
-                    self._read_attachments(api, confluence, each, since, step)
-                if len(step.documents) >= STEP_PAGES:
-                    yield step.page(position)
-                    step = _Step()
-            yield step.page(following, complete=not following)
+                    self._read_attachments(api, confluence, each, since, batch)
+                if len(batch.documents) >= STEP_PAGES:
+                    yield batch.page(position, seen_until=seen)
+            yield batch.page(following, seen_until=seen, complete=not following)
             if not following:
                 return
             position = following
@@ -136,33 +110,31 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
         except OddRecordError as exc:
             raise SourceShapeError(f"{self.name}: in the listing of pages: {exc}") from exc
 
-    def _read_page(self, confluence: Confluence, listed: ListedPage, step: _Step) -> None:
-        try:
+    def _read_page(self, confluence: Confluence, listed: ListedPage, batch: Batch) -> None:
+        with batch.refusing(listed.id):
             page = confluence.load(listed.id)
             if page is not None:
                 given = confluence.comments(page.id) if self.options.comments else ()
-                comments = list(islice(given, MAX_COMMENTS + 1))
-                step.documents.append(page_document(page, comments))
-        except OddRecordError as exc:
-            step.refused.append(Refused(listed.id, str(exc)))
+                batch.add(page_document(page, list(islice(given, MAX_COMMENTS + 1))))
 
     # -- attachments
 
-    def _read_attachments(self, api: Api, confluence: Confluence, page: ListedPage, since: str, step: _Step) -> None:
+    def _read_attachments(self, api: Api, confluence: Confluence, page: ListedPage, since: str, batch: Batch) -> None:
         try:
-            found = [each for each in confluence.attachments(page.id) if _is_taken(each)]
+            listed = confluence.attachments(page.id)
+            found = [each for each in listed if PurePosixPath(each.name).suffix.lower() in EXTENSIONS]
         except OddRecordError as exc:
             raise SourceShapeError(f"{self.name}: in the attachments of page {page.id}: {exc}") from exc
         keys = {each: f"{page.id}/attachments/{each.name}" for each in found}
-        known = set(self._known(list(keys.values()))) if since else set()
+        known = set(self.known(list(keys.values()))) if since else set()
+        most = self.options.max_attachment_bytes
         for attachment, key in keys.items():
             if key in known and attachment.changed < since:
-                step.unchanged.append(key)
-            elif attachment.size > self.options.max_attachment_bytes:
-                most = self.options.max_attachment_bytes
-                step.refused.append(Refused(key, f"larger than {most:,} bytes (max_attachment_bytes)"))
+                batch.unchanged.append(key)
+            elif attachment.size > most:
+                batch.refuse(key, f"larger than {most:,} bytes (max_attachment_bytes)")
             else:
-                step.documents += self._attachment(api, page, attachment, key)
+                batch.add(*self._attachment(api, page, attachment, key))
 
     def _attachment(self, api: Api, page: ListedPage, attachment: Attachment, key: str) -> Sequence[SourceDocument]:
         reply = api.ask(attachment.download, limit=self.options.max_attachment_bytes)
@@ -175,10 +147,6 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
             "tags": ["attachment", f"confluence page {page.id}"],
         }
         return (SourceDocument(key, reply.body, metadata),)
-
-
-def _is_taken(attachment: Attachment) -> bool:
-    return PurePosixPath(attachment.name).suffix.lower() in EXTENSIONS
 
 
 def page_document(page: LoadedPage, comments: Sequence[Comment]) -> SourceDocument:

@@ -11,7 +11,7 @@ from msgspec import field
 
 from opx.errors import SourceRefusedError, SourceShapeError
 from opx.sources.shapes import Filled, Loose, Names, Shape, odd, shaped, texts_of, utc
-from opx.sources.workplace.atlassian import Api
+from opx.sources.workplace.atlassian import Api, Keyed
 
 CLOUD_LIMIT = 250
 """Pages a reply (Confluence Cloud REST API v2, "Get pages")."""
@@ -122,10 +122,6 @@ class _History(Shape, frozen=True, rename="camel"):
     created_by: Loose[_Person] = _Person()
 
 
-class _Key(Shape, frozen=True):
-    key: Loose[str] = ""
-
-
 class _Metadata(Shape, frozen=True):
     labels: Loose[_Labels] = _Labels()
 
@@ -135,7 +131,7 @@ class _ServerPage(Shape, frozen=True):
     body: _Body
     version: _ServerVersion
     history: _History
-    space: Loose[_Key] = _Key()
+    space: Loose[Keyed] = Keyed()
     ancestors: tuple[Loose[_Ancestor], ...] = ()
     metadata: Loose[_Metadata] = _Metadata()
     links: Loose[_Links] = field(default=_Links(), name="_links")
@@ -233,7 +229,11 @@ class CloudConfluence:
     def listing(self, position: Mapping[str, Any]) -> Listing:
         query: dict[str, str | int] = {"space-id": ",".join(self._space_ids()), "status": "current", "sort": "id"}
         reply = self._get("pages", query | {"limit": CLOUD_LIMIT}, cursor=str(position.get("cursor", "")))
-        found = [self._listed(record) for record in reply.results]
+        found = []
+        for record in reply.results:
+            page = odd(_CloudListed, record)
+            self._keep(page.id, record)
+            found.append(ListedPage(page.id, utc(page.version.created_at, "version.createdAt")))
         following = _cursor_of(reply)
         if following and following == position.get("cursor"):
             raise SourceShapeError(f"{self._api.root}: the listing gives the same page again and again")
@@ -282,11 +282,6 @@ class CloudConfluence:
             if not following or following == cursor:
                 return
             cursor = following
-
-    def _listed(self, record: Any) -> ListedPage:
-        found = odd(_CloudListed, record)
-        self._keep(found.id, record)
-        return ListedPage(found.id, utc(found.version.created_at, "version.createdAt"))
 
     def _get(self, path: str, query: dict[str, str | int], *, cursor: str = "") -> _Results:
         sent = query | {"cursor": cursor} if cursor else query

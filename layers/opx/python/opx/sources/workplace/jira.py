@@ -19,8 +19,8 @@ from msgspec import field
 
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
-from opx.sources.connector import Connector, Options, SourceTools, Texts
-from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, each_of, odd, read_each, shaped, since_of, utc
+from opx.sources.connector import Connector, Options, SourceTools, Texts, read_each
+from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, each_of, odd, shaped, since_of, utc
 from opx.sources.workplace.atlassian import Api, authorization, root_address
 from opx.sources.workplace.jira_documents import FIELDS, Comment, issue_document
 
@@ -99,8 +99,6 @@ class _Changed(Shape, frozen=True):
 class JiraConnector(Connector[JiraOptions]):
     """One document an issue."""
 
-    options_type = JiraOptions
-
     def __init__(self, definition: SourceDefinition, options: JiraOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         self._root = root_address(options.base_url, self.name)
@@ -148,14 +146,9 @@ class JiraConnector(Connector[JiraOptions]):
                     raise
                 position = {}
                 continue
-            documents, refused = read_each(issues, lambda issue: self._document(server, issue), _key, self.name)
-            yield Page(
-                documents=documents,
-                refused=refused,
-                cursor=following or ending,
-                seen_until=max((str(each.metadata["last_updated"]) for each in documents), default=""),
-                complete=whole and not following,
-            )
+            batch = read_each(issues, lambda issue: self._document(server, issue), _key, self.name)
+            seen = max((str(each.metadata["last_updated"]) for each in batch.documents), default="")
+            yield batch.page(following or ending, seen_until=seen, complete=whole and not following)
             if not following:
                 return
             position = following
@@ -199,14 +192,11 @@ class JiraConnector(Connector[JiraOptions]):
                     raise
                 position = {"phase": "keys"}
                 continue
-            keys = self._listed_keys(reply)
+            keys = tuple(issue.key for issue in each_of(_Key, reply.issues, self.name))
             position = self._after_keys(server, reply, token, start, len(keys))
             yield Page(unchanged=keys, cursor=position, complete=not position)
             if not position:
                 return
-
-    def _listed_keys(self, reply: _Found) -> tuple[str, ...]:
-        return tuple(issue.key for issue in each_of(_Key, reply.issues, self.name))
 
     def _after_keys(self, server: _Server, reply: _Found, token: str, start: int, count: int) -> dict[str, Any]:
         if server.kind == "cloud":
@@ -223,7 +213,7 @@ class JiraConnector(Connector[JiraOptions]):
         if self.options.jql.strip():
             parts.append(f"({self.options.jql.strip()})")
         if since:
-            parts.append(f"updated >= {_milliseconds(since)}")
+            parts.append(f"updated >= {int(datetime.fromisoformat(since).timestamp()) * 1000}")
         return " AND ".join(parts)
 
     def _search(
@@ -297,7 +287,3 @@ def _quoted(value: str) -> str:
 def _key(issue: Any) -> str:
     key = issue.get("key") if isinstance(issue, dict) else None
     return key if key and isinstance(key, str) else "(an issue without a key)"
-
-
-def _milliseconds(since: str) -> int:
-    return int(datetime.fromisoformat(since).timestamp()) * 1000

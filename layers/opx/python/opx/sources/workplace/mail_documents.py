@@ -32,9 +32,10 @@ def message_document(key: str, data: bytes, *, address: str = "", received: str 
         raise OddRecordError("not a message: it has no headers")
     subject = _decoded(headers, "Subject")
     sent = _date(headers) or received
+    sender, sender_address = parseaddr(_decoded(headers, "From"))
     metadata: dict[str, Any] = {
         "title": subject or "(no subject)",
-        "author": _sender(headers),
+        "author": sender or sender_address,
         "source_uri": address,
         "created_at": sent,
         "last_updated": sent,
@@ -47,11 +48,6 @@ def _thread(subject: str) -> list[str]:
     """What a conversation has in common, whatever mail programs put before it."""
     topic = _PREFIX.sub("", subject).strip()
     return [f"thread: {topic[:120]}"] if topic else []
-
-
-def _sender(headers: Message) -> str:
-    name, address = parseaddr(_decoded(headers, "From"))
-    return name or address
 
 
 def _date(headers: Message) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from opx.domain.sources import Cursor, Page, PullRequest, Refused, SourceDefinition, SourceDocument
-from opx.errors import InvalidInputError, SourceRefusedError, SourceUnavailableError
-from opx.sources.connector import Connector, Options, SourceTools
+from opx.domain.sources import Cursor, Page, PullRequest, SourceDefinition, SourceDocument
+from opx.errors import SourceRefusedError, SourceUnavailableError
+from opx.sources.connector import Batch, Connector, Options, SourceTools
 from opx.sources.shapes import OddRecordError
 from opx.sources.workplace.mail_documents import message_document
 
@@ -40,35 +40,23 @@ class _Found:
 class MailboxConnector(Connector[MailboxOptions]):
     """One document a message. All are read in every pull, and those that are gone are noticed."""
 
-    options_type = MailboxOptions
-
-    @classmethod
-    def reads_files(cls, options: MailboxOptions) -> bool:  # noqa: ARG003
-        return True
+    local = True
 
     def __init__(self, definition: SourceDefinition, options: MailboxOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
-        self._path = Path(options.path).expanduser()
-        if not self._path.is_absolute():
-            raise InvalidInputError(f"{self.name}: path must be absolute, not {options.path!r}")
+        self._path = self.local_path(options.path)
 
     def probe(self) -> None:
         next(self._messages({}), None)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
-        documents: list[SourceDocument] = []
-        refused: list[Refused] = []
-        size = 0
+        batch = Batch()
         for found in self._messages(request.cursor):
-            try:
-                documents.append(self._document(found))
-                size += len(found.data or b"")
-            except OddRecordError as exc:
-                refused.append(Refused(found.key, str(exc)))
-            if len(documents) + len(refused) >= PAGE_MESSAGES or size >= PAGE_BYTES:
-                yield Page(documents=tuple(documents), refused=tuple(refused), cursor=found.behind)
-                documents, refused, size = [], [], 0
-        yield Page(documents=tuple(documents), refused=tuple(refused), complete=True)
+            with batch.refusing(found.key):
+                batch.add(self._document(found))
+            if len(batch.documents) + len(batch.refused) >= PAGE_MESSAGES or batch.size >= PAGE_BYTES:
+                yield batch.page(found.behind)
+        yield batch.page(complete=True)
 
     def _document(self, found: _Found) -> SourceDocument:
         if found.data is None:

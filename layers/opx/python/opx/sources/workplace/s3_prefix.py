@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import (
     InvalidInputError,
@@ -24,7 +24,7 @@ from opx.errors import (
 )
 from opx.ingestion.parsing.registry import EXTENSIONS
 from opx.ports.objects import ObjectInfo, ObjectStore
-from opx.sources.connector import Connector, Options, SourceTools
+from opx.sources.connector import Batch, Connector, Options, SourceTools
 from opx.sources.shapes import since_of
 
 LISTED = 1_000
@@ -47,14 +47,11 @@ class S3PrefixOptions(Options, frozen=True):
 class S3PrefixConnector(Connector[S3PrefixOptions]):
     """One document an object of a format that is read. Sidecars with metadata are not taken for documents."""
 
-    options_type = S3PrefixOptions
-
     def __init__(self, definition: SourceDefinition, options: S3PrefixOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         if not _BUCKET.match(options.bucket):
             raise InvalidInputError(f"{self.name}: {options.bucket!r} is not the name of a bucket")
         self._open = tools.buckets
-        self._known = tools.known
 
     def probe(self) -> None:
         next(self._listed(self._store(), ""), None)
@@ -68,26 +65,21 @@ class S3PrefixConnector(Connector[S3PrefixOptions]):
             yield from self._pages(store, batch, before)
         yield Page(cursor={}, complete=True)
 
-    def _pages(self, store: ObjectStore, batch: list[ObjectInfo], before: str) -> Iterator[Page]:
-        known = set(self._known([self._key(each) for each in batch])) if before else set()
-        documents: list[SourceDocument] = []
-        unchanged: list[str] = []
-        refused: list[Refused] = []
-        size = 0
-        for each in batch:
+    def _pages(self, store: ObjectStore, objects: list[ObjectInfo], before: str) -> Iterator[Page]:
+        known = set(self.known([self._key(each) for each in objects])) if before else set()
+        batch = Batch()
+        for each in objects:
             key = self._key(each)
             if key in known and each.modified and each.modified < before:
-                unchanged.append(key)
+                batch.unchanged.append(key)
             elif each.size > self.options.max_object_bytes:
-                refused.append(Refused(key, f"larger than {self.options.max_object_bytes:,} bytes (max_object_bytes)"))
+                batch.refuse(key, f"larger than {self.options.max_object_bytes:,} bytes (max_object_bytes)")
             else:
-                documents += self._read(store, each)
-                size += each.size
-            if size >= PAGE_BYTES:
-                yield _page(documents, unchanged, refused, each.key)
-                documents, unchanged, refused, size = [], [], [], 0
-        seen = max((each.modified for each in batch), default="")
-        yield _page(documents, unchanged, refused, batch[-1].key, seen)
+                batch.add(*self._read(store, each))
+            if batch.size >= PAGE_BYTES:
+                yield batch.page({"after": each.key})
+        seen = max((each.modified for each in objects), default="")
+        yield batch.page({"after": objects[-1].key}, seen_until=seen)
 
     def _read(self, store: ObjectStore, found: ObjectInfo) -> list[SourceDocument]:
         """The object; nothing if it was deleted since it was listed."""
@@ -122,15 +114,3 @@ class S3PrefixConnector(Connector[S3PrefixOptions]):
         if self._open is None:
             raise SourceRefusedError(f"{self.name}: buckets can't be read here")
         return self._open(self.options.bucket)
-
-
-def _page(
-    documents: list[SourceDocument], unchanged: list[str], refused: list[Refused], after: str, seen: str = ""
-) -> Page:
-    return Page(
-        documents=tuple(documents),
-        unchanged=tuple(unchanged),
-        refused=tuple(refused),
-        cursor={"after": after},
-        seen_until=seen,
-    )

@@ -1,26 +1,175 @@
-"""Conversations of a Slack export: a thread is a document, and so is what a channel said in a day outside of threads.
+"""Pulls conversations of a Slack export: a document a thread, and one a channel's day for what is outside of threads.
 
-Files as in Slack's page "How to read Slack data exports". Channels are read one after another, days in order; a thread
-is held until the day of its last reply, which its first message names.
+Files as in Slack's page "How to read Slack data exports": a folder, or the zip file that it comes as. Channels are read
+one after another, days in order; a thread is held until the day of its last reply, which its first message names. Markup
+(mrkdwn) becomes Markdown with names instead of ids; its notation is as in Slack's pages "Formatting message text" and
+"Formatting with mrkdwn".
 """
 
 from __future__ import annotations
 
+import html
+import json
 import re
+import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
-from opx.errors import InvalidInputError, SourceShapeError
-from opx.sources.connector import Connector, Options, SourceTools, Texts
-from opx.sources.markdown import joined, one_line
-from opx.sources.shapes import Filled, Loose, OddRecordError, Shape, odd, shaped
-from opx.sources.workplace.slack_archive import Archive, open_archive
-from opx.sources.workplace.slack_text import slack_markdown
+from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.sources.connector import Batch, Connector, Options, SourceTools, Texts
+from opx.sources.markdown import fenced, joined, nested, one_line
+from opx.sources.shapes import Filled, Loose, Named, OddRecordError, Shape, odd, shaped
+
+_CODE = re.compile(r"```(.*?)```", re.DOTALL)
+_INLINE_CODE = re.compile(r"(`[^`\n]+`)")
+_REFERENCE = re.compile(r"<([@#!]?)([^<>|\n]+)(?:\|([^<>\n]*))?>")
+_BOLD = re.compile(r"(?<![\w*])\*(?=\S)([^*\n]+?)(?<=\S)\*(?![\w*])")
+_ITALIC = re.compile(r"(?<![\w_])_(?=\S)([^_\n]+?)(?<=\S)_(?![\w_])")
+_STRIKE = re.compile(r"(?<![\w~])~(?=\S)([^~\n]+?)(?<=\S)~(?![\w~])")
+_BULLET = re.compile(r"^[•◦▪] ?", re.MULTILINE)
+
+
+def slack_markdown(text: str, users: Mapping[str, str], channels: Mapping[str, str], under: int) -> str:
+    """The Markdown of a message, whose headings (Slack has none) are below level `under`."""
+    parts: list[str] = []
+    at = 0
+    for match in _CODE.finditer(text):
+        parts += [_prose(text[at : match.start()], users, channels), fenced(_plain(match[1], users, channels))]
+        at = match.end()
+    parts.append(_prose(text[at:], users, channels))
+    return nested("\n\n".join(part.strip("\n") for part in parts if part.strip()), under)
+
+
+def _prose(text: str, users: Mapping[str, str], channels: Mapping[str, str]) -> str:
+    pieces = _INLINE_CODE.split(text)
+    shown = [
+        _plain(piece, users, channels) if number % 2 else _marked(piece, users, channels)
+        for number, piece in enumerate(pieces)
+    ]
+    return "".join(shown)
+
+
+def _marked(text: str, users: Mapping[str, str], channels: Mapping[str, str]) -> str:
+    text = _STRIKE.sub(r"~~\1~~", _ITALIC.sub(r"*\1*", _BOLD.sub(r"**\1**", text)))
+    return _plain(_BULLET.sub("- ", text), users, channels)
+
+
+def _plain(text: str, users: Mapping[str, str], channels: Mapping[str, str]) -> str:
+    """References by name, and `&lt;` and the like as what they stand for."""
+    return html.unescape(_REFERENCE.sub(lambda match: _named(match, users, channels), text))
+
+
+def _named(match: re.Match[str], users: Mapping[str, str], channels: Mapping[str, str]) -> str:
+    sign, value, label = match[1], match[2], (match[3] or "").strip()
+    if sign == "@":
+        return "@" + (users.get(value) or label or value)
+    if sign == "#":
+        return "#" + (channels.get(value) or label or value)
+    if sign == "!":
+        return label or "@" + value.partition("^")[0]
+    return f"{label} ({value})" if label and label != value else value
+
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Of one file, unpacked: a day of a channel, or the list of users."""
+
+MAX_RATIO = 500
+"""Bytes unpacked for one packed. JSON packs to a tenth or so, a bomb to a thousandth."""
+
+MAX_FILES = 2_000_000
+
+
+class Archive(ABC):
+    """The JSON files of an export by their paths."""
+
+    @abstractmethod
+    def names(self) -> Iterator[str]:
+        """Paths of all JSON files, such as `general/2024-01-02.json`."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes | None:
+        """A file's bytes, None if there is none. Raises `SourceRefusedError` for one that is too large."""
+
+    def json(self, name: str) -> Any:
+        """A file's content, None if there is none. Raises `SourceShapeError` if it is no JSON."""
+        data = self.read(name)
+        if data is None:
+            return None
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as exc:
+            raise SourceShapeError(f"{name} of the export is not JSON: {str(exc)[:100]}") from exc
+
+
+class FolderArchive(Archive):
+    """An export that was unpacked."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def names(self) -> Iterator[str]:
+        for file in self._root.glob("*/*.json"):
+            yield file.relative_to(self._root).as_posix()
+
+    def read(self, name: str) -> bytes | None:
+        file = self._root / name
+        if not file.is_file() or file.is_symlink():
+            return None
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise SourceRefusedError(f"{name} of the export is larger than {MAX_FILE_BYTES:,} bytes")
+        return file.read_bytes()
+
+
+class ZipArchive(Archive):
+    """An export as it was downloaded. Nothing is unpacked to disk."""
+
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        self._zip = file
+        if len(file.filelist) > MAX_FILES:
+            raise SourceRefusedError(f"the export has more than {MAX_FILES:,} files")
+
+    def names(self) -> Iterator[str]:
+        for info in self._zip.filelist:
+            if info.filename.count("/") == 1 and info.filename.endswith(".json"):
+                yield info.filename
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            info = self._zip.getinfo(name)
+        except KeyError:
+            return None
+        if info.file_size > max(MAX_RATIO * info.compress_size, 64 * 1024) or info.file_size > MAX_FILE_BYTES:
+            raise SourceRefusedError(f"{name} of the export unpacks to {info.file_size:,} bytes, which is no export's")
+        with self._zip.open(info) as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise SourceRefusedError(f"{name} of the export is larger than {MAX_FILE_BYTES:,} bytes")
+        return data
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """The export at a path. Raises `SourceRefusedError` if there is none, `SourceShapeError` for a damaged one."""
+    try:
+        if path.is_dir():
+            yield FolderArchive(path)
+            return
+        with zipfile.ZipFile(path) as file:
+            yield ZipArchive(file)
+    except FileNotFoundError as exc:
+        raise SourceRefusedError(f"there is no export {path}") from exc
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as exc:  # damaged, of another method, or encrypted
+        raise SourceShapeError(f"{path.name} is not a zip file that can be read: {exc}") from exc
+    except OSError as exc:
+        raise SourceUnavailableError(f"{exc.filename or path}: {exc.strerror}") from exc
+
 
 PAGE_DOCUMENTS = 100
 MAX_OPEN_THREADS = 20_000
@@ -66,10 +215,6 @@ class _Attachment(Shape, frozen=True):
     fallback: Loose[str] = ""
 
 
-class _File(Shape, frozen=True):
-    name: Loose[str] = ""
-
-
 class _Message(Shape, frozen=True):
     ts: Filled
     subtype: Loose[str] = ""
@@ -81,7 +226,7 @@ class _Message(Shape, frozen=True):
     user: Loose[str] = ""
     username: Loose[str] = ""
     user_profile: Loose[_Profile] = _Profile()
-    files: tuple[Loose[_File], ...] = ()
+    files: tuple[Loose[Named], ...] = ()
     attachments: tuple[Loose[_Attachment], ...] = ()
 
     @property
@@ -114,17 +259,11 @@ class _Thread:
 class SlackExportConnector(Connector[SlackExportOptions]):
     """Everything is read in every pull; a newer export takes the place of the older one."""
 
-    options_type = SlackExportOptions
-
-    @classmethod
-    def reads_files(cls, options: SlackExportOptions) -> bool:  # noqa: ARG003
-        return True
+    local = True
 
     def __init__(self, definition: SourceDefinition, options: SlackExportOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
-        self._path = Path(options.path).expanduser()
-        if not self._path.is_absolute():
-            raise InvalidInputError(f"{self.name}: path must be absolute, not {options.path!r}")
+        self._path = self.local_path(options.path)
 
     def probe(self) -> None:
         with open_archive(self._path) as archive:
@@ -182,8 +321,7 @@ class _Reader:
         self._url = workspace_url.rstrip("/")
         self._open: dict[str, _Thread] = {}
         self._early: set[str] = set()
-        self._documents: list[SourceDocument] = []
-        self._refused: list[Refused] = []
+        self._batch = Batch()
 
     def pages(self, days: list[str], done: str) -> Iterator[Page]:
         """`done` is the channel before. A pull that is interrupted begins a channel anew: which of its threads were
@@ -196,16 +334,11 @@ class _Reader:
             while len(self._open) > MAX_OPEN_THREADS:
                 self._early.add(oldest := next(iter(self._open)))
                 self._close(oldest)
-            if len(self._documents) >= PAGE_DOCUMENTS:
-                yield self._page(done)
+            if len(self._batch.documents) >= PAGE_DOCUMENTS:
+                yield self._batch.page({"done": done})
         for key in list(self._open):
             self._close(key)
-        yield self._page(self._channel)
-
-    def _page(self, done: str) -> Page:
-        page = Page(documents=tuple(self._documents), refused=tuple(self._refused), cursor={"done": done})
-        self._documents, self._refused = [], []
-        return page
+        yield self._batch.page({"done": self._channel})
 
     def _read_day(self, day: str) -> None:
         name = f"{self._channel}/{day}.json"
@@ -223,9 +356,10 @@ class _Reader:
                 refused.append(str(exc))
         if refused and len(refused) == len(records) and len(refused) > 1:
             raise SourceShapeError(f"{name} of the export: no message is as expected; the first: {refused[0]}")
-        self._refused += [Refused(f"{self._channel}/{day} message", reason) for reason in refused]
+        for reason in refused:
+            self._batch.refuse(f"{self._channel}/{day} message", reason)
         if alone:
-            self._documents.append(self._document(f"{self._channel}/{day}", f"#{self._channel} on {day}", alone))
+            self._add(f"{self._channel}/{day}", f"#{self._channel} on {day}", alone)
 
     def _sort(self, record: _Message, alone: list[_Message]) -> None:
         """To its thread, or to what stands alone. A reply that is also shown in the channel is there once."""
@@ -245,12 +379,11 @@ class _Reader:
         thread = self._open.pop(ts)
         messages = sorted(thread.messages, key=lambda each: float(each.ts))
         said = one_line(self._said(messages[0]))[:80] or "a thread"
-        title = f"#{self._channel}: {said}"
-        self._documents.append(self._document(f"{self._channel}/thread-{ts}", title, messages))
+        self._add(f"{self._channel}/thread-{ts}", f"#{self._channel}: {said}", messages)
 
     # -- a document
 
-    def _document(self, key: str, title: str, messages: list[_Message]) -> SourceDocument:
+    def _add(self, key: str, title: str, messages: list[_Message]) -> None:
         written = {each.ts: each for each in messages if not each.says_nothing}
         last = max(written or {each.ts: each for each in messages}, key=float)
         first = messages[0].ts
@@ -264,7 +397,8 @@ class _Reader:
         if self._url:
             channel = self._directory.ids[self._channel]
             metadata["source_uri"] = f"{self._url}/archives/{channel}/p{first.replace('.', '')}"
-        return SourceDocument(key, joined([f"# {title}", *map(self._message, written.values())]), metadata)
+        content = joined([f"# {title}", *map(self._message, written.values())])
+        self._batch.add(SourceDocument(key, content, metadata))
 
     def _message(self, message: _Message) -> str:
         when = _moment(message.ts)

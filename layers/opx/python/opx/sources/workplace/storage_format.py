@@ -229,14 +229,10 @@ def _resource(tag: Tag) -> str:
     return ""
 
 
-def _emoticon(tag: Tag) -> str:
-    return _attribute(tag, "ac:emoji-fallback") or _attribute(tag, "ac:emoji-shortname")
-
-
 _SHOWN: dict[str, Callable[[Tag], str]] = {
     "ac:image": _image,
     "ac:link": _link,
-    "ac:emoticon": _emoticon,
+    "ac:emoticon": lambda tag: _attribute(tag, "ac:emoji-fallback") or _attribute(tag, "ac:emoji-shortname"),
     "time": lambda tag: _attribute(tag, "datetime") or tag.get_text(),
 }
 

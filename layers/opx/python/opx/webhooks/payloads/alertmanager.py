@@ -15,7 +15,7 @@ from msgspec import field
 
 from opx.domain.ids import stable_hash
 from opx.sources.shapes import Shape, Words
-from opx.webhooks.errors import PayloadError
+from opx.webhooks.deliveries import PayloadError
 from opx.webhooks.payloads.shape import Change, document, metadata, moment, part, read_payload
 
 MAX_ALERTS = 100

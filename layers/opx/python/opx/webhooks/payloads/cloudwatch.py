@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import field
 
 from opx.sources.shapes import Loose, NeededWords, Shape, Words
-from opx.webhooks.deliveries import refuse_deep
-from opx.webhooks.errors import PayloadError
+from opx.webhooks.deliveries import PayloadError, refuse_deep
 from opx.webhooks.payloads.shape import Change, document, metadata, moment, one_line, part, read_payload
 
 

@@ -12,8 +12,7 @@ from opx.domain.record import replace
 from opx.domain.webhooks import WebhookDefinition
 from opx.errors import KnowledgeConfigError, UnparsableDocumentError
 from opx.sources.community.threads import nested
-from opx.webhooks.deliveries import Delivery
-from opx.webhooks.errors import PayloadError, WebhookSetupError
+from opx.webhooks.deliveries import Delivery, PayloadError, WebhookSetupError
 from opx.webhooks.payloads.shape import Change, metadata, moment, one_line, part
 
 EVENT_HEADER = "x-opx-event"

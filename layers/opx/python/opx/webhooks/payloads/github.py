@@ -12,9 +12,8 @@ from urllib.parse import parse_qsl
 from opx.domain.record import replace
 from opx.sources.community.threads import thread
 from opx.sources.shapes import Loose, NeededWords, Shape, Words
-from opx.webhooks.deliveries import Delivery
-from opx.webhooks.errors import PayloadError
-from opx.webhooks.payloads.shape import Change, document, metadata, moment, one_line, part, read_payload
+from opx.webhooks.deliveries import Delivery, PayloadError
+from opx.webhooks.payloads.shape import Change, Named, document, metadata, moment, one_line, part, read_payload
 
 EVENT_HEADER = "x-github-event"
 MAX_COMMITS = 50
@@ -41,10 +40,6 @@ class _Delivery(Shape, frozen=True):
     action: Words = ""
 
 
-class _Named(Shape, frozen=True):
-    name: Words = ""
-
-
 class _User(Shape, frozen=True):
     login: Words = ""
 
@@ -62,11 +57,11 @@ class _Discussed(_Mark, frozen=True):
     html_url: Words = ""
     created_at: Any = None
     user: Loose[_User] = _User()
-    labels: tuple[_Named, ...] = ()
+    labels: tuple[Named, ...] = ()
     state: Words = ""
     state_reason: Words = ""
     closed_at: Words = ""
-    category: Loose[_Named] = _Named()
+    category: Loose[Named] = Named()
 
 
 class _Release(Shape, frozen=True):
@@ -116,7 +111,7 @@ class _Deployed(Shape, frozen=True):
 class _Commit(Shape, frozen=True):
     id: NeededWords
     message: Words = ""
-    author: Loose[_Named] = _Named()
+    author: Loose[Named] = Named()
     added: Loose[tuple[Loose[str], ...]] = ()
     modified: Loose[tuple[Loose[str], ...]] = ()
     removed: Loose[tuple[Loose[str], ...]] = ()
@@ -134,7 +129,7 @@ class _Push(Shape, frozen=True):
     commits: tuple[_Commit, ...] = ()
     compare: Words = ""
     forced: Any = None
-    pusher: Loose[_Named] = _Named()
+    pusher: Loose[Named] = Named()
 
 
 def event_of(delivery: Delivery) -> str:
@@ -278,11 +273,7 @@ def _push(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Chan
     ]
     sections = [_commit(commit) for commit in push.commits[-MAX_COMMITS:]]
     known = metadata(
-        tags=["push", branch],
-        source_uri=push.compare,
-        updated=time,
-        author=push.pusher.name,
-        services=[repository],
+        tags=["push", branch], source_uri=push.compare, updated=time, author=push.pusher.name, services=[repository]
     )
     title = f"Push to {repository} {branch}: {(push.head_commit.message.splitlines() or [''])[0]}"
     key = f"{prefix}/pushes/{part(branch)}/{part(push.after)}"

@@ -9,8 +9,8 @@ from msgspec import field
 
 from opx.sources.shapes import Loose, NeededWords, OddRecordError, Shape, Words, shaped
 from opx.sources.workplace.adf import adf_markdown
-from opx.webhooks.errors import PayloadError
-from opx.webhooks.payloads.shape import Change, document, metadata, moment, part, read_payload
+from opx.webhooks.deliveries import PayloadError
+from opx.webhooks.payloads.shape import Change, Named, document, metadata, moment, part, read_payload
 
 
 class _Event(Shape, frozen=True, rename="camel"):
@@ -24,10 +24,6 @@ class _Id(Shape, frozen=True):
 class _OfIssue(Shape, frozen=True):
     issue: _Id
     timestamp: Any = None
-
-
-class _Named(Shape, frozen=True):
-    name: Words = ""
 
 
 class _Person(Shape, frozen=True, rename="camel"):
@@ -50,11 +46,11 @@ class _Fields(Shape, frozen=True):
     updated: Any = None
     description: Any = None
     environment: Any = None
-    issuetype: Loose[_Named] = _Named()
-    status: Loose[_Named] = _Named()
-    resolution: Loose[_Named] = _Named()
-    priority: Loose[_Named] = _Named()
-    components: tuple[_Named, ...] = ()
+    issuetype: Loose[Named] = Named()
+    status: Loose[Named] = Named()
+    resolution: Loose[Named] = Named()
+    priority: Loose[Named] = Named()
+    components: tuple[Named, ...] = ()
     labels: Loose[tuple[Loose[str], ...]] = ()
     reporter: Loose[_Person] = _Person()
     assignee: Loose[_Person] = _Person()

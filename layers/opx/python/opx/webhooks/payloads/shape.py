@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from opx.domain.ids import stable_hash
 from opx.sources.community.threads import nested
-from opx.sources.shapes import Shape, shaped
-from opx.webhooks.errors import PayloadError
+from opx.sources.shapes import Shape, Words, shaped
+from opx.webhooks.deliveries import PayloadError
 
 S = TypeVar("S", bound=Shape)
 
@@ -22,6 +22,10 @@ MAX_URI = 400
 """Most metadata then fit into those of the object itself; the writer puts what is longer into a file beside it."""
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+
+
+class Named(Shape, frozen=True):
+    name: Words = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opx.sources.shapes import Loose, NeededWords, Shape, Words
-from opx.webhooks.errors import PayloadError
+from opx.webhooks.deliveries import PayloadError
 from opx.webhooks.payloads.shape import Change, document, metadata, moment, part, read_payload
 
 

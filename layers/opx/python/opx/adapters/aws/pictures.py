@@ -1,4 +1,4 @@
-"""`ImageDescriber` on models of Bedrock that see, by the operation `Converse`."""
+"""Reads pictures on AWS: their text by Amazon Textract, what they show by models of Bedrock."""
 
 from __future__ import annotations
 
@@ -13,11 +13,42 @@ from opx.errors import StoreUnavailableError, UnparsableDocumentError
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
+    from mypy_boto3_textract import TextractClient
 
-MAX_BYTES = 3_750_000
+MAX_PAGE_BYTES = 10 * 1024 * 1024
+"""Of a PNG or JPEG (Amazon Textract Developer Guide, "Set Quotas in Amazon Textract")."""
+_REFUSED_PAGES = frozenset(
+    {"BadDocumentException", "DocumentTooLargeException", "InvalidParameterException", "UnsupportedDocumentException"}
+)
+
+
+class TextractOcr:
+    """Detects the text of one page in one call, `DetectDocumentText`, which keeps nothing.
+
+    Its lines come from the top down; those of columns beside each other alternate.
+    """
+
+    def __init__(self, client: Callable[[], TextractClient]) -> None:
+        """`client` is asked for when the first page is read: most documents have none for it."""
+        self._client = client
+
+    def read(self, image: bytes, *, media_type: str) -> str:  # noqa: ARG002 - Textract looks at the bytes
+        if len(image) > MAX_PAGE_BYTES:
+            raise UnparsableDocumentError(f"the picture has {len(image):,} bytes, Textract takes {MAX_PAGE_BYTES:,}")
+        try:
+            with translated_errors("read a page by Amazon Textract (OPX_OCR=off does without)"):
+                found = self._client().detect_document_text(Document={"Bytes": image})
+        except ClientError as exc:
+            if error_code(exc) not in _REFUSED_PAGES:
+                raise
+            raise UnparsableDocumentError(f"Textract refused the picture: {error_code(exc)}") from exc
+        return "\n".join(block.get("Text", "") for block in found["Blocks"] if block.get("BlockType") == "LINE")
+
+
+MAX_PICTURE_BYTES = 3_750_000
 """Of a picture (Amazon Bedrock API Reference, `Message`); its sides have 8,000 pixels at most."""
 _FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
-_REFUSED = ("ModelErrorException", "ValidationException")
+_REFUSED_PICTURES = ("ModelErrorException", "ValidationException")
 
 
 class BedrockImageDescriber:
@@ -28,13 +59,13 @@ class BedrockImageDescriber:
         self._model = model
 
     def describe(self, image: bytes, *, media_type: str, hint: str = "") -> str:
-        if len(image) > MAX_BYTES or media_type not in _FORMATS:
+        if len(image) > MAX_PICTURE_BYTES or media_type not in _FORMATS:
             raise UnparsableDocumentError(f"a picture of {len(image):,} bytes ({media_type}) is not taken by Bedrock")
         try:
             with translated_errors(f"describe a picture by {self._model}"):
                 answer = self._client().converse(**self._request(image, media_type, hint))
         except ClientError as exc:
-            if error_code(exc) not in _REFUSED:
+            if error_code(exc) not in _REFUSED_PICTURES:
                 raise
             raise UnparsableDocumentError(f"{self._model} refused a picture: {told(exc)}") from exc
         try:
