@@ -445,11 +445,6 @@ class System:
 
         return internet_search(self.installation, self.tables, self.secrets)
 
-    @property
-    def settling_seconds(self) -> float:
-        """After which all that was written is found everywhere."""
-        return max(self.tables.settling_seconds, self._indexes.settling_seconds)
-
     # -- capabilities
 
     @cached_property
@@ -536,8 +531,10 @@ class System:
             self.work,
             corpus=self.corpus,
             indexing=self.indexing,
+            graph=self.graph,
             ingestion=self.ingestion,
             learning=self.learning,
+            schedule=lambda: self.connectors.schedule(),  # noqa: PLW0108 - opened when it is first used
         )
 
     @cached_property

@@ -149,7 +149,7 @@ class Offboarding:
     def _wait_for_workers(self, client_id: str) -> None:
         """Until nobody is at work on a document of the client. From the client's item on nobody begins."""
         self._progress("waiting for work that is under way")
-        self._sleep(min(self._services.settling_seconds, _POLL_SECONDS))
+        self._sleep(min(self._services.indexing.settling_seconds, _POLL_SECONDS))
         scopes = self._finder.find(client_id).scopes
         deadline = self._services.clock() + self._services.settings.lease_seconds
         while busy := self._busy(scopes):
@@ -193,10 +193,10 @@ class Offboarding:
 
     def _proven(self, client: Client, manifest: Manifest) -> RemovalReport:
         report = self._asked(client, manifest)
-        for _ in range(ASKED_AGAIN if self._services.settling_seconds else 0):
+        for _ in range(ASKED_AGAIN if self._services.indexing.settling_seconds else 0):
             if not report.left:
                 break
-            self._sleep(self._services.settling_seconds / ASKED_AGAIN * 2)
+            self._sleep(self._services.indexing.settling_seconds / ASKED_AGAIN * 2)
             report = self._asked(client, manifest)
         return report
 
