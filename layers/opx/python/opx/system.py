@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from opx.ports.sources import Secrets
     from opx.ports.telemetry import TelemetryStores
     from opx.retrieval.query_language import Asked
-    from opx.running import Feed
+    from opx.running import Feed, Runner
     from opx.sources.capability import Connectors
     from opx.streams.taking import RecordTaker
     from opx.websearch.service import InternetSearch
@@ -575,6 +575,15 @@ class System:
             manager=lambda: self.manager,
             functions=self.functions,
             feeds=self._redis_feeds,
+        )
+
+    def runner(self, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:
+        """Does in this process what schedules and functions do on AWS."""
+        from opx.running import Runner
+
+        sources, clock = self.connectors.sources, self.clock
+        return Runner(
+            sources, self.connectors.puller, lambda: self.ingestion.drain, clock=clock, tell=tell, feeds=feeds
         )
 
     @cached_property
