@@ -19,7 +19,6 @@ from opx.errors import InvalidInputError
 from opx.lifecycle.report import Fate, ImportReport
 from opx.system import System
 from opx.tables import LIFECYCLE, TableSpec
-from opx.tenants.offboarding import Offboarding
 from tests.doubles.fake_time import FakeTime
 from tests.unit.archive_support import (
     an_archive,
@@ -108,7 +107,7 @@ def test_dry_run_verifies_and_changes_nothing(empty: System, good: Path) -> None
 
 def test_knowledge_of_a_client_that_was_removed_here_does_not_come_back(services: System, good: Path) -> None:
     put(services, "old", "The puffin.", Scope("acme"))
-    Offboarding(services).remove("acme")
+    services.tenants.offboarding().remove("acme")
     assert "opx client add acme" in refused(services, good, merge=True)
     services.corpus.clients.add("acme")
     assert services.lifecycle.importer().run(good, merge=True).documents == {Fate.RESTORED: 2}

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from opx.running import Feed, Runner
     from opx.sources.capability import Connectors
     from opx.streams.taking import RecordTaker
+    from opx.tenants.capability import Tenants
     from opx.websearch.service import InternetSearch
 
 
@@ -575,6 +576,21 @@ class System:
             manager=lambda: self.manager,
             functions=self.functions,
             feeds=self._redis_feeds,
+        )
+
+    @cached_property
+    def tenants(self) -> Tenants:
+        from opx.tenants.capability import Tenants
+        from opx.tenants.holdings import ClientStores
+
+        tables, storage, work = self.tables, self.storage, self.work
+        return Tenants(
+            self.installation,
+            ClientStores(tables, storage, work, self.corpus, self.indexing, lambda: self.copies),
+            graph=self.graph,
+            ingestion=self.ingestion,
+            holds=self.lifecycle.holds,
+            connectors=self.connectors,
         )
 
     def runner(self, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:

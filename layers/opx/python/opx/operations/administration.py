@@ -114,9 +114,7 @@ def remove_client(context: Context, request: RemoveClient) -> RemovalReport:
 
 
 def _administration(context: Context) -> Administration:
-    from opx.tenants.administration import Administration
-
-    return Administration(context.system, by=context.identity.principal, progress=_steps(context))
+    return context.system.tenants.administration(context.identity.principal, progress=_steps(context))
 
 
 def _steps(context: Context) -> Callable[[str], None]:
