@@ -12,8 +12,8 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.outcomes import Counted, Counts, DocumentOutcomes, OutcomeResult, RecordedOutcome
 from opx.errors import StoreUnavailableError
-from opx.learning.outcomes.experience import LOOKED_AGAIN_SECONDS, WARNINGS, KnownScopes, rows_of
-from opx.learning.outcomes.experience import OUTCOMES as OUTCOMES_KIND
+from opx.learning.outcomes.rows import LOOKED_AGAIN_SECONDS, WARNINGS, KnownScopes, rows_of
+from opx.learning.outcomes.rows import OUTCOMES as OUTCOMES_KIND
 from opx.learning.outcomes.store import OutcomeStore
 from opx.tables import OUTCOMES
 from tests.doubles.fake_time import FakeTime

@@ -23,7 +23,8 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ingestion.catalog import Catalog
-from opx.learning.outcomes.experience import KnownScopes, LearnedExperience
+from opx.learning.outcomes.experience import LearnedExperience
+from opx.learning.outcomes.rows import KnownScopes
 from opx.learning.warnings import StepWarnings
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import FusedHit
@@ -66,7 +67,7 @@ def services(system: System) -> Iterator[System]:
     """Without outcomes and warnings of the tests before."""
     yield system
     table = system.tables.table(OUTCOMES)
-    from opx.learning.outcomes.experience import rows_of
+    from opx.learning.outcomes.rows import rows_of
 
     for scope in ("global", "client:acme", "client:other"):
         for row in rows_of(table, scope):

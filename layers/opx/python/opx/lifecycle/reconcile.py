@@ -33,7 +33,7 @@ Progress = Callable[[str, int], None]
 
 
 class Reconciler:
-    """Compares stores."""
+    """Compares stores, and has what differs put right."""
 
     def __init__(self, stores: ComparedStores, checks: StoreChecks, repairs: Repairs, progress: Progress) -> None:
         self._tables = stores.tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opx.corpus import Corpus
-from opx.learning.outcomes.experience import rows_of as outcome_rows
+from opx.learning.outcomes.rows import rows_of as outcome_rows
 from opx.learning.pattern_rows import rows_of as pattern_rows
 from opx.lifecycle.holds import LIFTED
 from opx.ports import Item, Tables
