@@ -42,7 +42,7 @@ def make_handler(
     def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse | dict[str, int]:  # noqa: ARG001
         services, handled = started()
         if is_relink(event):
-            return relink(services)
+            return relink(services.ingestion)
         deliveries = [_delivery(record) for record in event["Records"]]
         with reported_cache(services.indexing.document_embedder, report):
             unfinished = process_batch(deliveries, services.ingestion.worker, services.queue, handled, report)

@@ -13,7 +13,6 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError
 from opx.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS
 from opx.tenants.clients import ClientState
-from opx.tenants.offboarding import Offboarding
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.fakes import function_logs
 
@@ -70,10 +69,10 @@ def is_clients(text: str) -> bool:
 
 
 def test_all_of_a_client_goes_and_nothing_of_another(cloud: Cloud) -> None:
-    before, objects, inventory = items(cloud), versions(cloud), Offboarding(cloud.services).count(OTHER)
+    before, objects, inventory = items(cloud), versions(cloud), cloud.services.tenants.offboarding().count(OTHER)
     late = cloud.event(Scope(CLIENT).prefix + DISK)
     waited: list[float] = []
-    report = Offboarding(cloud.services, sleep=waited.append).remove(CLIENT, by="ann")
+    report = cloud.services.tenants.offboarding(sleep=waited.append).remove(CLIENT, by="ann")
 
     assert report.left == {}
     assert {name for name, count in report.stores.items() if not count.before} == {
@@ -94,7 +93,7 @@ def test_all_of_a_client_goes_and_nothing_of_another(cloud: Cloud) -> None:
     gone = {item for item in before - after if not item.startswith(EMBEDDINGS.name) and "#corpus" not in item}
     assert [item for item in gone if not is_clients(item) or OTHER in item] == []
     assert not [item for item in after if is_clients(item) and not item.startswith(PROJECTS.name)]
-    assert Offboarding(cloud.services).count(OTHER) == inventory
+    assert cloud.services.tenants.offboarding().count(OTHER) == inventory
     left = versions(cloud)
     assert {key for key, _ in objects - left if not is_clients(key)} == set()
     assert {key for key, _ in left - objects} == {report.object_key}

@@ -12,10 +12,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope, scope_of_key
 from opx.lifecycle.archived_rows import ARCHIVED
-from opx.lifecycle.exporting import Exporter
 from opx.lifecycle.holds import Hold, Holds
-from opx.lifecycle.importing import Importer
-from opx.lifecycle.reconcile import Reconciler
 from opx.system import System
 from opx.tables import KEYS, LIFECYCLE, SOURCES
 from tests.e2e.systems import SystemUnderTest, a_system
@@ -100,9 +97,9 @@ def texts(told: list[tuple[str, str, float]]) -> list[tuple[str, str]]:
 
 
 def moved(source: SystemUnderTest, target: SystemUnderTest, path: Path) -> None:
-    exported = Exporter(source.services).write(path)
+    exported = source.services.lifecycle.exporter().write(path)
     assert exported.notes == []
-    report = Importer(target.services).run(path)
+    report = target.services.lifecycle.importer().run(path)
     target.work()
     assert report.failed == 0
     assert target.reasons() == {}
@@ -131,4 +128,4 @@ def test_everything_goes_from_a_laptop_to_aws_and_back(tmp_path: Path, aws: boto
                 asked: texts(told) for asked, told in expected[2].items()
             }
             assert target is cloud or answers == expected[2]  # engines judge a little differently
-            assert Reconciler(target.services).run().differences == []
+            assert target.services.lifecycle.reconciler().run().differences == []

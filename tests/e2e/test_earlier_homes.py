@@ -16,7 +16,6 @@ import pytest
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.outcomes import Result
-from opx.lifecycle.importing import Importer
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
@@ -45,7 +44,7 @@ def system(earlier: Path, request: pytest.FixtureRequest) -> Iterator[System]:
     """The home folder itself, or another one into which the archive was imported."""
     with opened(earlier / ("home" if request.param == "home" else "new")) as system:
         if request.param == "archive":
-            assert Importer(system).run(earlier / "archive.zip").notes == []
+            assert system.lifecycle.importer().run(earlier / "archive.zip").notes == []
             list(system.manager.work())
         yield system
 

@@ -14,7 +14,6 @@ from opx.domain.scopes import Scope
 from opx.graph import manifest
 from opx.ingestion.chunk_files import chunk_file
 from opx.lifecycle.differences_found import Problem, ReconcileReport
-from opx.lifecycle.reconcile import Reconciler
 from opx.ports import DocumentChange
 from opx.tables import CALENDAR, DOCUMENTS, GRAPH, KEYS
 from tests.builders import a_change, an_entry
@@ -31,7 +30,7 @@ def put(system: SystemUnderTest, key: str, text: str = "") -> None:
 def reconciled(system: SystemUnderTest, **options: Any) -> ReconcileReport:
     """After whatever is young has become old, also by the clock of the double of S3."""
     system.time.sleep(max(600.0, time.time() + 600.0 - system.time.clock()))
-    return Reconciler(system.services).run(**options)
+    return system.services.lifecycle.reconciler().run(**options)
 
 
 def found(report: ReconcileReport) -> set[tuple[str, str]]:
@@ -167,7 +166,7 @@ def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None
         (one.problem.value, one.object_key) for one in report.differences if one.problem is Problem.CHUNK_FILE_UNKNOWN
     }
     assert found(report) == expected | extra
-    repaired = Reconciler(either.services).run(repair=True)
+    repaired = either.services.lifecycle.reconciler().run(repair=True)
     either.work()
     assert repaired.held_back == 0
     assert found(reconciled(either)) == set()
@@ -257,7 +256,7 @@ def test_thorough_comparison_finds_entries_of_other_chunks(embedded: SystemUnder
     entry = replace(other, indexed=indexed, vector=embedded.services.embedder.embed_query("x"))
     embedded.services.index.apply([DocumentChange(document.key.id, document.document_id, [entry])])
     assert found(reconciled(embedded)) == set()
-    thorough = Reconciler(embedded.services, thorough=True)
+    thorough = embedded.services.lifecycle.reconciler(thorough=True)
     assert found(thorough.run()) == {("index_differs", key)}
     thorough.run(repair=True)
     embedded.work()

@@ -11,7 +11,6 @@ import pytest
 import redis
 
 from opx.adapters.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed
-from opx.running import Runner
 from opx.streams.taking import StreamTaker
 from tests.redis.server import LocalRedis, NoRedisError, running_redis
 from tests.unit.cli_support import Opx
@@ -284,7 +283,7 @@ class TestRunning:
         add(client, an_incident(1))
         lines: list[str] = []
         (feed,) = system.services.connectors.stream_feeds()
-        runner = Runner(system.services, tell=lines.append, feeds=[feed])
+        runner = system.services.runner(lines.append, [feed])
         while runner.round():
             pass
         feed.close()  # type: ignore[attr-defined]

@@ -15,8 +15,6 @@ import pytest
 from opx.domain.scopes import Scope
 from opx.errors import ArchiveError
 from opx.lifecycle.archive import ENTRIES, MANIFEST, digest_of
-from opx.lifecycle.exporting import Exporter
-from opx.lifecycle.importing import Importer
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from opx.tables import ALL_TABLES
@@ -44,7 +42,7 @@ def an_archive(folder: Path) -> Path:
         put(services, "two", "The zebrafish.", Scope("acme"))
         services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
         services.telemetry.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope("acme"))
-        Exporter(services).write(folder / "good.opx")
+        services.lifecycle.exporter().write(folder / "good.opx")
     return folder / "good.opx"
 
 
@@ -97,6 +95,6 @@ def refused(services: System, path: Path, **options: Any) -> str:
     """Why, and that nothing was changed."""
     before = everything_in(services)
     with pytest.raises(ArchiveError) as caught:
-        Importer(services).run(path, **options)
+        services.lifecycle.importer().run(path, **options)
     assert everything_in(services) == before
     return str(caught.value)

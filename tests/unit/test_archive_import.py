@@ -16,13 +16,9 @@ from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
-from opx.lifecycle.exporting import Exporter
-from opx.lifecycle.importing import Importer
-from opx.lifecycle.reconcile import Reconciler
 from opx.lifecycle.report import Fate, ImportReport
 from opx.system import System
 from opx.tables import LIFECYCLE, TableSpec
-from opx.tenants.offboarding import Offboarding
 from tests.doubles.fake_time import FakeTime
 from tests.unit.archive_support import (
     an_archive,
@@ -71,7 +67,7 @@ def versions_of(services: System, source: str, scope: Scope) -> list[tuple[int, 
 def test_system_with_knowledge_is_left_alone_unless_it_is_to_be_merged(services: System, good: Path) -> None:
     put(services, "own", "The auk.")
     assert "--merge" in refused(services, good)
-    assert Importer(services).run(good, merge=True).documents == {Fate.RESTORED: 2}
+    assert services.lifecycle.importer().run(good, merge=True).documents == {Fate.RESTORED: 2}
     assert versions_of(services, "own", Scope()) == [(1, "current", "# own\n\nThe auk.")]
 
 
@@ -85,25 +81,25 @@ def test_merge_takes_what_is_newer_and_keeps_what_is_newer_here(tmp_path: Path) 
         put(here, "older", "Of here.")
         put(there, "older", "Of there, later.")
         put(there, "newer", "Of there.")
-        Exporter(there).write(tmp_path / "x")
+        there.lifecycle.exporter().write(tmp_path / "x")
         early.sleep(9000)
         put(here, "newer", "Of here, latest.")
-        dry = Importer(here).run(tmp_path / "x", merge=True, dry_run=True)
-        report = Importer(here).run(tmp_path / "x", merge=True)
+        dry = here.lifecycle.importer().run(tmp_path / "x", merge=True, dry_run=True)
+        report = here.lifecycle.importer().run(tmp_path / "x", merge=True)
         expected = {Fate.SAME: 1, Fate.REPLACED: 1, Fate.KEPT: 1}
         assert dry.documents == report.documents == expected
         older = versions_of(here, "older", Scope())
         assert [one[:2] for one in older] == [(2, "current"), (1, "superseded")]
         assert "Of there, later." in older[0][2]
         assert [one[:2] for one in versions_of(here, "newer", Scope())] == [(1, "current")]
-        again = Importer(here).run(tmp_path / "x", merge=True)
+        again = here.lifecycle.importer().run(tmp_path / "x", merge=True)
         assert again.documents == {Fate.SAME: 2, Fate.KEPT: 1}
-        assert Reconciler(here).run().differences == []
+        assert here.lifecycle.reconciler().run().differences == []
 
 
 def test_dry_run_verifies_and_changes_nothing(empty: System, good: Path) -> None:
     before = everything_in(empty)
-    report = Importer(empty).run(good, dry_run=True)
+    report = empty.lifecycle.importer().run(good, dry_run=True)
     assert report.documents == {Fate.RESTORED: 2}
     assert report.contents["versions"] == 3
     assert everything_in(empty) == before
@@ -111,18 +107,18 @@ def test_dry_run_verifies_and_changes_nothing(empty: System, good: Path) -> None
 
 def test_knowledge_of_a_client_that_was_removed_here_does_not_come_back(services: System, good: Path) -> None:
     put(services, "old", "The puffin.", Scope("acme"))
-    Offboarding(services).remove("acme")
+    services.tenants.offboarding().remove("acme")
     assert "opx client add acme" in refused(services, good, merge=True)
     services.corpus.clients.add("acme")
-    assert Importer(services).run(good, merge=True).documents == {Fate.RESTORED: 2}
+    assert services.lifecycle.importer().run(good, merge=True).documents == {Fate.RESTORED: 2}
 
 
 def test_export_never_replaces_a_file(services: System, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("mine")
     with pytest.raises(InvalidInputError, match="exists"):
-        Exporter(services).write(tmp_path / "x")
+        services.lifecycle.exporter().write(tmp_path / "x")
     with pytest.raises(InvalidInputError, match="can't be written"):
-        Exporter(services).write(tmp_path / "nowhere" / "x")
+        services.lifecycle.exporter().write(tmp_path / "nowhere" / "x")
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x"]
 
 
@@ -130,19 +126,19 @@ def test_archive_is_its_owners_alone_and_has_no_secrets(services: System, tmp_pa
     services.secrets.put("token", "hunter2")  # type: ignore[attr-defined]
     put(services, "one", "The heron.")
     services.questions.search().query("heron")
-    Exporter(services).write(tmp_path / "x")
+    services.lifecycle.exporter().write(tmp_path / "x")
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
     found = entries_of(tmp_path / "x")
     assert not [name for name, data in found.items() if b"hunter2" in data or b"#installation" in data]
-    Exporter(services).write(tmp_path / "y", audit=True)
+    services.lifecycle.exporter().write(tmp_path / "y", audit=True)
     assert b"#installation" in entries_of(tmp_path / "y")["tables/installation-key.jsonl"]
 
 
 def test_objects_that_nobody_has_taken_in_are_taken_along(tmp_path: Path, services: System) -> None:
     with services_at(tmp_path / "from") as source:
         source.manager.put_document("runbooks/procedures", "# Waiting\n\nThe ibis.", {"source": "waiting"})
-        Exporter(source).write(tmp_path / "x")
-    assert Importer(services).run(tmp_path / "x").documents == {Fate.RESTORED: 1}
+        source.lifecycle.exporter().write(tmp_path / "x")
+    assert services.lifecycle.importer().run(tmp_path / "x").documents == {Fate.RESTORED: 1}
     assert versions_of(services, "waiting", Scope()) == [(1, "current", "# Waiting\n\nThe ibis.")]
 
 
@@ -185,7 +181,7 @@ def test_import_that_ends_at_any_write_is_completed_by_the_next(
         with services_at(home) as services, monkeypatch.context() as patch:
             writes = ends_at(patch, ends)
             try:
-                return len(writes), Importer(services).run(good)
+                return len(writes), services.lifecycle.importer().run(good)
             except EndedHereError:
                 return len(writes), None
             finally:
@@ -201,9 +197,9 @@ def test_import_that_ends_at_any_write_is_completed_by_the_next(
         home = tmp_path / f"to{ends}"
         assert run(home, ends)[1] is None
         with services_at(home) as services:
-            assert Importer(services).run(good).failed == 0
+            assert services.lifecycle.importer().run(good).failed == 0
             assert [versions_of(services, "two", Scope("acme")), versions_of(services, "one", Scope())] == expected
-            assert Reconciler(services).run().differences == []
+            assert services.lifecycle.reconciler().run().differences == []
             assert [item["state"] for item in services.tables.table(LIFECYCLE).query("import")] == ["done"]
         shutil.rmtree(home)
 
@@ -213,7 +209,7 @@ def other(tmp_path: Path) -> Path:
     """Another archive."""
     with services_at(tmp_path / "from") as source:
         put(source, "x", "The ibis.")
-        Exporter(source).write(tmp_path / "other")
+        source.lifecycle.exporter().write(tmp_path / "other")
     return tmp_path / "other"
 
 
@@ -223,20 +219,20 @@ def cut_short(services: System, good: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patch:
         ends_at(patch, 12)
         with pytest.raises(EndedHereError):
-            Importer(services).run(good)
+            services.lifecycle.importer().run(good)
     return services
 
 
 def test_another_archive_waits_until_an_import_is_finished(good: Path, other: Path, cut_short: System) -> None:
     assert "is not finished" in refused(cut_short, other, merge=True)
-    Importer(cut_short).run(good)
-    assert Importer(cut_short).run(other, merge=True).documents == {Fate.RESTORED: 1}
+    cut_short.lifecycle.importer().run(good)
+    assert cut_short.lifecycle.importer().run(other, merge=True).documents == {Fate.RESTORED: 1}
 
 
 def test_an_import_whose_archive_is_lost_is_given_up_once_the_stores_agree(other: Path, cut_short: System) -> None:
-    assert Reconciler(cut_short).run(repair=True).given_up == 1
-    assert Importer(cut_short).run(other, merge=True).documents == {Fate.RESTORED: 1}
-    assert Reconciler(cut_short).run().differences == []
+    assert cut_short.lifecycle.reconciler().run(repair=True).given_up == 1
+    assert cut_short.lifecycle.importer().run(other, merge=True).documents == {Fate.RESTORED: 1}
+    assert cut_short.lifecycle.reconciler().run().differences == []
 
 
 def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
@@ -268,4 +264,4 @@ def test_text_of_a_version_that_is_lost_is_told_of(services: System, tmp_path: P
     key = DocumentKey(Scope(), "documents/runbooks/procedures/one.md")
     old = list(services.corpus.catalog.versions(key))[-1]
     services.store.delete(f"chunks/{old.document_id}.jsonl")
-    assert "1 versions have no text" in str(Exporter(services).write(tmp_path / "x").notes)
+    assert "1 versions have no text" in str(services.lifecycle.exporter().write(tmp_path / "x").notes)

@@ -212,6 +212,6 @@ def test_damage_anywhere_is_an_error_that_says_so_or_no_damage(empty: System, go
         (tmp_path / "x").write_bytes(damaged)
         try:
             with ArchiveReader(tmp_path / "x") as archive:
-                ArchiveContents(archive, empty).check()
+                ArchiveContents(archive, empty.installation, tables=empty.tables, storage=empty.storage).check()
         except ArchiveError:
             continue

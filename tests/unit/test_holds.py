@@ -24,7 +24,6 @@ from opx.operations.context import Caller, Context
 from opx.operations.corpus import DeleteDocument, DeleteObjects, delete_document, delete_objects
 from opx.operations.lifecycle import AddHold, LiftHold, ListHolds, add_hold, lift_hold, list_holds
 from opx.system import System
-from opx.tenants.offboarding import Offboarding
 from tests.agent_calls import a_system, id_of
 
 INCIDENTS = "operations/incidents"
@@ -131,14 +130,14 @@ def test_what_is_held_can_not_be_deleted_by_hand(services: System) -> None:
 def test_a_client_of_which_something_is_held_is_not_removed(services: System, parts: dict[str, str]) -> None:
     hold = services.lifecycle.holds.add(Hold("case", "ada", **parts))
     with pytest.raises(HeldError, match=f"client acme can't be removed: hold {hold.id}"):
-        Offboarding(services).remove("acme")
+        services.tenants.offboarding().remove("acme")
     assert services.corpus.clients.get("acme").state == "active"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("parts", [{"within": "client:acmeshop"}, {"category": "security/cve"}, {"within": "global"}])
 def test_holds_on_others_do_not_keep_a_client(services: System, parts: dict[str, str]) -> None:
     services.lifecycle.holds.add(Hold("case", "ada", **parts))
-    Offboarding(services)._check_holds("acme")
+    services.tenants.offboarding()._check_holds("acme")
 
 
 class TestWhoMay:

@@ -20,7 +20,6 @@ from opx.errors import InvalidInputError, PruneStoppedError
 from opx.ingestion.events import ObjectEvent
 from opx.learning.pattern_rows import head_row
 from opx.lifecycle import guard
-from opx.lifecycle.daily import DailyPruning
 from opx.lifecycle.guard import GuardRules
 from opx.lifecycle.holds import Hold
 from opx.lifecycle.removal import BUSY, NEWER
@@ -408,7 +407,7 @@ def put_pattern(system: SystemUnderTest, key: str, record: dict[str, Any]) -> No
 
 class TestOnceADay:
     def test_it_is_done_a_day_after_the_last_run_and_told_of_if_something_went(self, system: SystemUnderTest) -> None:
-        daily = DailyPruning(system.services)
+        daily = system.services.lifecycle.daily_pruning()
         assert daily.poll() == ()
         taken_in(system, expires="2023-11-16")
         later(system, 0.9)
@@ -417,7 +416,7 @@ class TestOnceADay:
         assert daily.poll() == ("pruning: removed: 1 of operations/alerts",)
         system.work()
         assert rows(system, ALERT) == []
-        assert DailyPruning(system.services).poll() == daily.poll() == ()
+        assert system.services.lifecycle.daily_pruning().poll() == daily.poll() == ()
 
     def test_an_unfinished_run_goes_on_with_the_next_round(
         self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
@@ -427,7 +426,7 @@ class TestOnceADay:
         for number in range(3):
             taken_in(system, f"documents/runbooks/{number}.md", f"# Run {number}\n\nIt.\n", expires="2023-11-16")
         later(system, 3)
-        daily = DailyPruning(system.services)
+        daily = system.services.lifecycle.daily_pruning()
         assert daily.poll()[-1] == "pruning: the time was up: the next run goes on"
         assert [len(daily.poll()) for _ in range(3)] != [0, 0, 0]
         assert system.entries() == []

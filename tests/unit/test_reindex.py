@@ -21,7 +21,6 @@ from opx.ports import SearchFilter, SearchRequest
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.tables import LIFECYCLE
-from opx.tenants.administration import Administration
 from tests.builders import EVERYONE
 from tests.unit.cli_support import WordEmbedder
 from tests.unit.reindex_support import Words, World, a_model, services_at
@@ -436,7 +435,7 @@ def test_what_is_a_removed_clients_leaves_every_index(tmp_path: Path) -> None:
         world.reindex()
         held = SearchFilter(("client:acme",))
         assert [index.count(held) for index in services.indexing.every_index()] == [1, 1]
-        Administration(services, sleep=lambda _: None).remove("acme")
+        services.tenants.administration(sleep=lambda _: None).remove("acme")
         assert [index.count(held) for index in services.indexing.every_index()] == [0, 0]
 
 

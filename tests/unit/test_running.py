@@ -57,7 +57,7 @@ class SystemUnderTest:
     def __post_init__(self) -> None:
         settings = Settings(home=str(self.home), retry_base_seconds=0.0)
         self.services = bootstrap(settings, clock=lambda: self.now, embedder=WordsEmbedder())
-        self.runner = Runner(self.services, tell=self.lines.append)
+        self.runner = self.services.runner(self.lines.append)
 
     def source(self, name: str, schedule: str = "0 * * * *", **more: object) -> Source:
         made = Source(self, name, **more)  # type: ignore[arg-type]
@@ -160,7 +160,7 @@ class TestWatchedDirectories:
         (folder / "a.md").write_text("# A\n\ntext\n")
         with bootstrap(Settings(home=str(tmp_path / "home")), embedder=WordsEmbedder()) as services:
             services.manager.watch_directory(str(folder), "internal", "runbooks/procedures")
-            runner = Runner(services, tell=lambda _: None, feeds=[DirectoryFeed(services)])
+            runner = services.runner(lambda _: None, [DirectoryFeed(services)])
             runner.round()
             (folder / "b.md").write_text("# B\n\ntext\n")
             (folder / "a.md").rename(folder / "c.md")

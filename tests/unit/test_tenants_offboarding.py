@@ -18,9 +18,7 @@ from opx.ingestion.events import ObjectEvent, parse_event
 from opx.system import System
 from opx.tables import EMBEDDINGS, KEYS, PROJECTS
 from opx.tenants.clients import ClientState
-from opx.tenants.finding import Finder
 from opx.tenants.holdings import Counted, Held
-from opx.tenants.offboarding import Offboarding
 from opx.tenants.report import RemovalReport, content_hash
 from tests.doubles.fake_time import FakeTime
 from tests.unit.tenants_support import CLIENT, OTHER, PROCEDURES, fill, put_waiting, rows, services_at
@@ -60,7 +58,7 @@ def removed(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     home = tmp_path_factory.mktemp("removed") / "opx"
     shutil.copytree(filled, home)
     services = services_at(home)
-    report = Offboarding(services).remove(CLIENT, by="ann")
+    report = services.tenants.offboarding().remove(CLIENT, by="ann")
     yield services, report
     services.close()
 
@@ -78,14 +76,14 @@ def passages(services: System, identity: Identity, word: str) -> list[str]:
 
 
 def test_every_store_holds_something_of_a_client_before(services: System) -> None:
-    empty = {name for name, count in Offboarding(services).count(CLIENT).items() if not count}
+    empty = {name for name, count in services.tenants.offboarding().count(CLIENT).items() if not count}
     assert empty == UNUSED
 
 
 def test_removal_leaves_nothing_in_any_store(removed: tuple[System, RemovalReport]) -> None:
     services, report = removed
     assert report.left == {}
-    assert not any(Offboarding(services).count(CLIENT).values())
+    assert not any(services.tenants.offboarding().count(CLIENT).values())
     assert all(check.before for check in report.checks.values())
 
 
@@ -106,14 +104,14 @@ def test_removal_touches_no_row_or_file_of_anybody_else(
     shutil.copytree(filled, tmp_path / "opx")
     untouched = services_at(tmp_path / "opx")
     before, after = rows(untouched), rows(removed[0])
-    inventory = Offboarding(untouched).count(OTHER)
-    own = {CLIENT, *(document.key.id for document in Finder(untouched).find(CLIENT).documents)}
+    inventory = untouched.tenants.offboarding().count(OTHER)
+    own = {CLIENT, *(document.key.id for document in untouched.tenants.finder.find(CLIENT).documents)}
     untouched.close()
     gone = {row for row in before - after if row[0] != EMBEDDINGS.name}  # they have hashes alone
     assert [row for row in gone if OTHER in "".join(row) or not any(mark in "".join(row) for mark in own)] == []
     # What was cached of the text that both have is made again when it is needed.
     cached = {"cached vectors": inventory["cached vectors"] - 1, "cached contexts": inventory["cached contexts"] - 1}
-    assert Offboarding(removed[0]).count(OTHER) == {**inventory, **cached}
+    assert removed[0].tenants.offboarding().count(OTHER) == {**inventory, **cached}
     added = {name for name, _ in after - before}
     assert {name.partition("/")[0] for name in added} <= {PROJECTS.name, "offboarding"}
 
@@ -153,14 +151,14 @@ def interrupting(holding: Counted, *, before: bool) -> Counted:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_removal_that_is_interrupted_at_each_step_goes_on(services: System, before: bool) -> None:
-    steps = len(Offboarding(services)._holdings)
+    steps = len(services.tenants.offboarding()._inventory.holdings)
     for step in range(steps):
-        offboarding = Offboarding(services)
-        offboarding._holdings[step] = interrupting(offboarding._holdings[step], before=before)  # type: ignore[arg-type]
+        offboarding = services.tenants.offboarding()
+        offboarding._inventory.holdings[step] = interrupting(offboarding._inventory.holdings[step], before=before)  # type: ignore[arg-type]
         with pytest.raises(InterruptedHereError):
             offboarding.remove(CLIENT)
         assert state_of(services) is ClientState.REMOVING
-    report = Offboarding(services).remove(CLIENT)
+    report = services.tenants.offboarding().remove(CLIENT)
     assert report.left == {}
     assert {name for name, count in report.stores.items() if not count.before} == UNUSED
     rest = {row for row in rows(services) if CLIENT in "".join(row).replace(OTHER, "")}
@@ -171,26 +169,26 @@ def test_removal_that_is_interrupted_at_its_end_goes_on(services: System, monkey
     with monkeypatch.context() as patch:
         patch.setattr(services.tables, "scrub", lambda: (_ for _ in ()).throw(StoreUnavailableError("busy")))
         with pytest.raises(StoreUnavailableError):
-            Offboarding(services).remove(CLIENT)
-    assert Offboarding(services).remove(CLIENT).left == {}
+            services.tenants.offboarding().remove(CLIENT)
+    assert services.tenants.offboarding().remove(CLIENT).left == {}
     assert state_of(services) is ClientState.REMOVED
 
 
 def test_what_is_left_is_named_and_the_removal_stays_open(services: System) -> None:
-    offboarding = Offboarding(services)
-    place = next(n for n, holding in enumerate(offboarding._holdings) if holding.name == "gaps")
-    gaps = offboarding._holdings[place]
-    offboarding._holdings[place] = Counted(gaps.name, gaps.count, lambda _: None)
+    offboarding = services.tenants.offboarding()
+    place = next(n for n, holding in enumerate(offboarding._inventory.holdings) if holding.name == "gaps")
+    gaps = offboarding._inventory.holdings[place]
+    offboarding._inventory.holdings[place] = Counted(gaps.name, gaps.count, lambda _: None)
     assert set(offboarding.remove(CLIENT).left) == {"gaps"}
     assert state_of(services) is ClientState.REMOVING
-    assert Offboarding(services).remove(CLIENT).left == {}
+    assert services.tenants.offboarding().remove(CLIENT).left == {}
 
 
 def test_entries_that_the_books_have_lost_are_found_in_the_index(services: System) -> None:
     """The proof doesn't rest on what the removal itself went by."""
-    offboarding = Offboarding(services)
-    place = next(n for n, holding in enumerate(offboarding._holdings) if holding.name == "index entries")
-    offboarding._holdings[place] = Counted("index entries", lambda _: 0, lambda _: None)
+    offboarding = services.tenants.offboarding()
+    place = next(n for n, holding in enumerate(offboarding._inventory.holdings) if holding.name == "index entries")
+    offboarding._inventory.holdings[place] = Counted("index entries", lambda _: 0, lambda _: None)
     assert set(offboarding.remove(CLIENT).left) == {
         "passages found by its own words",
         "entries of its documents in the index",
@@ -207,11 +205,11 @@ def test_nothing_is_taken_in_or_answered_for_a_removed_client(removed: tuple[Sys
         manager.put_document(PROCEDURES, "# New\n\nText.", {})
     with pytest.raises(ClientRemovedError):
         services.questions.search(Identity(CLIENT, "shop"))
-    assert not any(Offboarding(services).count(CLIENT).values())
+    assert not any(services.tenants.offboarding().count(CLIENT).values())
 
 
 def test_event_that_arrives_after_the_removal_changes_nothing(services: System) -> None:
-    Offboarding(services).remove(CLIENT)
+    services.tenants.offboarding().remove(CLIENT)
     list(services.manager.work())
     before = rows(services)
     for deleted in (False, True):
@@ -232,7 +230,7 @@ def test_claim_that_is_made_while_the_client_goes_is_given_back(services: System
 
 
 def test_client_that_is_added_again_begins_with_nothing(services: System) -> None:
-    Offboarding(services).remove(CLIENT)
+    services.tenants.offboarding().remove(CLIENT)
     services.corpus.clients.add(CLIENT, "ann")
     assert passages(services, Identity(CLIENT, "shop"), "zebrafish") == []
     manager = services.ingestion.manager_of(Scope(CLIENT))
@@ -258,7 +256,7 @@ def test_removal_waits_for_who_is_at_work(services: System, time: FakeTime) -> N
         if len(waited) == 3:
             services.tables.table(KEYS).put({**(item or {}), "leaseToken": "", "leaseUntil": 0})
 
-    assert Offboarding(services, sleep=sleep).remove(CLIENT).left == {}
+    assert services.tenants.offboarding(sleep=sleep).remove(CLIENT).left == {}
     assert waited == [0.0, 5.0, 5.0]
 
 
@@ -266,13 +264,13 @@ def test_removal_waits_for_who_is_at_work(services: System, time: FakeTime) -> N
 def test_malformed_ids_are_refused_before_anything_is_looked_for(services: System, client: str) -> None:
     before = rows(services)
     with pytest.raises(InvalidInputError):
-        Offboarding(services).remove(client)
+        services.tenants.offboarding().remove(client)
     assert rows(services) == before
 
 
 def test_removing_a_client_that_never_was_is_refused(services: System) -> None:
     with pytest.raises(InvalidInputError, match="nothing of a client nobody"):
-        Offboarding(services).remove("nobody")
+        services.tenants.offboarding().remove("nobody")
     assert services.corpus.clients.get("nobody") is None
 
 
@@ -283,7 +281,7 @@ def test_sources_of_an_installation_that_is_the_clients_own_go(tmp_path: Path) -
     (folder / "a.md").write_text("# Note\n\nThe egret.")
     services.manager.watch_directory(str(folder), "internal", PROCEDURES)
     list(services.manager.work())
-    report = Offboarding(services).remove(CLIENT)
+    report = services.tenants.offboarding().remove(CLIENT)
     assert report.stores["sources and streams"].before == 3  # the source, its state and its document
     assert report.left == {}
     assert [one.source_id for one in services.connectors.sources.all() if one.source_id.startswith("watch-")] == []
@@ -291,7 +289,7 @@ def test_sources_of_an_installation_that_is_the_clients_own_go(tmp_path: Path) -
 
 
 def test_messages_about_others_stay(services: System) -> None:
-    Offboarding(services).remove(CLIENT)
+    services.tenants.offboarding().remove(CLIENT)
     waiting: list[str] = []
     services.work.discard(lambda body: bool(waiting.append(parse_event(body).key)), dry=True)  # type: ignore[func-returns-value]
     assert waiting == [f"clients/{OTHER}/documents/{PROCEDURES}/waiting.md"]

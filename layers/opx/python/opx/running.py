@@ -12,8 +12,11 @@ from opx.sources.schedules import due_at
 
 if TYPE_CHECKING:
     from opx.domain.sources import SourceDefinition
+    from opx.ingestion.worker import QueueDrain
+    from opx.ports import Clock
+    from opx.sources.pulling import SourcePuller
+    from opx.sources.repository import SourceRepository
     from opx.sources.states import PullReport
-    from opx.system import System
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +38,20 @@ class Feed(Protocol):
 class Runner:
     """One round after the other: due sources, other feeds, then the queue. `tell` gets lines for people."""
 
-    def __init__(self, services: System, *, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> None:
-        self._services = services
+    def __init__(
+        self,
+        sources: SourceRepository,
+        puller: Callable[[], SourcePuller],
+        drain: Callable[[], QueueDrain | None],
+        *,
+        clock: Clock,
+        tell: Callable[[str], None],
+        feeds: Sequence[Feed] = (),
+    ) -> None:
+        self._sources = sources
+        self._puller = puller
+        self._drain = drain
+        self._clock = clock
         self._tell = tell
         self._feeds = feeds
         self._later: dict[str, float] = {}
@@ -49,7 +64,7 @@ class Runner:
     def round(self) -> bool:
         """Do what there is to do now; whether there may be more at once."""
         more = False
-        for definition in self._services.connectors.sources.all():
+        for definition in self._sources.all():
             more |= self._is_due(definition) and self._pull(definition)
         for feed in self._feeds:
             for line in feed.poll():
@@ -58,31 +73,29 @@ class Runner:
         return self._drained() or more
 
     def _is_due(self, definition: SourceDefinition) -> bool:
-        now = self._services.clock()
+        now = self._clock()
         if self._later.get(definition.source_id, 0.0) > now:
             return False
-        due = due_at(definition, self._services.connectors.sources.state(definition.source_id))
+        due = due_at(definition, self._sources.state(definition.source_id))
         return due is not None and due <= now
 
     def _pull(self, definition: SourceDefinition) -> bool:
         """Pull for a while; whether it is to go on."""
-        until = self._services.clock() + SLICE_SECONDS
+        until = self._clock() + SLICE_SECONDS
         try:
-            report = self._services.connectors.puller().pull(
-                definition.source_id, stop=lambda: self._services.clock() >= until
-            )
+            report = self._puller().pull(definition.source_id, stop=lambda: self._clock() >= until)
         except SourceBusyError:
             self._later[definition.source_id] = until
             return False
         except (InvalidInputError, StoreUnavailableError) as exc:
-            self._later[definition.source_id] = self._services.clock() + BROKEN_SECONDS
+            self._later[definition.source_id] = self._clock() + BROKEN_SECONDS
             self._tell(f"source {definition.source_id}: {exc}")
             return False
         self._tell(told(report))
         return report.more
 
     def _drained(self) -> bool:
-        drain = self._services.ingestion.drain
+        drain = self._drain()
         if drain is None:
             return False
         worked = False

@@ -7,6 +7,7 @@ their own adapters to the same function.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
     from opx.ports.functions import Functions
     from opx.ports.sources import Secrets
     from opx.retrieval.query_language import Asked
+    from opx.running import Feed, Runner
     from opx.sources.capability import Connectors
     from opx.telemetry.capability import Telemetry
+    from opx.tenants.capability import Tenants
     from opx.websearch.service import InternetSearch
 
 
@@ -140,11 +143,6 @@ class System:
     def embedder(self) -> Embedder:
         """The embedder that the settings name."""
         return self.indexing.embedder
-
-    @property
-    def settling_seconds(self) -> float:
-        """After which all that was written is found everywhere."""
-        return max(self.tables.settling_seconds, self.ports.indexes.settling_seconds)
 
     # -- capabilities
 
@@ -243,8 +241,10 @@ class System:
             self.work,
             corpus=self.corpus,
             indexing=self.indexing,
+            graph=self.graph,
             ingestion=self.ingestion,
             learning=self.learning,
+            schedule=lambda: self.connectors.schedule(),  # noqa: PLW0108 - opened when it is first used
         )
 
     @cached_property
@@ -290,6 +290,30 @@ class System:
             manager=lambda: self.manager,
             functions=self.functions,
             feeds=self.ports.redis_feeds,
+        )
+
+    @cached_property
+    def tenants(self) -> Tenants:
+        from opx.tenants.capability import Tenants
+        from opx.tenants.holdings import ClientStores
+
+        tables, storage, work = self.tables, self.storage, self.work
+        return Tenants(
+            self.installation,
+            ClientStores(tables, storage, work, self.corpus, self.indexing, lambda: self.copies),
+            graph=self.graph,
+            ingestion=self.ingestion,
+            holds=self.lifecycle.holds,
+            connectors=self.connectors,
+        )
+
+    def runner(self, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:
+        """Does in this process what schedules and functions do on AWS."""
+        from opx.running import Runner
+
+        sources, clock = self.connectors.sources, self.clock
+        return Runner(
+            sources, self.connectors.puller, lambda: self.ingestion.drain, clock=clock, tell=tell, feeds=feeds
         )
 
     @cached_property

@@ -23,17 +23,12 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
 
     What functions and schedules do on AWS, one process does here; a second one waits for what the first has in hand.
     """
-    from opx.lifecycle.daily import DailyPruning
-    from opx.running import Runner
     from opx.sources.watching import DirectoryFeed
 
     services = session.services
     with ExitStack() as stack:
-        runner = Runner(
-            services,
-            tell=_tell,
-            feeds=[DirectoryFeed(services), *services.connectors.stream_feeds(), DailyPruning(services)],
-        )
+        feeds = (DirectoryFeed(services), *services.connectors.stream_feeds(), services.lifecycle.daily_pruning())
+        runner = services.runner(_tell, feeds)
         if once:
             while runner.round():
                 pass

@@ -6,26 +6,24 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import ArchiveError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.catalog_items import document_from_item, document_item
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
+from opx.installation import Installation
 from opx.item_json import from_json
 from opx.lifecycle.archive import ArchiveReader
 from opx.lifecycle.archived_rows import ARCHIVED, Archived
 from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.corpus_export import DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES
 from opx.lifecycle.store_checks import CHUNK_FILE
-from opx.ports import Item
+from opx.ports import Item, Storage, Tables
 from opx.tables import DOCUMENTS, PROJECTS
 from opx.tenants.clients import CLIENTS
 from opx.tenants.report import FOLDER as REMOVALS
-
-if TYPE_CHECKING:
-    from opx.system import System
 
 _NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")
 _CLIENT = re.compile(r"\bclient:([A-Za-z0-9][A-Za-z0-9._-]{0,63})")
@@ -61,9 +59,11 @@ class Contents:
 class ArchiveContents:
     """The contents of an archive for a system. All raise `ArchiveError` that names what is wrong."""
 
-    def __init__(self, archive: ArchiveReader, services: System) -> None:
+    def __init__(self, archive: ArchiveReader, installation: Installation, *, tables: Tables, storage: Storage) -> None:
         self._archive = archive
-        self._services = services
+        self._installation = installation
+        self._tables = tables
+        self._storage = storage
 
     def check(self, progress: Callable[[str], None] = lambda _: None) -> Contents:
         """Read everything: each checksum, each line, and whether this system's stores would take it."""
@@ -90,7 +90,7 @@ class ArchiveContents:
             contents.counts["versions"] += 1
             contents.clients.add(version.key.scope.client_id)
             try:
-                self._services.installation.knowledge.category(version.category)
+                self._installation.knowledge.category(version.category)
             except UnknownCategoryError:
                 unknown[version.category] += 1
         for table in ARCHIVED:
@@ -156,7 +156,7 @@ class ArchiveContents:
 
     def _check_object(self, key: str, metadata: Mapping[str, str]) -> None:
         try:
-            self._services.storage.check(key, metadata)
+            self._storage.check(key, metadata)
             scope_of_object(key)
         except InvalidInputError as exc:
             raise ArchiveError(f"an object of the archive has a name or metadata that none can have: {exc}") from exc
@@ -165,11 +165,11 @@ class ArchiveContents:
         """Its location is where its object is to be here."""
         try:
             item = _item(line)
-            location = self._services.storage.location(_object_key(item))
+            location = self._storage.location(_object_key(item))
             item["sourceUri"] = location if item["sourceUri"] == item["s3Location"] else item["sourceUri"]
             document = document_from_item({**item, "s3Location": location})
             self._check_object(document.key.scope.prefix + document.key.source, {})
-            self._services.tables.check_item(DOCUMENTS, document_item(document))
+            self._tables.check_item(DOCUMENTS, document_item(document))
         except (KeyError, TypeError, ValueError, AttributeError, InvalidInputError) as exc:
             raise ArchiveError(f"{VERSION_LINES}: a version is not whole: {str(exc)[:300]}") from exc
         if item.get("documentKey") != document.key.id:
@@ -179,7 +179,7 @@ class ArchiveContents:
     def _row(self, table: Archived, line: bytes) -> Item:
         try:
             item = _item(line)
-            self._services.tables.check_item(table.spec, item)
+            self._tables.check_item(table.spec, item)
             belongs = table.keeps(item)
         except (KeyError, TypeError, ValueError, InvalidInputError) as exc:
             raise ArchiveError(f"{table.entry}: a row that the table can't have: {str(exc)[:300]}") from exc

@@ -1,13 +1,14 @@
-"""Composes retention, holds, reviews, answers as of past times, and the making of a new index."""
+"""Composes retention, holds, reviews, archives, repairs, answers as of past times, and the making of a new index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from opx.corpus import Corpus
 from opx.errors import InvalidInputError, ObjectNotFoundError
+from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
 from opx.installation import Installation
 from opx.learning.capability import Learning
@@ -20,12 +21,17 @@ from opx.tables import KEYS, LIFECYCLE
 if TYPE_CHECKING:
     from opx.domain.documents import DocumentChunk, DocumentKey
     from opx.lifecycle.as_of import AsOf
+    from opx.lifecycle.daily import DailyPruning
+    from opx.lifecycle.exporting import Exporter
     from opx.lifecycle.holds import Holds
+    from opx.lifecycle.importing import Importer
     from opx.lifecycle.pruning import KnowledgePruningService
+    from opx.lifecycle.reconcile import Reconciler
     from opx.lifecycle.reindex.filling import Filler
     from opx.lifecycle.reindex.making import Pace
     from opx.lifecycle.reindex.reindexing import Reindexer
     from opx.lifecycle.report import PruneReports
+    from opx.lifecycle.retention import RetentionState
     from opx.lifecycle.reviews import Reviews
 
 WRITERS_DONE_SECONDS = 330.0
@@ -42,7 +48,8 @@ ASSIGNED = (
 
 
 class Lifecycle:
-    """What is kept, reviewed and removed, of all scopes."""
+    """What is kept, reviewed, archived, repaired and removed, of all scopes. `schedule` has registered sources and streams
+    read at their times."""
 
     def __init__(
         self,
@@ -53,8 +60,10 @@ class Lifecycle:
         *,
         corpus: Corpus,
         indexing: Indexing,
+        graph: Graph,
         ingestion: Ingestion,
         learning: Learning,
+        schedule: Callable[[], None],
     ) -> None:
         self._installation = installation
         self._tables = tables
@@ -62,8 +71,10 @@ class Lifecycle:
         self._work = work
         self._corpus = corpus
         self._indexing = indexing
+        self._graph = graph
         self._ingestion = ingestion
         self._learning = learning
+        self._schedule = schedule
 
     # -- retention
 
@@ -81,6 +92,23 @@ class Lifecycle:
 
         return PruneReports(self._tables.table(LIFECYCLE), self._installation.clock)
 
+    def check_removal(self, object_keys: Sequence[str]) -> None:
+        """Raise `HeldError` if a legal hold is on one of these objects' documents, or on what a document was before."""
+        from opx.lifecycle.holds import versions_of_objects
+
+        self.holds.check(versions_of_objects(self._corpus.catalog, object_keys))
+
+    def _retention_state(self) -> RetentionState:
+        from opx.lifecycle.retention import RetentionState
+
+        return RetentionState(self._tables.table(LIFECYCLE), self._installation.knowledge)
+
+    def daily_pruning(self) -> DailyPruning:
+        """Prunes once a day, in the rounds of one process."""
+        from opx.lifecycle.daily import DailyPruning
+
+        return DailyPruning(self.pruning, self._retention_state, self._installation.clock)
+
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
         """Removes documents whose retention is over, of all scopes. Raises `KnowledgeConfigError`."""
         from opx.lifecycle.guard import read_guard_rules
@@ -88,10 +116,10 @@ class Lifecycle:
         from opx.lifecycle.pruning import KnowledgePruningService
         from opx.lifecycle.redating import Redating
         from opx.lifecycle.removal import Removal
-        from opx.lifecycle.retention import DueVersions, RetentionState
+        from opx.lifecycle.retention import DueVersions
 
         corpus, tables, installation = self._corpus, self._tables, self._installation
-        state = RetentionState(tables.table(LIFECYCLE), installation.knowledge)
+        state = self._retention_state()
         patterns = PatternKeeper(lambda: self._learning.patterns, installation.knowledge)
         removal = Removal(
             store=corpus.store,
@@ -148,6 +176,43 @@ class Lifecycle:
             clock=self._installation.clock,
             threads=self._storage.read_threads,
         )
+
+    # -- archives, and stores that agree
+
+    def exporter(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Exporter:
+        """Writes archives. `progress` is called with what is written, and how many there were."""
+        from opx.lifecycle.exporting import Exporter
+
+        tables, storage, corpus = self._tables, self._storage, self._corpus
+        return Exporter(self._installation, tables=tables, storage=storage, corpus=corpus, progress=progress)
+
+    def importer(self, progress: Callable[[str], None] = lambda _: None) -> Importer:
+        """Takes archives in. `progress` is called with what is done next."""
+        from opx.lifecycle.importing import Importer
+
+        return Importer(
+            self._installation,
+            tables=self._tables,
+            storage=self._storage,
+            corpus=self._corpus,
+            ingestion=self._ingestion,
+            schedule=self._schedule,
+            progress=progress,
+        )
+
+    def reconciler(
+        self, *, thorough: bool = False, progress: Callable[[str, int], None] = lambda _what, _count: None
+    ) -> Reconciler:
+        """Compares the stores; with `thorough`, entries of the index one by one. `progress` is called with what is compared,
+        and how many there were."""
+        from opx.lifecycle.reconcile import Reconciler
+        from opx.lifecycle.repairs import Repairs
+        from opx.lifecycle.store_checks import ComparedStores, StoreChecks
+
+        stores = ComparedStores(self._tables, self._storage, self._corpus, self._indexing)
+        checks = StoreChecks(stores, self._installation, self._ingestion, thorough=thorough)
+        repairs = Repairs(stores, checks, self._graph, self._ingestion, self._work)
+        return Reconciler(stores, checks, repairs, progress)
 
     # -- a new index beside the one that answers
 

@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from opx.corpus import Corpus
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import scope_of_key, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
@@ -18,12 +19,9 @@ from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.item_json import to_json
 from opx.lifecycle.blobs import Blob, BlobWriter
 from opx.lifecycle.report import ExportReport
-from opx.ports import Item
+from opx.ports import Item, Storage, Tables
 from opx.tables import DOCUMENTS, KEYS
 from opx.tenants.report import FOLDER as REMOVALS
-
-if TYPE_CHECKING:
-    from opx.system import System
 
 DOCUMENT_LINES, FILE_LINES, VERSION_LINES = "documents.jsonl", "files.jsonl", "versions.jsonl"
 HEAD_FACTS = ("documentId", "version", "state", "source", "scope")
@@ -47,21 +45,31 @@ class CorpusExport:
     """Writes the documents of all scopes."""
 
     def __init__(
-        self, services: System, blobs: BlobWriter, lines: CorpusLines, report: ExportReport, progress: Progress
+        self,
+        blobs: BlobWriter,
+        lines: CorpusLines,
+        report: ExportReport,
+        progress: Progress,
+        *,
+        tables: Tables,
+        storage: Storage,
+        corpus: Corpus,
     ) -> None:
-        self._services = services
+        self._tables = tables
+        self._storage = storage
+        self._corpus = corpus
         self._blobs = blobs
         self._lines = lines
         self._report = report
         self._progress = progress
 
     def write(self) -> None:
-        for item in self._services.tables.every_item(KEYS):
+        for item in self._tables.every_item(KEYS):
             if item.get("documentId"):
                 self._document(DocumentKey(scope_of_key(item["scope"]), item["source"]))
         for key in self._not_taken_in():
             self._line(key, None)
-        for info in self._services.store.list(REMOVALS):
+        for info in self._corpus.store.list(REMOVALS):
             self._file(info.key)
         if missing := self._report.counts.pop("missing", 0):
             self._report.notes.append(f"{missing} versions have no text any more; `opx reconcile` names them")
@@ -83,14 +91,14 @@ class CorpusExport:
     def _agreed(self, key: DocumentKey) -> tuple[Item | None, list[Item]]:
         """The item of a key with all versions, as they were at one moment. Where that can't be had, what was current is
         left out: the object then becomes a further version."""
-        table = self._services.tables.table(DOCUMENTS)
+        table = self._tables.table(DOCUMENTS)
         head: Item | None = None
         versions: list[Item] = []
         for _ in range(_TRIES):
-            head = self._services.corpus.catalog.head(key)
+            head = self._corpus.catalog.head(key)
             listed = table.query(key.id, index="documentKey-version-index")
             versions = table.get_many([DOCUMENTS.key_of(item) for item in listed])
-            again = self._services.corpus.catalog.head(key)
+            again = self._corpus.catalog.head(key)
             if head is None or again is None:
                 return None, []
             if head.get("revision") == again.get("revision") and _has_current(head, versions):
@@ -103,10 +111,10 @@ class CorpusExport:
     # -- objects that nobody has taken in yet
 
     def _not_taken_in(self) -> Iterator[str]:
-        names = (info.key for info in self._services.store.list())
+        names = (info.key for info in self._corpus.store.list())
         while batch := list(islice(names, AT_ONCE)):
             documents = {name: key for name in batch if (key := _document_key(name))}
-            found = self._services.tables.table(KEYS).get_many([{"documentKey": key.id} for key in documents.values()])
+            found = self._tables.table(KEYS).get_many([{"documentKey": key.id} for key in documents.values()])
             known = {str(item["documentKey"]) for item in found if item.get("documentId")}
             yield from (name for name, key in documents.items() if key.id not in known)
 
@@ -138,12 +146,12 @@ class CorpusExport:
 
     def _blob(self, object_key: str) -> Blob | None:
         """None for an object that isn't there, and for one that no store would take back, which is noted."""
-        info = self._services.store.head(object_key)
+        info = self._corpus.store.head(object_key)
         if info is None:
             return None
         try:
-            self._services.storage.check(object_key, info.metadata)
-            with contextlib.closing(self._services.store.open(object_key)) as source:
+            self._storage.check(object_key, info.metadata)
+            with contextlib.closing(self._corpus.store.open(object_key)) as source:
                 return self._blobs.add(object_key, source, dict(info.metadata))
         except ObjectNotFoundError:
             return None

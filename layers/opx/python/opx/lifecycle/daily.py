@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from opx.domain.times import iso_time
 from opx.errors import OpxError
-from opx.tables import LIFECYCLE
-
-if TYPE_CHECKING:
-    from opx.system import System
+from opx.lifecycle.pruning import KnowledgePruningService
+from opx.lifecycle.retention import RetentionState
+from opx.ports import Clock
 
 SLICE_SECONDS = 30.0
 """How long a run takes at most before what waits has its turn; the next round goes on."""
@@ -21,19 +19,26 @@ _DAY_SECONDS = 86400
 class DailyPruning:
     """A `Feed` that brings nothing: it removes what its retention is over for, a day after it last did."""
 
-    def __init__(self, services: System) -> None:
-        self._services = services
+    def __init__(
+        self,
+        pruning: Callable[[], KnowledgePruningService],
+        state: Callable[[], RetentionState],
+        clock: Clock,
+    ) -> None:
+        self._pruning = pruning
+        self._state = state
+        self._clock = clock
         self._next = 0.0
         self._unfinished = False
 
     def poll(self) -> Sequence[str]:
         """Prune if it is time; lines for people about it."""
-        now = self._services.clock()
+        now = self._clock()
         if not self._unfinished and (now < self._next or not self._is_due(now)):
             return ()
         self._next = now + _DAY_SECONDS
         try:
-            report = self._services.lifecycle.pruning().run(seconds=SLICE_SECONDS)
+            report = self._pruning().run(seconds=SLICE_SECONDS)
         except OpxError as exc:
             return (f"pruning: {exc}",)
         self._unfinished = report.unfinished
@@ -43,9 +48,5 @@ class DailyPruning:
 
     def _is_due(self, now: float) -> bool:
         """Whether nobody did it within the last day: another process may, too."""
-        from opx.lifecycle.retention import RetentionState
-
-        noted, ran = RetentionState(
-            self._services.tables.table(LIFECYCLE), self._services.installation.knowledge
-        ).cursor()
+        noted, ran = self._state().cursor()
         return not noted or not iso_time(now - _DAY_SECONDS) < ran <= iso_time(now)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from opx import __version__
+from opx.corpus import Corpus
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError
+from opx.installation import Installation
 from opx.item_json import to_json
 from opx.lifecycle.archive import BLOCK
 from opx.lifecycle.archive_writing import ArchiveWriter, spooled
@@ -30,16 +32,19 @@ from opx.lifecycle.corpus_export import (
     lines_in,
 )
 from opx.lifecycle.report import ExportReport
-
-if TYPE_CHECKING:
-    from opx.system import System
+from opx.ports import Storage, Tables
 
 
 class Exporter:
     """Writes archives of a system. Nothing of the system is changed."""
 
-    def __init__(self, services: System, progress: Progress = lambda _what, _count: None) -> None:
-        self._services = services
+    def __init__(
+        self, installation: Installation, *, tables: Tables, storage: Storage, corpus: Corpus, progress: Progress
+    ) -> None:
+        self._installation = installation
+        self._tables = tables
+        self._storage = storage
+        self._corpus = corpus
         self._progress = progress
 
     def write(self, path: Path, *, audit: bool = False) -> ExportReport:
@@ -67,24 +72,27 @@ class Exporter:
         with spooled() as documents, spooled() as files, spooled() as versions:
             lines = CorpusLines(documents, files, versions)
             with BlobWriter(archive) as blobs:
-                writer = CorpusExport(self._services, blobs, lines, report, self._progress)
-                writer.write()
+                self._corpus_export(blobs, lines, report).write()
             for name, kept in ((VERSION_LINES, versions), (FILE_LINES, files), (DOCUMENT_LINES, documents)):
                 archive.add_lines(name, lines_in(kept))
         for table in ARCHIVED:
             if audit or not table.private:
-                rows = (item for item in self._services.tables.every_item(table.spec) if table.keeps(item))
+                rows = (item for item in self._tables.every_item(table.spec) if table.keeps(item))
                 report.counts[table.entry] = archive.add_lines(table.entry, map(to_json, rows))
                 self._progress(table.entry, report.counts[table.entry])
         archive.finish(
             {
-                "made": iso_time(self._services.clock()),
+                "made": iso_time(self._installation.clock()),
                 "version": __version__,
-                "backend": self._services.settings.backend,
+                "backend": self._installation.settings.backend,
                 "counts": dict(report.counts),
                 "notes": report.notes,
             }
         )
+
+    def _corpus_export(self, blobs: BlobWriter, lines: CorpusLines, report: ExportReport) -> CorpusExport:
+        tables, storage, corpus = self._tables, self._storage, self._corpus
+        return CorpusExport(blobs, lines, report, self._progress, tables=tables, storage=storage, corpus=corpus)
 
 
 def _measured(path: Path) -> tuple[int, str]:

@@ -6,7 +6,7 @@ replaced or withdrawn while it is in force stay, too. A hold that was lifted is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, field
@@ -14,13 +14,15 @@ from msgspec import Meta, field
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import stable_hash
 from opx.domain.record import Record, derive, replace
-from opx.domain.scopes import Scope, scope_of_key
+from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.domain.times import iso_time
 from opx.errors import HeldError, HoldNotFoundError, InvalidInputError
+from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ports import Clock, Table
 
 if TYPE_CHECKING:
     from opx.domain.knowledge import KnowledgeModel
+    from opx.ingestion.catalog import Catalog
 
 MAX_REASON = 1000
 HOLDS, LIFTED = "holds", "holds#lifted"
@@ -152,3 +154,10 @@ def _is_within(scope_key: str, within: str) -> bool:
 
 def _is_below(category: str, beginning: str) -> bool:
     return not beginning or category == beginning or category.startswith(f"{beginning}/")
+
+
+def versions_of_objects(catalog: Catalog, object_keys: Iterable[str]) -> Iterator[tuple[DocumentKey, str]]:
+    """All versions of the documents of these objects, each with its category."""
+    for object_key in object_keys:
+        key = DocumentKey(*scope_of_object(object_key.removesuffix(SIDECAR_SUFFIX)))
+        yield from ((version.key, version.category) for version in catalog.versions(key))

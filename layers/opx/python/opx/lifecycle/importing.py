@@ -7,20 +7,22 @@ which import put it, until the pipeline has taken the document in, so that one w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from opx.corpus import Corpus
 from opx.domain.times import iso_time
 from opx.errors import ArchiveError, ClientRemovedError
+from opx.ingestion.capability import Ingestion
 from opx.ingestion.outcomes import Result
+from opx.installation import Installation
 from opx.lifecycle.archive import ArchiveReader
 from opx.lifecycle.archive_contents import ArchiveContents, Contents
 from opx.lifecycle.putting_back import Progress, PuttingBack
 from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
+from opx.ports import Storage, Table, Tables
 from opx.tables import ALIASES, KEYS, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING, TableSpec
-
-if TYPE_CHECKING:
-    from opx.system import System
 
 SUBJECT = "import"
 """In the table of what becomes of documents: which archives were taken in, and which one is being."""
@@ -29,19 +31,33 @@ UNDER_WAY, DONE, GIVEN_UP = "under way", "done", "given up"
 _OCCUPIED_BY = (KEYS, PROJECTS, ALIASES, STAGING, PATTERNS, OUTCOMES)
 
 
-def give_up(services: System) -> int:
+def give_up(table: Table) -> int:
     """Forget imports that were begun and never finished, once all stores agree about what they left. Returns how many."""
-    table = services.tables.table(LIFECYCLE)
     begun = [item for item in table.query(SUBJECT) if item["state"] == UNDER_WAY]
     table.put_many({**item, "state": GIVEN_UP} for item in begun)
     return len(begun)
 
 
 class Importer:
-    """Takes archives in. One process at a time."""
+    """Takes archives in. One process at a time. `schedule` has sources and streams of the rows read at their times."""
 
-    def __init__(self, services: System, progress: Progress = lambda _: None) -> None:
-        self._services = services
+    def __init__(
+        self,
+        installation: Installation,
+        *,
+        tables: Tables,
+        storage: Storage,
+        corpus: Corpus,
+        ingestion: Ingestion,
+        schedule: Callable[[], None],
+        progress: Progress,
+    ) -> None:
+        self._installation = installation
+        self._tables = tables
+        self._storage = storage
+        self._corpus = corpus
+        self._ingestion = ingestion
+        self._schedule = schedule
         self._progress = progress
 
     def run(self, path: Path, *, merge: bool = False, dry_run: bool = False) -> ImportReport:
@@ -51,12 +67,14 @@ class Importer:
         Raises `ArchiveError` before anything is changed, and `StoreUnavailableError`: then run it again.
         """
         with ArchiveReader(path) as archive:
-            contents = ArchiveContents(archive, self._services)
+            contents = ArchiveContents(archive, self._installation, tables=self._tables, storage=self._storage)
             self._check_target(archive, merge=merge)
             found = contents.check(self._progress)
             self._check_owners(found)
             report = ImportReport(_facts(archive), found.counts, found.notes, dry_run)
-            task = PuttingBack(self._services, archive, contents, report, self._progress, merge=merge)
+            task = PuttingBack(
+                archive, contents, report, self._progress, tables=self._tables, corpus=self._corpus, merge=merge
+            )
             if dry_run:
                 task.foresee()
             else:
@@ -84,49 +102,39 @@ class Importer:
 
     def _occupied(self) -> str:
         """What there is here, "" for nothing."""
-        listed = (info.key for info in self._services.store.list() if not info.key.startswith("offboarding/"))
+        listed = (info.key for info in self._corpus.store.list() if not info.key.startswith("offboarding/"))
         key = next(listed, "")
         if key:
             return f"object {key}"
         for spec in _OCCUPIED_BY:
-            if next(iter(self._services.tables.every_item(spec)), None):
+            if next(iter(self._tables.every_item(spec)), None):
                 return f"items in {spec.name}"
         return ""
 
     def _check_owners(self, contents: Contents) -> None:
         for client_id in sorted(contents.clients - {""}):
             try:
-                self._services.corpus.clients.check(client_id)
+                self._corpus.clients.check(client_id)
             except ClientRemovedError as exc:
                 raise ArchiveError(f"the archive holds knowledge of a client that was removed here: {exc}") from exc
 
     def _mark(self, archive: ArchiveReader, state: str, *, merge: bool) -> None:
-        made, since = str(archive.manifest.get("made", "")), iso_time(self._services.clock())
+        made, since = str(archive.manifest.get("made", "")), iso_time(self._installation.clock())
         mark = {"state": state, "made": made, "since": since, "merge": merge}
         self._table(LIFECYCLE).put({"subject": SUBJECT, "entry": archive.sha256, **mark})
 
     # -- what comes after the objects
 
-    def _schedule(self) -> None:
-        """Have registered sources pulled at their times, and streams read, where something outside of this process sees
-        to it."""
-        if schedules := self._services.functions.source_schedules:
-            for source in self._services.connectors.sources.all():
-                schedules.put(source)
-        if subscriptions := self._services.functions.stream_subscriptions:
-            for stream in self._services.connectors.streams.all():
-                subscriptions.put(stream)
-
     def _work(self, report: ImportReport) -> None:
-        if self._services.ingestion.drain is None:
+        if self._ingestion.drain is None:
             report.waiting = report.documents[Fate.RESTORED] + report.documents[Fate.REPLACED]
             return
-        for outcome in self._services.ingestion.drain.run():
+        for outcome in self._ingestion.drain.run():
             self._progress(f"taking in {outcome.object_key}")
             report.failed += outcome.result is Result.FAILED
 
     def _table(self, spec: TableSpec) -> Any:
-        return self._services.tables.table(spec)
+        return self._tables.table(spec)
 
 
 def _facts(archive: ArchiveReader) -> ArchiveFacts:

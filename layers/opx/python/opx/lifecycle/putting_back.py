@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
+from opx.corpus import Corpus
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.scopes import scope_of_object
 from opx.errors import ConditionFailedError, StoreUnavailableError
@@ -19,11 +20,8 @@ from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.corpus_export import AT_ONCE
 from opx.lifecycle.report import Fate, ImportReport
 from opx.lifecycle.store_checks import CHUNK_FILE
-from opx.ports import Absent, Equals, Item
+from opx.ports import Absent, Equals, Item, Tables
 from opx.tables import DOCUMENTS, KEYS, TableSpec
-
-if TYPE_CHECKING:
-    from opx.system import System
 
 _TRIES = 5
 
@@ -36,15 +34,17 @@ class PuttingBack:
 
     def __init__(
         self,
-        services: System,
         archive: ArchiveReader,
         contents: ArchiveContents,
         report: ImportReport,
         progress: Progress,
         *,
+        tables: Tables,
+        corpus: Corpus,
         merge: bool,
     ) -> None:
-        self._services = services
+        self._tables = tables
+        self._corpus = corpus
         self._merge = merge
         self._mark = archive.sha256
         self._archive = archive
@@ -76,7 +76,7 @@ class PuttingBack:
     # -- rows
 
     def _rows(self, table: Archived) -> None:
-        stored = self._services.tables.table(table.spec)
+        stored = self._tables.table(table.spec)
         for batch in _batches(self._contents.rows(table)):
             keys = [table.spec.key_of(item) for item in batch]
             known = {_place(table.spec, item) for item in stored.get_many(keys)}
@@ -87,19 +87,19 @@ class PuttingBack:
     def _versions(self, documents: list[KnowledgeDocument]) -> None:
         """Of documents that are not here, or that this import put back."""
         keys = [{"documentKey": key} for key in dict.fromkeys(document.key.id for document in documents)]
-        heads = {str(item["documentKey"]): item for item in self._services.tables.table(KEYS).get_many(keys)}
+        heads = {str(item["documentKey"]): item for item in self._tables.table(KEYS).get_many(keys)}
         wanted = [document for document in documents if self._is_free(heads.get(document.key.id))]
-        table = self._services.tables.table(DOCUMENTS)
+        table = self._tables.table(DOCUMENTS)
         items = [document_item(document) for document in wanted]
         known = {_place(DOCUMENTS, item) for item in table.get_many([DOCUMENTS.key_of(item) for item in items])}
         table.put_many(item for item in items if _place(DOCUMENTS, item) not in known)
         for document in wanted:
-            self._services.corpus.calendar.complete(document)
+            self._corpus.calendar.complete(document)
 
     # -- objects
 
     def _file(self, blobs: BlobReader, blob: Blob) -> None:
-        if self._services.store.head(blob.key) is None and self._is_wanted(blob):
+        if self._corpus.store.head(blob.key) is None and self._is_wanted(blob):
             self._put(blobs, blob)
             self._report.files += 1
 
@@ -107,11 +107,11 @@ class PuttingBack:
         """When merging, chunk files only of versions that are in the catalog by now."""
         scope, name = scope_of_object(blob.key)
         match = CHUNK_FILE.match(name) if self._merge else None
-        return not match or any(version.key.scope == scope for version in self._services.corpus.catalog.find(match[1]))
+        return not match or any(version.key.scope == scope for version in self._corpus.catalog.find(match[1]))
 
     def _put(self, blobs: BlobReader, blob: Blob) -> None:
         with blobs.open(blob) as data:
-            self._services.store.put(blob.key, _stream(data), metadata=blob.metadata)
+            self._corpus.store.put(blob.key, _stream(data), metadata=blob.metadata)
 
     def _document(self, blobs: BlobReader, document: ArchivedDocument) -> None:
         """What describes it, then the item of its key, then the object, which has the pipeline take it in."""
@@ -122,8 +122,8 @@ class PuttingBack:
         sidecar = document.object_key + SIDECAR_SUFFIX
         if document.sidecar:
             self._put(blobs, document.sidecar)
-        elif document.object and self._services.store.head(sidecar):
-            self._services.store.delete(sidecar)
+        elif document.object and self._corpus.store.head(sidecar):
+            self._corpus.store.delete(sidecar)
         if fate is Fate.RESTORED and document.head:
             self._put_head(document)
         if document.object:
@@ -132,7 +132,7 @@ class PuttingBack:
     # -- the item of a key
 
     def _head(self, document: ArchivedDocument) -> Item | None:
-        return self._services.corpus.catalog.head(document.key)
+        return self._corpus.catalog.head(document.key)
 
     def _is_free(self, head: Item | None) -> bool:
         """Whether there is nothing here of a document, but what this import put and the pipeline hasn't taken in."""
@@ -145,19 +145,19 @@ class PuttingBack:
             return self._fate_of_object(document, head)
         if head and current_id(head) == document.head.get("documentId"):
             return Fate.SAME
-        newest = next(self._services.corpus.catalog.versions(document.key), None)
+        newest = next(self._corpus.catalog.versions(document.key), None)
         since = (newest.superseded_at or newest.current_since or newest.created_at) if newest else ""
         is_newer = document.object is not None and document.since > since
         return Fate.REPLACED if is_newer else Fate.KEPT
 
     def _fate_of_object(self, document: ArchivedDocument, head: Item | None) -> Fate:
         """An object that is here but was not taken in yet is as good as one of the archive that wasn't."""
-        waits = not head and not document.head and self._services.store.head(document.object_key)
+        waits = not head and not document.head and self._corpus.store.head(document.object_key)
         return Fate.KEPT if waits else Fate.RESTORED
 
     def _put_head(self, document: ArchivedDocument) -> None:
         """Without a fingerprint, so that the object is read again. Somebody may just have looked at the key."""
-        table = self._services.tables.table(KEYS)
+        table = self._tables.table(KEYS)
         facts = {**document.head, "documentKey": document.key.id, "imported": self._mark, "fingerprint": ""}
         for _ in range(_TRIES):
             head = self._head(document) or {}

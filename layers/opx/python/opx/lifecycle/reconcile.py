@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING
 
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
@@ -18,12 +17,9 @@ from opx.graph.naming_scopes import ScopeDirectory
 from opx.ingestion.events import is_document
 from opx.lifecycle.differences_found import REMOVALS, UNREPAIRED, Finding, Problem, ReconcileReport
 from opx.lifecycle.repairs import Repairs
-from opx.lifecycle.store_checks import CHUNK_FILE, Checked, Known, StoreChecks
+from opx.lifecycle.store_checks import CHUNK_FILE, Checked, ComparedStores, Known, StoreChecks
 from opx.ports import HeldDocument, Item, ObjectInfo
-from opx.tables import KEYS
-
-if TYPE_CHECKING:
-    from opx.system import System
+from opx.tables import KEYS, LIFECYCLE
 
 AT_ONCE = 100
 MOST_REMOVED = 0.2
@@ -37,14 +33,14 @@ Progress = Callable[[str, int], None]
 
 
 class Reconciler:
-    """Compares the stores of a system; with `thorough`, entries of the index one by one."""
+    """Compares stores, and has what differs put right."""
 
-    def __init__(
-        self, services: System, *, thorough: bool = False, progress: Progress = lambda _what, _count: None
-    ) -> None:
-        self._services = services
-        self._checks = StoreChecks(services, thorough=thorough)
-        self._repairs = Repairs(services)
+    def __init__(self, stores: ComparedStores, checks: StoreChecks, repairs: Repairs, progress: Progress) -> None:
+        self._tables = stores.tables
+        self._corpus = stores.corpus
+        self._indexing = stores.indexing
+        self._checks = checks
+        self._repairs = repairs
         self._progress = progress
 
     def run(self, *, repair: bool = False, max_share: float = MOST_REMOVED) -> ReconcileReport:
@@ -55,7 +51,7 @@ class Reconciler:
         """
         report = ReconcileReport()
         removals: list[Finding] = []
-        for checked in chain(self._corpus(report), self._catalog(report)):
+        for checked in chain(self._in_corpus(report), self._in_catalog(report)):
             report.in_flight += checked.in_flight
             report.failed += checked.failed
             report.add(checked.found)
@@ -69,7 +65,7 @@ class Reconciler:
             if not (failed or report.failed or report.waiting or report.held_back):
                 from opx.lifecycle.importing import give_up
 
-                report.given_up = give_up(self._services)
+                report.given_up = give_up(self._tables.table(LIFECYCLE))
         return report
 
     # -- repairing
@@ -94,8 +90,8 @@ class Reconciler:
 
     # -- from the corpus
 
-    def _corpus(self, report: ReconcileReport) -> Iterator[Checked]:
-        listed = self._services.store.list()
+    def _in_corpus(self, report: ReconcileReport) -> Iterator[Checked]:
+        listed = self._corpus.store.list()
         while batch := list(islice(listed, AT_ONCE)):
             documents = [info for info in batch if _is_document(info)]
             files = [info for info in batch if _is_chunk_file(info)]
@@ -107,7 +103,7 @@ class Reconciler:
 
     # -- from catalog and index
 
-    def _catalog(self, report: ReconcileReport) -> Iterator[Checked]:
+    def _in_catalog(self, report: ReconcileReport) -> Iterator[Checked]:
         known = self._known()
         while batch := list(islice(known, AT_ONCE)):
             report.documents += sum(1 for one in batch if one.head)
@@ -118,14 +114,14 @@ class Reconciler:
     def _known(self) -> Iterator[Known]:
         """Every key that the catalog or the index has, by scope and key."""
         held = groupby(self._held(), key=lambda one: one.scope_key)
-        directory = ScopeDirectory(self._services.corpus.clients, self._services.corpus.projects)
+        directory = ScopeDirectory(self._corpus.clients, self._corpus.projects)
         registered = ((scope, iter(())) for scope in sorted(scope.key for scope in directory.all()))
         everywhere = merge(registered, held, key=lambda one: one[0])
         for scope, parts in groupby(everywhere, key=lambda one: one[0]):
             yield from self._known_in(scope, chain.from_iterable(part for _, part in parts))
 
     def _known_in(self, scope: str, held: Iterable[HeldDocument]) -> Iterator[Known]:
-        heads = self._services.tables.table(KEYS).query(scope, index="scope-index")
+        heads = self._tables.table(KEYS).query(scope, index="scope-index")
         of_catalog: Iterator[tuple[str, Item | HeldDocument]] = ((str(item["documentKey"]), item) for item in heads)
         of_index: Iterator[tuple[str, Item | HeldDocument]] = ((one.key_id, one) for one in held)
         both = merge(of_catalog, of_index, key=lambda one: one[0])
@@ -136,7 +132,7 @@ class Reconciler:
 
     def _held(self) -> Iterator[HeldDocument]:
         after: HeldDocument | None = None
-        while page := self._services.index.held(after=after):
+        while page := self._indexing.index.held(after=after):
             yield from page
             after = page[-1]
 

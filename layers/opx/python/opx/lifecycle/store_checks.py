@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from opx.corpus import Corpus
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import entry_id
 from opx.domain.remarks import RemarkKind
@@ -19,22 +19,32 @@ from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.domain.times import iso_time
 from opx.errors import InvalidScopeError, UnknownCategoryError
 from opx.graph import manifest
+from opx.ingestion.capability import Ingestion
 from opx.ingestion.chunk_files import chunk_file, read_chunks
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import failure_id
+from opx.installation import Installation
 from opx.lifecycle.differences_found import Finding, Problem
+from opx.lifecycle.reindex.indexing import Indexing
 from opx.parallel import Each
-from opx.ports import HeldDocument, Item, ObjectInfo, Table
+from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
 from opx.tables import FAILURES, GRAPH, KEYS
-
-if TYPE_CHECKING:
-    from opx.system import System
 
 YOUNG_SECONDS = 120.0
 """Up to this age something may not be found everywhere: a search service shows what was written after a minute at most."""
 
 CHUNK_FILE = re.compile(r"chunks/([0-9a-f]+)\.jsonl\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedStores:
+    """The stores that are to agree about documents: corpus, catalog, index and graph."""
+
+    tables: Tables
+    storage: Storage
+    corpus: Corpus
+    indexing: Indexing
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +66,18 @@ class Checked:
 
 
 class StoreChecks:
-    """Checks of a system. With `thorough`, entries of the index are compared one by one, not counted."""
+    """Checks of stores. With `thorough`, entries of the index are compared one by one, not counted."""
 
-    def __init__(self, services: System, *, thorough: bool = False) -> None:
-        self._services = services
+    def __init__(
+        self, stores: ComparedStores, installation: Installation, ingestion: Ingestion, *, thorough: bool = False
+    ) -> None:
+        self._tables = stores.tables
+        self._corpus = stores.corpus
+        self._indexing = stores.indexing
+        self._installation = installation
+        self._ingestion = ingestion
         self._thorough = thorough
-        self._each = Each(services.storage.read_threads)
+        self._each = Each(stores.storage.read_threads)
 
     # -- from the corpus
 
@@ -97,15 +113,13 @@ class StoreChecks:
 
     def _fingerprint(self, object_key: str) -> str:
         """ "" for an object that is gone by now."""
-        store = self._services.store
+        store = self._corpus.store
         info = store.head(object_key)
-        return (
-            self._services.ingestion.pipeline.fingerprint(info, store.head(object_key + SIDECAR_SUFFIX)) if info else ""
-        )
+        return self._ingestion.pipeline.fingerprint(info, store.head(object_key + SIDECAR_SUFFIX)) if info else ""
 
     def _failed(self, object_keys: Sequence[str]) -> set[str]:
         keys = [{"failureId": failure_id(key)} for key in object_keys]
-        return {str(item["objectKey"]) for item in self._services.tables.table(FAILURES).get_many(keys)}
+        return {str(item["objectKey"]) for item in self._tables.table(FAILURES).get_many(keys)}
 
     def chunk_files(self, infos: Sequence[ObjectInfo]) -> Checked:
         """Whether these objects, which are chunk files, belong to versions."""
@@ -127,7 +141,7 @@ class StoreChecks:
         match = CHUNK_FILE.match(rest)
         if not match:
             return False
-        return not any(document.key.scope == scope for document in self._services.corpus.catalog.find(match[1]))
+        return not any(document.key.scope == scope for document in self._corpus.catalog.find(match[1]))
 
     # -- from the catalog and the index
 
@@ -157,26 +171,26 @@ class StoreChecks:
         return [*found, *self._versions(difference, current)], False
 
     def _current_since(self, key: DocumentKey, document_id: str) -> str:
-        document = self._services.corpus.catalog.version(key, document_id)
+        document = self._corpus.catalog.version(key, document_id)
         return document.current_since if document else ""
 
     def _unknown(self, known: Known) -> Iterator[Finding]:
         """Entries of a key that the catalog doesn't know; asked for again, as the list may be old."""
-        if known.held and self._services.index.references(known.key_id):
+        if known.held and self._indexing.index.references(known.key_id):
             count, scope = sum(one.entries for one in known.held), known.held[0].scope_key
             detail = f"{count} entries of {known.held[0].document_id}"
             yield Finding(Problem.INDEX_UNKNOWN, "", known.held[0].document_id, detail, None, known.key_id, scope)
 
     def _current(self, difference: _Findings, current: str, held: Sequence[HeldDocument]) -> Iterator[Finding]:
-        services, key = self._services, difference.key
-        if services.store.head(difference.object_key) is None:
+        corpus, key = self._corpus, difference.key
+        if corpus.store.head(difference.object_key) is None:
             yield difference(Problem.OBJECT_MISSING, current)
             return
-        document = services.corpus.catalog.version(key, current)
+        document = corpus.catalog.version(key, current)
         if document is None or document.state is not DocumentState.CURRENT:
             yield difference(Problem.VERSION_MISSING, current)
             return
-        if services.store.head(chunk_file(key, current)) is None:
+        if corpus.store.head(chunk_file(key, current)) is None:
             yield difference(Problem.CHUNKS_MISSING, current)
             return
         entries = self._expected(document)
@@ -187,7 +201,7 @@ class StoreChecks:
     def _expected(self, document: KnowledgeDocument) -> int | None:
         """How many entries the index is to have; None for a category that is gone from the configuration."""
         try:
-            category = self._services.installation.knowledge.category(document.category)
+            category = self._installation.knowledge.category(document.category)
         except UnknownCategoryError:
             return None
         return document.chunk_count if category.embed else 0
@@ -198,10 +212,10 @@ class StoreChecks:
         own = sum(one.entries for one in held if one.document_id == document.document_id)
         if own != entries:
             yield difference(Problem.INDEX_DIFFERS, document.document_id, f"{own} of {entries}")
-        elif self._thorough and entries and self._services.index.derives_ids:
-            chunks = read_chunks(self._services.store, document.key, document.document_id)
+        elif self._thorough and entries and self._indexing.index.derives_ids:
+            chunks = read_chunks(self._corpus.store, document.key, document.document_id)
             expected = {entry_id(document.key.id, chunk.chunk_id) for chunk in chunks}
-            if missing := expected - set(self._services.index.references(document.key.id)):
+            if missing := expected - set(self._indexing.index.references(document.key.id)):
                 yield difference(Problem.INDEX_DIFFERS, document.document_id, f"{len(missing)} are others")
         yield from _others(difference, held, document.document_id)
 
@@ -224,30 +238,30 @@ class StoreChecks:
 
     def _versions(self, difference: _Findings, current: str) -> Iterator[Finding]:
         """What the calendar and the corpus have of all versions."""
-        for document in self._services.corpus.catalog.versions(difference.key):
-            if self._services.corpus.calendar.lacks(document):
+        for document in self._corpus.catalog.versions(difference.key):
+            if self._corpus.calendar.lacks(document):
                 yield difference(Problem.CALENDAR_MISSING, document.document_id, f"version {document.version}")
             is_old = document.document_id != current
-            if is_old and self._services.store.head(chunk_file(document.key, document.document_id)) is None:
+            if is_old and self._corpus.store.head(chunk_file(document.key, document.document_id)) is None:
                 yield difference(Problem.OLD_CHUNKS_MISSING, document.document_id, f"version {document.version}")
 
     # -- what is in flight
 
     def _heads(self, key_ids: Sequence[str]) -> Mapping[str, Item]:
-        items = self._services.tables.table(KEYS).get_many([{"documentKey": key_id} for key_id in key_ids])
+        items = self._tables.table(KEYS).get_many([{"documentKey": key_id} for key_id in key_ids])
         return {str(item["documentKey"]): item for item in items}
 
     def _is_busy(self, head: Item | None) -> bool:
-        return bool(head) and float((head or {}).get("leaseUntil", 0)) > self._services.clock()
+        return bool(head) and float((head or {}).get("leaseUntil", 0)) > self._installation.clock()
 
     def _is_young(self, since: str) -> bool:
         """False on one machine, where what is written is found at once."""
-        seconds = YOUNG_SECONDS if self._services.settling_seconds else 0.0
-        return bool(since and seconds) and since > iso_time(self._services.clock() - seconds)
+        seconds = YOUNG_SECONDS if self._indexing.settling_seconds else 0.0
+        return bool(since and seconds) and since > iso_time(self._installation.clock() - seconds)
 
     @cached_property
     def _graph(self) -> Table:
-        return self._services.tables.table(GRAPH)
+        return self._tables.table(GRAPH)
 
 
 @dataclass(frozen=True, slots=True)

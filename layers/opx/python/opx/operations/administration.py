@@ -114,9 +114,7 @@ def remove_client(context: Context, request: RemoveClient) -> RemovalReport:
 
 
 def _administration(context: Context) -> Administration:
-    from opx.tenants.administration import Administration
-
-    return Administration(context.system, by=context.identity.principal, progress=_steps(context))
+    return context.system.tenants.administration(context.identity.principal, progress=_steps(context))
 
 
 def _steps(context: Context) -> Callable[[str], None]:
@@ -140,9 +138,8 @@ def export_archive(context: Context, request: ExportArchive) -> ExportReport:
     The file is there whole or not at all. Raises `InvalidInputError` if there is such a file, or it can't be written, and
     `StoreUnavailableError`.
     """
-    from opx.lifecycle.exporting import Exporter
-
-    return Exporter(context.system, context.progress).write(Path(request.path), audit=request.audit)
+    exporter = context.system.lifecycle.exporter(context.progress)
+    return exporter.write(Path(request.path), audit=request.audit)
 
 
 class ImportArchive(Request, frozen=True):
@@ -158,9 +155,7 @@ def import_archive(context: Context, request: ImportArchive) -> ImportReport:
     An import that was interrupted goes on when it is called again. Raises `ArchiveError` before anything is changed, and
     `StoreUnavailableError`.
     """
-    from opx.lifecycle.importing import Importer
-
-    importer = Importer(context.system, _steps(context))
+    importer = context.system.lifecycle.importer(_steps(context))
     return importer.run(Path(request.path), merge=request.merge, dry_run=request.dry_run)
 
 
@@ -184,10 +179,10 @@ def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
 
     Raises `StoreUnavailableError`: then begin again.
     """
-    from opx.lifecycle.reconcile import MOST_REMOVED, Reconciler
+    from opx.lifecycle.reconcile import MOST_REMOVED
 
     share = MOST_REMOVED if request.max_share is None else request.max_share
-    reconciler = Reconciler(context.system, thorough=request.thorough, progress=context.progress)
+    reconciler = context.system.lifecycle.reconciler(thorough=request.thorough, progress=context.progress)
     return reconciler.run(repair=request.repair, max_share=share)
 
 

@@ -407,10 +407,8 @@ def delete_objects(context: Context, request: DeleteObjects) -> DeletedObjects:
 
     Raises `InvalidScopeError` for a key of another scope, and `HeldError`, before anything is removed.
     """
-    from opx.lifecycle.deleting import check_removal
-
     keys = _own_keys(context, request.object_keys)
-    check_removal(context.system, keys)
+    context.system.lifecycle.check_removal(keys)
     manager = manager_of(context)
     for key in keys:
         manager.delete_object(key)

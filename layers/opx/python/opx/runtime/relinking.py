@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opx.system import System
+    from opx.ingestion.capability import Ingestion
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +23,9 @@ def is_relink(event: object) -> bool:
     return event == RELINK
 
 
-def relink(services: System) -> dict[str, int]:
+def relink(ingestion: Ingestion) -> dict[str, int]:
     """Go through all declared names, as long as there is time. Raises `StoreUnavailableError`."""
-    done = services.ingestion.relink(seconds=RELINK_SECONDS)
+    done = ingestion.relink(seconds=RELINK_SECONDS)
     for left in done.left_out:
         log.warning("relinking left out: %s", left)
     return {"names": done.names, "documents": done.documents, "mentions": done.mentions, "busy": done.busy}

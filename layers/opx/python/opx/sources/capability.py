@@ -169,6 +169,18 @@ class Connectors:
 
         return BaselineTaker(stream, self._telemetry.baselines, self._manager(), self._installation.clock)
 
+    # -- both
+
+    def schedule(self) -> None:
+        """Have registered sources pulled at their times, and streams read, where something outside of this process does
+        that. Raises `KnowledgeConfigError`."""
+        if schedules := self._functions.source_schedules:
+            for source in self.sources.all():
+                schedules.put(source)
+        if subscriptions := self._functions.stream_subscriptions:
+            for stream in self.streams.all():
+                subscriptions.put(stream)
+
     # -- both, as the manager of an installation offers them
 
     @property

@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
+from opx.corpus import Corpus
 from opx.tenants.clients import Client, ClientView
 from opx.tenants.finding import Finder
-from opx.tenants.offboarding import Offboarding, Progress
-
-if TYPE_CHECKING:
-    from opx.system import System
-    from opx.tenants.report import RemovalReport
+from opx.tenants.offboarding import Offboarding
+from opx.tenants.report import RemovalReport
 
 
 class Administration:
     """The clients of one system. It sees every scope: for whoever owns the system alone."""
 
-    def __init__(
-        self,
-        services: System,
-        *,
-        by: str = "",
-        sleep: Callable[[float], None] = time.sleep,
-        progress: Progress = lambda _: None,
-    ) -> None:
-        self._services = services
-        self._finder = Finder(services)
-        self._offboarding = Offboarding(services, sleep=sleep, progress=progress)
+    def __init__(self, corpus: Corpus, finder: Finder, offboarding: Offboarding, by: str) -> None:
+        self._corpus = corpus
+        self._finder = finder
+        self._offboarding = offboarding
         self._by = by
 
     def clients(self) -> list[ClientView]:
         """Every client that was noted, or of whose questions or values something is kept, by id."""
-        noted = {client.client_id: client for client in self._services.corpus.clients.all()}
+        noted = {client.client_id: client for client in self._corpus.clients.all()}
         unregistered = self._finder.noted_clients() - noted.keys()
         return [self.view(client_id) for client_id in sorted({*noted, *unregistered})]
 
     def view(self, client_id: str) -> ClientView:
         """One client. Raises `InvalidScopeError` for a malformed id."""
-        client = self._services.corpus.clients.get(client_id) or Client(client_id)
-        projects = sum(1 for _ in self._services.corpus.projects.projects(client_id))
+        client = self._corpus.clients.get(client_id) or Client(client_id)
+        projects = sum(1 for _ in self._corpus.projects.projects(client_id))
         documents = self._finder.document_count(client_id)
         return ClientView(client_id, client.state, client.since, documents, projects)
 
@@ -50,7 +37,7 @@ class Administration:
 
     def add(self, client_id: str) -> Client:
         """See `ClientRegistry.add`."""
-        return self._services.corpus.clients.add(client_id, self._by)
+        return self._corpus.clients.add(client_id, self._by)
 
     def remove(self, client_id: str) -> RemovalReport:
         """See `Offboarding.remove`."""

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.ingestion.events import parse_event
+from opx.ports import Storage, WorkQueue
 from opx.tenants.holdings import Counted, Held, Holding
-
-if TYPE_CHECKING:
-    from opx.system import System
 
 _FOLDERS = ("objects of the corpus, with versions", "copies for a managed service, with versions")
 
 
-def corpus_holdings(services: System) -> list[Holding]:
+def corpus_holdings(storage: Storage, work: WorkQueue) -> list[Holding]:
     def messages(held: Held, *, dry: bool) -> int:
-        found = services.work.discard(partial(_is_about, held.client_id), dry=dry)
+        found = work.discard(partial(_is_about, held.client_id), dry=dry)
         return found or 0
 
     waiting = Counted("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
-    copies, objects = (_folder(services, name, place) for place, name in ((1, _FOLDERS[1]), (0, _FOLDERS[0])))
+    copies, objects = (_folder(storage, name, place) for place, name in ((1, _FOLDERS[1]), (0, _FOLDERS[0])))
     return [waiting, copies, objects]
 
 
-def _folder(services: System, name: str, place: int) -> Holding:
-    history = services.storage.history
+def _folder(storage: Storage, name: str, place: int) -> Holding:
+    history = storage.history
     return Counted(
         name,
         lambda held: sum(1 for _ in history.held(held.folders[place])),

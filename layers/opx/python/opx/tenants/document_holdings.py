@@ -5,36 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import entry_id
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
+from opx.graph.capability import Graph
 from opx.graph.manifest import place_of
+from opx.graph.store import GraphStore
+from opx.ingestion.capability import Ingestion
 from opx.ingestion.failures import failure_id
 from opx.parallel import Each
-from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex
+from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
 from opx.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.tenants.finding import chunks_in
-from opx.tenants.holdings import ClientDocument, Counted, Held, Holding
+from opx.tenants.holdings import ClientDocument, ClientStores, Counted, Held, Holding
 from opx.tenants.table_holdings import delete
 from opx.webhooks.remembering import order_id
-
-if TYPE_CHECKING:
-    from opx.system import System
 
 DOCUMENTS_AT_ONCE = 50
 """That leave the index together."""
 
 
-def document_holdings(services: System) -> list[Holding]:
+def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) -> list[Holding]:
     """In the order of removal: what is found by something else goes before it."""
-    rows, cached = CatalogRows(services), CachedTexts(services)
+    rows, cached = CatalogRows(stores.tables, stores.storage.read_threads), CachedTexts(stores, ingestion)
     return [
-        IndexEntries(services),
-        GraphRows(services),
+        IndexEntries(stores),
+        GraphRows(stores.tables, graph.store, stores.storage.read_threads),
         Counted("cached contexts", cached.contexts, cached.forget_contexts),
         Counted("cached vectors", cached.vectors, cached.forget_vectors),
         Counted("document versions and tags", rows.versions, rows.remove_versions),
@@ -50,31 +49,32 @@ class IndexEntries:
 
     name = "index entries"
 
-    def __init__(self, services: System) -> None:
-        self._services = services
+    def __init__(self, stores: ClientStores) -> None:
+        self._stores = stores
 
     def count(self, held: Held) -> int:
-        return sum(index.count(SearchFilter(held.scopes)) for index in self._services.indexing.every_index())
+        return sum(index.count(SearchFilter(held.scopes)) for index in self._stores.indexing.every_index())
 
     def remove(self, held: Held) -> None:
         documents = iter(held.documents)
         while batch := list(islice(documents, DOCUMENTS_AT_ONCE)):
-            for index in self._services.indexing.every_index():
-                found = Each(self._services.storage.read_threads)(partial(self._references, index), batch)
+            for index in self._stores.indexing.every_index():
+                found = Each(self._stores.storage.read_threads)(partial(self._references, index), batch)
                 index.apply(
                     DocumentChange(document.key.id, "", superseded=references)
                     for document, references in zip(batch, found, strict=True)
                 )
-            self._services.indexing.written_index.apply([])
-            if self._services.copies:
-                self._services.copies.apply(CopyChange(one.key, "", superseded=one.document_ids) for one in batch)
+            self._stores.indexing.written_index.apply([])
+            if copies := self._stores.copies():
+                copies.apply(CopyChange(one.key, "", superseded=one.document_ids) for one in batch)
 
     def _references(self, index: SearchIndex, document: ClientDocument) -> list[str]:
         """From our own books, as the index may not show yet what was written, and from the index."""
         key = document.key
-        found = self._services.corpus.catalog.references(key)
+        corpus = self._stores.corpus
+        found = corpus.catalog.references(key)
         if index.derives_ids:
-            chunks = (chunk for one in document.document_ids for chunk in chunks_in(self._services, (key.scope, one)))
+            chunks = (chunk for one in document.document_ids for chunk in chunks_in(corpus.store, (key.scope, one)))
             found += [entry_id(key.id, chunk.chunk_id) for chunk in chunks]
         return list(dict.fromkeys([*found, *index.references(key.id)]))
 
@@ -84,54 +84,55 @@ class GraphRows:
 
     name = "graph statements"
 
-    def __init__(self, services: System) -> None:
-        self._services = services
-        self._table = services.tables.table(GRAPH)
+    def __init__(self, tables: Tables, store: GraphStore, threads: int) -> None:
+        self._tables = tables
+        self._store = store
+        self._table = tables.table(GRAPH)
+        self._each = Each(threads)
 
     def count(self, held: Held) -> int:
-        return sum(Each(self._services.storage.read_threads)(self._rows, held.documents))
+        return sum(self._each(self._rows, held.documents))
 
     def remove(self, held: Held) -> None:
-        with self._services.tables.unit_of_work():
-            Each(self._services.storage.read_threads)(self._remove, held.documents)
+        with self._tables.unit_of_work():
+            self._each(self._remove, held.documents)
 
     def _rows(self, document: ClientDocument) -> int:
         return sum(1 for _ in self._table.query(place_of(document.key.id)))
 
     def _remove(self, document: ClientDocument) -> None:
-        self._services.graph.store.remove(document.key.id, document.key.scope)
+        self._store.remove(document.key.id, document.key.scope)
 
 
 class CachedTexts:
     """Vectors and contexts of chunks. They are kept under hashes of texts, so that they are found by the chunks on file;
     that none is left is seen to at once, while those are there."""
 
-    def __init__(self, services: System) -> None:
-        self._services = services
+    def __init__(self, stores: ClientStores, ingestion: Ingestion) -> None:
+        self._stores = stores
+        self._ingestion = ingestion
 
     def vectors(self, held: Held) -> int:
-        embedder = self._services.indexing.document_embedder
-        return sum(
-            Each(self._services.storage.read_threads)(lambda file: embedder.known(self._texts(file)), held.files)
-        )
+        embedder = self._stores.indexing.document_embedder
+        return sum(Each(self._stores.storage.read_threads)(lambda file: embedder.known(self._texts(file)), held.files))
 
     def forget_vectors(self, held: Held) -> None:
-        with self._services.tables.unit_of_work():
-            Each(self._services.storage.read_threads)(self._forget_vectors, held.files)
+        with self._stores.tables.unit_of_work():
+            Each(self._stores.storage.read_threads)(self._forget_vectors, held.files)
 
     def contexts(self, held: Held) -> int:
         return sum(len(self._contexts(file)) for file in held.files)
 
     def forget_contexts(self, held: Held) -> None:
         """With the vectors of texts that have them."""
-        with self._services.tables.unit_of_work():
+        with self._stores.tables.unit_of_work():
             for file in held.files:
                 if self._contexts(file):
                     self._forget_vectors(file)
                     self._forget_contexts(file)
 
     def _forget_vectors(self, file: tuple[Scope, str]) -> None:
-        embedder, texts = self._services.indexing.document_embedder, self._texts(file)
+        embedder, texts = self._stores.indexing.document_embedder, self._texts(file)
         embedder.forget(texts)
         if embedder.known(texts):
             raise StoreUnavailableError("vectors of removed texts are in the cache again: somebody takes them in")
@@ -140,25 +141,25 @@ class CachedTexts:
         """What was embedded of a version: the text of each chunk, with its context and without."""
         contexts = self._contexts(file)
         texts: list[str] = []
-        for chunk in chunks_in(self._services, file):
+        for chunk in chunks_in(self._stores.corpus.store, file):
             texts.append(chunk.text)
             if chunk.chunk_id in contexts:
                 texts.append(_with_context(chunk, contexts[chunk.chunk_id]))
         return texts
 
     def _contexts(self, file: tuple[Scope, str]) -> dict[str, str]:
-        writer, document = self._services.ingestion.context_writer, self._version(file)
-        return writer.kept(document, list(chunks_in(self._services, file))) if writer and document else {}
+        writer, document = self._ingestion.context_writer, self._version(file)
+        return writer.kept(document, list(chunks_in(self._stores.corpus.store, file))) if writer and document else {}
 
     def _forget_contexts(self, file: tuple[Scope, str]) -> None:
-        writer, document = self._services.ingestion.context_writer, self._version(file)
+        writer, document = self._ingestion.context_writer, self._version(file)
         if writer and document:
-            writer.forget(document, list(chunks_in(self._services, file)))
+            writer.forget(document, list(chunks_in(self._stores.corpus.store, file)))
 
     def _version(self, file: tuple[Scope, str]) -> KnowledgeDocument | None:
-        if self._services.ingestion.context_writer is None:
+        if self._ingestion.context_writer is None:
             return None
-        found = self._services.corpus.catalog.find(file[1])
+        found = self._stores.corpus.catalog.find(file[1])
         return next((document for document in found if document.key.scope == file[0]), None)
 
 
@@ -169,21 +170,21 @@ def _with_context(chunk: DocumentChunk, context: str) -> str:
 class CatalogRows:
     """The items of tables that are kept by document key, version or object key."""
 
-    def __init__(self, services: System) -> None:
-        self._services = services
-        self._threads = services.storage.read_threads
+    def __init__(self, tables: Tables, threads: int) -> None:
+        self._tables = tables
+        self._each = Each(threads)
 
     # -- versions
 
     def versions(self, held: Held) -> int:
-        return sum(map(len, Each(self._threads)(self._version_items, held.documents)))
+        return sum(map(len, self._each(self._version_items, held.documents)))
 
     def remove_versions(self, held: Held) -> None:
         self._delete_each(held, DOCUMENTS, self._version_items)
 
     def _version_items(self, document: ClientDocument) -> list[Item]:
         """Of each version the item and those of its tags; the same version of another key has its own."""
-        table, key = self._services.tables.table(DOCUMENTS), document.key.id
+        table, key = self._tables.table(DOCUMENTS), document.key.id
         indexed = table.query(key, index="documentKey-version-index")
         ids = dict.fromkeys((*document.document_ids, *(str(item["documentId"]) for item in indexed)))
         items = (item for document_id in ids for item in table.query(document_id))
@@ -192,13 +193,13 @@ class CatalogRows:
     # -- references
 
     def references(self, held: Held) -> int:
-        return sum(map(len, Each(self._threads)(self._entry_items, held.documents)))
+        return sum(map(len, self._each(self._entry_items, held.documents)))
 
     def remove_references(self, held: Held) -> None:
         self._delete_each(held, ENTRIES, self._entry_items)
 
     def _entry_items(self, document: ClientDocument) -> list[Item]:
-        return list(self._services.tables.table(ENTRIES).query(document.key.id))
+        return list(self._tables.table(ENTRIES).query(document.key.id))
 
     # -- what is kept by object key
 
@@ -209,7 +210,7 @@ class CatalogRows:
         self._delete(FAILURES, self._failed_items(held))
 
     def _failed_items(self, held: Held) -> list[Item]:
-        table = self._services.tables.table(FAILURES)
+        table = self._tables.table(FAILURES)
         found = {item["failureId"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
         ids = [{"failureId": failure_id(document.object_key)} for document in held.documents]
         return list((found | {item["failureId"]: item for item in table.get_many(ids)}).values())
@@ -222,7 +223,7 @@ class CatalogRows:
 
     def _order_items(self, held: Held) -> list[Item]:
         keys = [{"deliveryId": order_id(document.object_key)} for document in held.documents]
-        return self._services.tables.table(DELIVERIES).get_many(keys)
+        return self._tables.table(DELIVERIES).get_many(keys)
 
     # -- keys
 
@@ -234,7 +235,7 @@ class CatalogRows:
 
     def _key_items(self, held: Held) -> list[Item]:
         """By scope, which also finds those of documents that are not known; and by key, as the index may lag."""
-        table = self._services.tables.table(KEYS)
+        table = self._tables.table(KEYS)
         found = {item["documentKey"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
         keys = [{"documentKey": key} for key in {*found, *(document.key.id for document in held.documents)}]
         return table.get_many(keys)
@@ -242,9 +243,9 @@ class CatalogRows:
     # -- deleting
 
     def _delete_each(self, held: Held, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]) -> None:
-        with self._services.tables.unit_of_work():
-            Each(self._threads)(lambda one: delete(self._services.tables.table(spec), spec, items(one)), held.documents)
+        with self._tables.unit_of_work():
+            self._each(lambda one: delete(self._tables.table(spec), spec, items(one)), held.documents)
 
     def _delete(self, spec: TableSpec, items: list[Item]) -> None:
-        with self._services.tables.unit_of_work():
-            delete(self._services.tables.table(spec), spec, items)
+        with self._tables.unit_of_work():
+            delete(self._tables.table(spec), spec, items)

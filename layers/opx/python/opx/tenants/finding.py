@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
-from typing import TYPE_CHECKING
 
+from opx.corpus import Corpus
 from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.record import replace
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
@@ -14,16 +14,13 @@ from opx.ingestion.chunk_files import read_chunks
 from opx.ingestion.claims import REMOVAL
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.parallel import Each
-from opx.ports import KeyRange
+from opx.ports import KeyRange, ObjectStore, Storage, Tables
 from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, KEYS
 from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 from opx.tenants.holdings import ClientDocument, Held, is_of
-
-if TYPE_CHECKING:
-    from opx.system import System
 
 MAX_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]{6,30}")
@@ -34,8 +31,10 @@ class Finder:
     """Finds the scopes and documents of clients. Several ways lead to a document, so that none is missed of which only a
     part is left: its key's item, its object, and the chunk files of its versions."""
 
-    def __init__(self, services: System) -> None:
-        self._services = services
+    def __init__(self, tables: Tables, storage: Storage, corpus: Corpus) -> None:
+        self._tables = tables
+        self._storage = storage
+        self._corpus = corpus
 
     def find(self, client_id: str, known: Held | None = None) -> Held:
         """All there is of a client now, with what was `known` of it before. Raises `InvalidScopeError` for a malformed
@@ -52,9 +51,7 @@ class Finder:
     def document_count(self, client_id: str) -> int:
         """How many document keys the noted scopes of a client have; quick, and without what was never noted."""
         return sum(
-            1
-            for scope in self.scopes(client_id)
-            for _ in self._services.tables.table(KEYS).query(scope, index="scope-index")
+            1 for scope in self.scopes(client_id) for _ in self._tables.table(KEYS).query(scope, index="scope-index")
         )
 
     def noted_clients(self) -> set[str]:
@@ -70,7 +67,7 @@ class Finder:
     def _noted(self, client_id: str) -> set[str]:
         own = Scope(client_id).key
         found = {key for key in self._noted_keys(own) if is_of(client_id, key)}
-        for project in self._services.corpus.projects.projects(client_id):
+        for project in self._corpus.projects.projects(client_id):
             found.add(Scope(client_id, project_id=project.project_id).key)
             if project.group_id:
                 found.add(Scope(client_id, group_id=project.group_id).key)
@@ -78,7 +75,7 @@ class Finder:
 
     def _noted_keys(self, begins_with: str) -> Iterator[str]:
         """Keys of scopes that questions or values were kept of."""
-        where, table = KeyRange(begins_with=begins_with), self._services.tables.table
+        where, table = KeyRange(begins_with=begins_with), self._tables.table
         for item in table(AUDIT).query(AUDIT_SCOPES, index="who-askedAt-index", where=where):
             yield item["askedAt"]
         for partition in (GAP_SCOPES, DROPPED):
@@ -91,7 +88,7 @@ class Finder:
 
     def _objects(self, client_id: str) -> Iterator[tuple[Scope, str]]:
         """Owner and rest of every object key in the client's folder, also of what was removed or replaced."""
-        for key in self._services.storage.history.held(Scope(client_id).prefix):
+        for key in self._storage.history.held(Scope(client_id).prefix):
             try:
                 yield scope_of_object(key)
             except InvalidScopeError:  # put there by another program: nobody's document, and removed with the folder
@@ -104,7 +101,7 @@ class Finder:
         for scope, rest in objects:
             if rest.startswith(DOCUMENTS_FOLDER):
                 found.setdefault(DocumentKey(scope, rest.removesuffix(SIDECAR_SUFFIX)), set())
-        each = Each(self._services.storage.read_threads)
+        each = Each(self._storage.read_threads)
         for key, ids in zip(found, each(self._versions, list(found)), strict=True):
             found[key] |= ids
         missing = list(versions - set().union(*found.values()))
@@ -117,23 +114,23 @@ class Finder:
     def _keyed(self, scopes: Iterable[str]) -> dict[DocumentKey, set[str]]:
         found: dict[DocumentKey, set[str]] = {}
         for scope_key in scopes:
-            for item in self._services.tables.table(KEYS).query(scope_key, index="scope-index"):
+            for item in self._tables.table(KEYS).query(scope_key, index="scope-index"):
                 ids = {str(item.get("documentId", "")), *(item.get("writing") or {})} - {"", REMOVAL}
                 found[DocumentKey(scope_of_key(scope_key), item["source"])] = ids
         return found
 
     def _versions(self, key: DocumentKey) -> set[str]:
-        items = self._services.tables.table(DOCUMENTS).query(key.id, index="documentKey-version-index")
+        items = self._tables.table(DOCUMENTS).query(key.id, index="documentKey-version-index")
         return {str(item["documentId"]) for item in items}
 
     def _keys_of(self, document_id: str) -> list[DocumentKey]:
-        return [document.key for document in self._services.corpus.catalog.find(document_id)]
+        return [document.key for document in self._corpus.catalog.find(document_id)]
 
     def _words(self, files: Iterable[tuple[Scope, str]]) -> tuple[str, ...]:
         """The longest word of the first chunk of a few versions."""
         words: dict[str, None] = {}
         for file in files:
-            chunk = next(chunks_in(self._services, file), None)
+            chunk = next(chunks_in(self._corpus.store, file), None)
             found = _WORD.findall(chunk.content) if chunk else []
             words.update(dict.fromkeys(sorted(found, key=len)[-1:]))
             if len(words) >= MAX_WORDS:
@@ -141,11 +138,11 @@ class Finder:
         return tuple(words)
 
 
-def chunks_in(services: System, file: tuple[Scope, str]) -> Iterator[DocumentChunk]:
+def chunks_in(store: ObjectStore, file: tuple[Scope, str]) -> Iterator[DocumentChunk]:
     """The chunks of a version, if they are still on file."""
     scope, document_id = file
     try:
-        yield from read_chunks(services.store, DocumentKey(scope, ""), document_id)
+        yield from read_chunks(store, DocumentKey(scope, ""), document_id)
     except ObjectNotFoundError:
         return
 

@@ -6,9 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from opx.corpus import Corpus
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import InvalidScopeError
+from opx.lifecycle.reindex.indexing import Indexing
+from opx.ports import ChunkCopies, Storage, Tables, WorkQueue
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStores:
+    """The stores that hold something of clients; `copies` gives the copies for a managed service, where there are any."""
+
+    tables: Tables
+    storage: Storage
+    work: WorkQueue
+    corpus: Corpus
+    indexing: Indexing
+    copies: Callable[[], ChunkCopies | None]
 
 
 @dataclass(frozen=True, slots=True)

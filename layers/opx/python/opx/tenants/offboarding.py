@@ -8,30 +8,24 @@ nothing is. What was put goes last: by it the rest is found.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import HeldError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
-from opx.lifecycle.holds import told
+from opx.installation import Installation
+from opx.lifecycle.holds import Holds, told
 from opx.ports import Item
 from opx.tables import KEYS
 from opx.tenants.checks import Checks
 from opx.tenants.clients import Client, ClientState
-from opx.tenants.corpus_holdings import corpus_holdings
-from opx.tenants.document_holdings import document_holdings
 from opx.tenants.finding import Finder
-from opx.tenants.holdings import ClientDocument, Held, Holding
-from opx.tenants.learned_holdings import learned_holdings
+from opx.tenants.holdings import ClientDocument, ClientStores, Held, Holding
 from opx.tenants.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
-from opx.tenants.scope_holdings import InstallationSources, registry_holdings, scope_holdings, source_holdings
-
-if TYPE_CHECKING:
-    from opx.system import System
+from opx.tenants.scope_holdings import InstallationSources
 
 ASKED_AGAIN = 4
 """How often what is left is asked for, in stores that show a removal only after a while."""
@@ -42,16 +36,17 @@ Progress = Callable[[str], None]
 """Called with what is done next."""
 
 
-def inventory_of(services: System) -> list[Holding]:
-    """Every store that holds something of clients, in the order of removal."""
-    return [
-        *source_holdings(services),
-        *document_holdings(services),
-        *scope_holdings(services),
-        *learned_holdings(services),
-        *corpus_holdings(services),
-        *registry_holdings(services),
-    ]
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Finds and counts what there is of a client; `holdings` are in the order of removal."""
+
+    finder: Finder
+    holdings: list[Holding]
+    checks: Checks
+
+    def count(self, held: Held) -> dict[str, int]:
+        """How much there is in each store, now."""
+        return {holding.name: holding.count(held) for holding in self.holdings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +78,30 @@ class Manifest:
 
 
 class Offboarding:
-    """Removes clients of a system. For one process at a time and client."""
+    """Removes clients. For one process at a time and client."""
 
     def __init__(
-        self, services: System, *, sleep: Callable[[float], None] = time.sleep, progress: Progress = lambda _: None
+        self,
+        installation: Installation,
+        stores: ClientStores,
+        inventory: Inventory,
+        *,
+        holds: Holds,
+        sources: InstallationSources,
+        sleep: Callable[[float], None],
+        progress: Progress,
     ) -> None:
-        self._services = services
-        self._finder = Finder(services)
-        self._holdings = inventory_of(services)
-        self._checks = Checks(services)
+        self._installation = installation
+        self._stores = stores
+        self._inventory = inventory
+        self._holds = holds
+        self._sources = sources
         self._sleep = sleep
         self._progress = progress
 
     def count(self, client_id: str) -> dict[str, int]:
         """How much there is of a client in each store, now. Raises `InvalidScopeError`, and `StoreUnavailableError`."""
-        return self._counted(self._finder.find(_checked(client_id)))
+        return self._inventory.count(self._inventory.finder.find(_checked(client_id)))
 
     def remove(self, client_id: str, by: str = "") -> RemovalReport:
         """Remove a client, or go on with a removal that was interrupted; from now on nothing is taken in for it.
@@ -107,10 +111,10 @@ class Offboarding:
         and `StoreUnavailableError`: then begin again.
         """
         client = self._begin(_checked(client_id), by)
-        with self._services.work.exclusive():
+        with self._stores.work.exclusive():
             self._wait_for_workers(client_id)
             manifest = self._manifest(client)
-            for holding in self._holdings:
+            for holding in self._inventory.holdings:
                 self._progress(f"removing {holding.name}")
                 holding.remove(manifest.held)
         report = self._proven(client, manifest)
@@ -122,7 +126,7 @@ class Offboarding:
 
     def _begin(self, client_id: str, by: str) -> Client:
         self._check_holds(client_id)
-        registry = self._services.corpus.clients
+        registry = self._stores.corpus.clients
         known = registry.get(client_id)
         if known and known.state is ClientState.REMOVING:
             return known
@@ -130,37 +134,35 @@ class Offboarding:
             raise InvalidInputError(
                 f"there is nothing of a client {client_id}; `opx client list` shows those there are"
             )
-        moment = "".join(filter(str.isalnum, iso_time(self._services.clock()))).lower()
+        moment = "".join(filter(str.isalnum, iso_time(self._installation.clock()))).lower()
         return registry.put(Client(client_id, ClientState.REMOVING, by=by, removal=f"{client_id}-{moment}"))
 
     def _check_holds(self, client_id: str) -> None:
         """Raise `HeldError` if a legal hold is on something of the client."""
-        services = self._services
-        for hold in services.lifecycle.holds.in_force():
+        for hold in self._holds.in_force():
             if not hold.concerns(client_id):
                 continue
-            scopes = self._finder.find(client_id).scopes
-            found = services.corpus.catalog.visible(
-                scopes, categories=sorted(services.installation.knowledge.categories), current_only=False
-            )
+            scopes = self._inventory.finder.find(client_id).scopes
+            categories = sorted(self._installation.knowledge.categories)
+            found = self._stores.corpus.catalog.visible(scopes, categories=categories, current_only=False)
             if not hold.category or any(hold.covers(one.key, one.category) for one in found):
                 raise HeldError(f"client {client_id} can't be removed: {told(hold)}")
 
     def _wait_for_workers(self, client_id: str) -> None:
         """Until nobody is at work on a document of the client. From the client's item on nobody begins."""
         self._progress("waiting for work that is under way")
-        self._sleep(min(self._services.settling_seconds, _POLL_SECONDS))
-        scopes = self._finder.find(client_id).scopes
-        deadline = self._services.clock() + self._services.settings.lease_seconds
+        self._sleep(min(self._stores.indexing.settling_seconds, _POLL_SECONDS))
+        scopes = self._inventory.finder.find(client_id).scopes
+        deadline = self._installation.clock() + self._installation.settings.lease_seconds
         while busy := self._busy(scopes):
-            if self._services.clock() > deadline:
+            if self._installation.clock() > deadline:
                 raise StoreUnavailableError(
                     f"{busy} documents of client {client_id} are still being worked on; try again"
                 )
             self._sleep(_POLL_SECONDS)
 
     def _busy(self, scopes: Sequence[str]) -> int:
-        now, table = self._services.clock(), self._services.tables.table(KEYS)
+        now, table = self._installation.clock(), self._stores.tables.table(KEYS)
         items = (item for scope in scopes for item in table.query(scope, index="scope-index"))
         return sum(1 for item in items if _is_leased(item, now))
 
@@ -170,47 +172,44 @@ class Offboarding:
         """What there was when the removal began, with all that has been found since."""
         self._progress("looking for all that there is")
         former = self._stored(client)
-        held = self._finder.find(client.client_id, former.held if former else None)
+        held = self._inventory.finder.find(client.client_id, former.held if former else None)
         manifest = (
             replace(former, held=held)
             if former
-            else Manifest(client.since, held, self._counted(held), self._checks.run(held))
+            else Manifest(client.since, held, self._inventory.count(held), self._inventory.checks.run(held))
         )
-        self._services.store.put(f"{_folder(client)}documents.json", manifest.to_bytes())
+        self._stores.corpus.store.put(f"{_folder(client)}documents.json", manifest.to_bytes())
         return manifest
 
     def _stored(self, client: Client) -> Manifest | None:
         try:
-            with self._services.store.open(f"{_folder(client)}documents.json") as stream:
+            with self._stores.corpus.store.open(f"{_folder(client)}documents.json") as stream:
                 return Manifest.from_bytes(client.client_id, stream.read())
         except ObjectNotFoundError:
             return None
-
-    def _counted(self, held: Held) -> dict[str, int]:
-        return {holding.name: holding.count(held) for holding in self._holdings}
 
     # -- the proof
 
     def _proven(self, client: Client, manifest: Manifest) -> RemovalReport:
         report = self._asked(client, manifest)
-        for _ in range(ASKED_AGAIN if self._services.settling_seconds else 0):
+        for _ in range(ASKED_AGAIN if self._stores.indexing.settling_seconds else 0):
             if not report.left:
                 break
-            self._sleep(self._services.settling_seconds / ASKED_AGAIN * 2)
+            self._sleep(self._stores.indexing.settling_seconds / ASKED_AGAIN * 2)
             report = self._asked(client, manifest)
         return report
 
     def _asked(self, client: Client, manifest: Manifest) -> RemovalReport:
         self._progress("asking every store again")
-        held = self._finder.find(client.client_id, manifest.held)
-        after, checks = self._counted(held), self._checks.run(held)
+        held = self._inventory.finder.find(client.client_id, manifest.held)
+        after, checks = self._inventory.count(held), self._inventory.checks.run(held)
         return RemovalReport(
             client_id=client.client_id,
             removal=client.removal,
             by=client.by,
-            backend=self._services.settings.backend,
+            backend=self._installation.settings.backend,
             started=manifest.started,
-            finished=iso_time(self._services.clock()),
+            finished=iso_time(self._installation.clock()),
             scopes=len(held.scopes),
             stores={name: StoreCounts(*counts) for name, counts in _paired(manifest.before, after)},
             checks={name: CheckCounts(*counts) for name, counts in _paired(manifest.checks, checks)},
@@ -219,16 +218,16 @@ class Offboarding:
 
     def _notes(self, held: Held) -> tuple[str, ...]:
         notes = []
-        declared = InstallationSources(self._services).declared(held)
+        declared = self._sources.declared(held)
         if declared:
             notes.append(
                 f"take these out of knowledge.yaml, they bring what nobody takes in now: {', '.join(declared)}"
             )
-        if self._services.work.discard(lambda _: False, dry=True) is None:
+        if self._stores.work.discard(lambda _: False, dry=True) is None:
             notes.append("messages that wait in queues name objects of the client; each is dropped when its turn comes")
-        if self._services.copies:
+        if self._stores.copies():
             notes.append("the knowledge base drops its copies in its next run, which was asked for")
-        days = self._services.settings.embedding_cache_days
+        days = self._installation.settings.embedding_cache_days
         notes.append(
             f"vectors that were made by other models than today's expire within {days} days; they have no text"
         )
@@ -237,10 +236,10 @@ class Offboarding:
     def _finish(self, client: Client, report: RemovalReport) -> None:
         """Keep the report, then forget what there was, then note that it is done."""
         data = json.dumps(report.to_json(), ensure_ascii=False, indent=2).encode()
-        self._services.store.put(report.object_key, data)
-        self._services.storage.history.erase(_folder(client))
-        self._services.tables.scrub()
-        self._services.corpus.clients.put(replace(client, state=ClientState.REMOVED))
+        self._stores.corpus.store.put(report.object_key, data)
+        self._stores.storage.history.erase(_folder(client))
+        self._stores.tables.scrub()
+        self._stores.corpus.clients.put(replace(client, state=ClientState.REMOVED))
 
 
 def _paired(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, int]]]:

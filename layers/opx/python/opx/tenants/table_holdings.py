@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
-from opx.ports import Item, Table
+from opx.ports import Item, Table, Tables
 from opx.tables import TableSpec
 from opx.tenants.holdings import Counted, Held, Holding
 
-if TYPE_CHECKING:
-    from opx.system import System
 
-
-def in_table(services: System, name: str, spec: TableSpec, items: Callable[[Held], Iterator[Item]]) -> Holding:
+def in_table(tables: Tables, name: str, spec: TableSpec, items: Callable[[Held], Iterator[Item]]) -> Holding:
     """A holding of these items of a table; only their keys are looked at."""
 
     def remove(held: Held) -> None:
-        with services.tables.unit_of_work():
-            delete(services.tables.table(spec), spec, list(items(held)))
+        with tables.unit_of_work():
+            delete(tables.table(spec), spec, list(items(held)))
 
     return Counted(name, lambda held: sum(1 for _ in items(held)), remove)
 

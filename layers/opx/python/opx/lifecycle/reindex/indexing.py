@@ -117,6 +117,11 @@ class Indexing:
     def _is_managed(self) -> bool:
         return self._installation.settings.search_engine == MANAGED_ENGINE
 
+    @property
+    def settling_seconds(self) -> float:
+        """After which all that was written is found everywhere."""
+        return max(self._tables.settling_seconds, self.indexes.settling_seconds)
+
     # -- its version and identity
 
     @property
