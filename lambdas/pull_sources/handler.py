@@ -8,7 +8,6 @@ from typing import Any
 
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.sources.asked import pull_asked
 from opx.system import System, bootstrap
 
 RESERVE_MS = 480_000
@@ -32,8 +31,9 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], No
         def stop() -> bool:
             return bool(context.get_remaining_time_in_millis() < RESERVE_MS)
 
+        requests = started().connectors.pull_requests(report)
         for record in event["Records"]:
-            pull_asked(record["body"], started(), stop=stop, report=report)
+            requests.do(record["body"], stop=stop)
 
     return handler
 

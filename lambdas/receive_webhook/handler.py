@@ -11,7 +11,7 @@ from opx.errors import InvalidInputError
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import System, bootstrap
-from opx.webhooks.receiving import WebhookReceiver, receiver_of
+from opx.webhooks.receiving import WebhookReceiver
 from opx.webhooks.requests import respond
 
 
@@ -25,7 +25,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
 
     @cache
     def receiver() -> WebhookReceiver:
-        return receiver_of(start())
+        return start().connectors.webhook_receiver()
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:  # noqa: ARG001

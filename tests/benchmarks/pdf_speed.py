@@ -23,7 +23,7 @@ from reportlab.pdfgen.canvas import Canvas
 from opx.domain.knowledge import Category, Tier
 from opx.extraction.output import Job, Output
 from opx.extraction.pdf import read_pdf
-from opx.ingestion.parsing import parse
+from opx.ingestion.parsing.registry import parse
 from opx.ports.reading import ParsingLimits, ParsingTools
 
 ROUNDS = 3

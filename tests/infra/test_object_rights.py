@@ -20,7 +20,7 @@ from opx.lifecycle.restoring import Restorer
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from opx.tables import DELIVERIES, PROJECTS
-from opx.webhooks.receiving import answer, receiver_of
+from opx.webhooks.receiving import answer
 from tests.aws.tables import create_table
 from tests.builders import a_document
 from tests.infra.templates import Assembly, listed
@@ -126,7 +126,7 @@ def put_and_delete(services: System) -> None:
 
 def deliver(services: System) -> None:
     """A document, its update, one with metadata beside it, and its end."""
-    receiver = receiver_of(services)
+    receiver = services.connectors.webhook_receiver()
     many = [{"name": f"label {number} " + "ü" * 52} for number in range(20)]
     told = [
         answer(lambda: receiver, github(an_issue(action, f"2026-01-02T1{hour}:00:00Z", labels=labels)))

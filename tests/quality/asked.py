@@ -122,9 +122,9 @@ class _Asker:
         return fused_hits(response, Fusion.MIN_MAX, 1, asked=words(text, self._languages))
 
     def _searched(self, text: str) -> SearchResponse:
-        services = self._evaluation.services
-        vector, where = services.embedder.embed_query(text), self._evaluation.everything
-        return services.index.search(SearchRequest(where, text, vector, DEPTH[SearchMode.BALANCED], self._languages))
+        indexing = self._evaluation.services.indexing
+        vector, where = indexing.embedder.embed_query(text), self._evaluation.everything
+        return indexing.index.search(SearchRequest(where, text, vector, DEPTH[SearchMode.BALANCED], self._languages))
 
     def _without(self, response: SearchResponse, pages: set[str]) -> SearchResponse:
         def kept(leg: Leg) -> Leg:

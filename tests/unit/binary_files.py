@@ -16,7 +16,8 @@ from reportlab.pdfgen.canvas import Canvas
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
 from opx.extraction import child
-from opx.ingestion.parsing import isolation, parse
+from opx.ingestion.parsing import isolation
+from opx.ingestion.parsing.registry import parse
 from opx.ports.reading import ParsingTools
 from tests.unit.parsing_support import a_category
 

@@ -54,7 +54,7 @@ def send(address: str, body: bytes, secret: str = SECRET, at: int = 0) -> int:
 def test_a_signed_delivery_becomes_knowledge(services: System) -> None:
     body = json.dumps({"id": "INC-1", "title": "Checkout down", "content": "The pool was empty."}).encode()
     arrived: list[int] = []
-    with LocalServer(services, "127.0.0.1:0", lambda: arrived.append(1)) as server:
+    with LocalServer(services.connectors.webhook_receiver, "127.0.0.1:0", lambda: arrived.append(1)) as server:
         at = int(time.time())
         assert [send(server.address, body, at=at) for _ in range(2)] == [202, 200]
     list(services.manager.work())
@@ -63,7 +63,7 @@ def test_a_signed_delivery_becomes_knowledge(services: System) -> None:
 
 
 def test_a_forged_one_does_not(services: System) -> None:
-    with LocalServer(services, "127.0.0.1:0", lambda: None) as server:
+    with LocalServer(services.connectors.webhook_receiver, "127.0.0.1:0", lambda: None) as server:
         assert send(server.address, b'{"id": "1"}', secret="wrong") == 401
     assert services.queue.waiting() == 0
 
@@ -71,12 +71,12 @@ def test_a_forged_one_does_not(services: System) -> None:
 @pytest.mark.parametrize("address", ["8321", "here:port", "127.0.0.1:99999", "http://127.0.0.1:8321", ""])
 def test_an_address_that_is_none_is_refused(services: System, address: str) -> None:
     with pytest.raises(InvalidInputError, match="host:port"):
-        LocalServer(services, address, lambda: None)
+        LocalServer(services.connectors.webhook_receiver, address, lambda: None)
 
 
 def test_an_address_that_is_taken_is_told(services: System) -> None:
     with (
-        LocalServer(services, "127.0.0.1:0", lambda: None) as server,
+        LocalServer(services.connectors.webhook_receiver, "127.0.0.1:0", lambda: None) as server,
         pytest.raises(InvalidInputError, match="choose another port"),
     ):
-        LocalServer(services, server.address, lambda: None)
+        LocalServer(services.connectors.webhook_receiver, server.address, lambda: None)

@@ -12,8 +12,9 @@ import pytest
 
 from opx.extraction import child
 from opx.extraction.output import Job
-from opx.ingestion.parsing import isolation, parse
+from opx.ingestion.parsing import isolation
 from opx.ingestion.parsing.isolation import Workspace
+from opx.ingestion.parsing.registry import parse
 from opx.ports.reading import ParsingLimits, ParsingTools
 from tests.unit.binary_files import PdfWriter, an_email, read, refused
 from tests.unit.parsing_support import a_category

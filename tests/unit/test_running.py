@@ -16,7 +16,6 @@ from opx.running import SLICE_SECONDS, Runner
 from opx.settings import Settings
 from opx.sources.schedules import JITTER_SECONDS, due_at, next_time
 from opx.sources.states import PullState
-from opx.sources.watching import DirectoryFeed
 from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 
@@ -160,7 +159,7 @@ class TestWatchedDirectories:
         (folder / "a.md").write_text("# A\n\ntext\n")
         with bootstrap(Settings(home=str(tmp_path / "home")), embedder=WordsEmbedder()) as services:
             services.manager.watch_directory(str(folder), "internal", "runbooks/procedures")
-            runner = services.runner(lambda _: None, [DirectoryFeed(services)])
+            runner = services.runner(lambda _: None, [services.connectors.directory_feed()])
             runner.round()
             (folder / "b.md").write_text("# B\n\ntext\n")
             (folder / "a.md").rename(folder / "c.md")

@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from opx.adapters.embedded.embedders import MINI_LM, MULTILINGUAL, OnnxEmbedder, chosen_embedder, sentence_model
+from opx.adapters.embedded.embedders import MINI_LM, OnnxEmbedder, chosen_embedder, sentence_model
 from opx.adapters.embedded.universal_encoder import UniversalSentenceEncoder
 from opx.errors import EmbeddingError, InvalidInputError
-from opx.settings import Settings
+from opx.settings import MULTILINGUAL, Settings
 
 WORDS = ["[UNK]", "query", "passage", ":", "disk", "full", "tea", "kube", "pod"]
 MEAN = {"word_embedding_dimension": len(WORDS), "pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}

@@ -39,7 +39,10 @@ def server(opx: Opx, declared: str) -> Iterator[str]:
 
     services = opx.services()
     services.installation.settings = replace(services.settings, knowledge_file=declared)
-    with services, make_server("127.0.0.1", 0, application(services), handler_class=Quiet) as found:
+    with (
+        services,
+        make_server("127.0.0.1", 0, application(services.connectors.webhook_receiver), handler_class=Quiet) as found,
+    ):
         thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield f"http://127.0.0.1:{found.server_port}"

@@ -16,7 +16,6 @@ from opx.ports import Condition
 from opx.tables import DELIVERIES
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
 from opx.webhooks.payloads.shape import Change
-from opx.webhooks.receiving import receiver_of
 from opx.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from tests.unit.webhook_support import (
     KNOWLEDGE,
@@ -384,7 +383,7 @@ class TestUnavailable:
         with webhooks.services:
             from opx.webhooks.receiving import answer
 
-            found = answer(lambda: receiver_of(webhooks.services), github(an_issue()))
+            found = answer(webhooks.services.connectors.webhook_receiver, github(an_issue()))
         assert (found.status, found.payload["error"]["code"]) == (500, "internal")
 
 

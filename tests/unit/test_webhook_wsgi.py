@@ -52,7 +52,8 @@ def asked(webhooks: Webhooks, delivery: Delivery, **environ: Any) -> tuple[str, 
     }
     setup_testing_defaults(request)
     started: list[Any] = []
-    body = application(webhooks.services)(request, lambda status, headers, *_: started.extend((status, headers)))  # type: ignore[arg-type]
+    app = application(webhooks.services.connectors.webhook_receiver)
+    body = app(request, lambda status, headers, *_: started.extend((status, headers)))  # type: ignore[arg-type]
     status, headers = started
     return status, json.loads(b"".join(body)), dict(headers)
 
@@ -66,7 +67,7 @@ def test_a_delivery_is_taken_in(webhooks: Webhooks) -> None:
 
 def test_who_works_on_documents_is_told_of_each_that_is_accepted(webhooks: Webhooks) -> None:
     told: list[bool] = []
-    app = application(webhooks.services, accepted=lambda: told.append(True))
+    app = application(webhooks.services.connectors.webhook_receiver, accepted=lambda: told.append(True))
     for delivery in (github(an_issue()), github(an_issue()), github(an_issue("edited"), key="wrong")):
         request: dict[str, Any] = {
             "REQUEST_METHOD": "POST",
@@ -82,7 +83,7 @@ def test_who_works_on_documents_is_told_of_each_that_is_accepted(webhooks: Webho
 
 
 def test_it_is_an_application_as_servers_expect_it(webhooks: Webhooks) -> None:
-    app = validator(application(webhooks.services))
+    app = validator(application(webhooks.services.connectors.webhook_receiver))
     request: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "QUERY_STRING": "", "SCRIPT_NAME": ""}
     setup_testing_defaults(request)
     found = app(request, lambda *_: None)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from opx.ingestion.reading import OBJECT_METADATA
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from opx.webhooks.deliveries import Delivery
-from opx.webhooks.receiving import Answer, WebhookReceiver, answer, receiver_of
+from opx.webhooks.receiving import Answer, WebhookReceiver, answer
 from opx.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 
 NOW = 1_800_000_000.0
@@ -136,7 +136,7 @@ def webhooks_in(home: Path, knowledge: str = KNOWLEDGE, **overrides: Any) -> Web
     clock, secrets = Clock(), SecretsInMemory()
     settings = Settings(home=str(home / "kb"), knowledge_file=str(file))
     services = bootstrap(settings, clock=clock, secrets=secrets, **overrides)
-    return Webhooks(services, secrets, clock, receiver_of(services))
+    return Webhooks(services, secrets, clock, services.connectors.webhook_receiver())
 
 
 def bare(name: str, body: object = b"{}", headers: Mapping[str, str] | None = None, **query: str) -> Delivery:

@@ -14,6 +14,9 @@ ENV_PREFIX = "OPX_"
 MIN_CHUNK_TOKENS = 8
 """A character has up to four tokens; a window must hold more than that."""
 
+MULTILINGUAL = "universal-sentence-encoder-multilingual"
+"""A model of this machine, if its package is installed."""
+
 MANAGED_ENGINE = "bedrock_knowledge_base"
 SEARCH_ENGINES = ("own", MANAGED_ENGINE)
 OCR_CHOICES = ("auto", "off", "tesseract", "textract")
@@ -285,6 +288,11 @@ class Settings:
     def of_process(cls) -> Settings:
         """What this process's environment says. Raises `InvalidInputError` as `from_environ`."""
         return cls.from_environ(os.environ)
+
+    @property
+    def private_hosts(self) -> tuple[str, ...]:
+        """The hosts of `allowed_hosts`."""
+        return tuple(host.strip() for host in self.allowed_hosts.split(",") if host.strip())
 
     @property
     def home_path(self) -> Path:

@@ -23,11 +23,10 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
 
     What functions and schedules do on AWS, one process does here; a second one waits for what the first has in hand.
     """
-    from opx.sources.watching import DirectoryFeed
-
     services = session.services
     with ExitStack() as stack:
-        feeds = (DirectoryFeed(services), *services.connectors.stream_feeds(), services.lifecycle.daily_pruning())
+        connectors = services.connectors
+        feeds = (connectors.directory_feed(), *connectors.stream_feeds(), services.lifecycle.daily_pruning())
         runner = services.runner(_tell, feeds)
         if once:
             while runner.round():
@@ -37,7 +36,7 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
         if listen:
             from opx.webhooks.wsgi import LocalServer
 
-            server = stack.enter_context(LocalServer(services, listen, woken.set))
+            server = stack.enter_context(LocalServer(connectors.webhook_receiver, listen, woken.set))
             _tell(f"webhooks arrive at http://{server.address}")
 
         def stop(*_: object) -> None:
@@ -45,9 +44,8 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
             woken.set()
 
         signal.signal(signal.SIGTERM, stop)
-        _tell(
-            f"running with {sum(1 for source in services.connectors.sources.all() if source.enabled)} sources: Ctrl-C stops"
-        )
+        enabled = sum(source.enabled for source in connectors.sources.all())
+        _tell(f"running with {enabled} sources: Ctrl-C stops")
         with contextlib.suppress(KeyboardInterrupt):
             runner.run(_waiting(woken, stopped))
     _tell("stopped; what was under way goes on with the next run")

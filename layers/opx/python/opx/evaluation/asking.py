@@ -38,7 +38,7 @@ def ask_all(
     """
     dataset = evaluation.dataset
     replies: dict[str, list[Reply]] = {}
-    with shared_searches(evaluation.services) as shared:
+    with shared_searches(evaluation.services.indexing) as shared:
         knowledge = evaluation.services.questions.search(recorded=False)
         asker = _Asker(evaluation, shared, knowledge)
         for mode in modes:

@@ -6,15 +6,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from opx.corpus import Corpus
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.errors import OpxError
 from opx.evaluation.datasets import Dataset
+from opx.ingestion.capability import Ingestion
 from opx.ingestion.events import DOCUMENTS_FOLDER
+from opx.ingestion.manager import IngestionManager
 from opx.ingestion.outcomes import Outcome, Result
+from opx.lifecycle.reindex.indexing import Indexing
 from opx.ports import Embedder, Vector
-from opx.system import System
+from opx.retrieval.capability import Questions
 
 CATEGORY = "runbooks/procedures"
 """Of pages that come from `corpus.jsonl`."""
@@ -46,10 +51,29 @@ class IngestFigures:
         }
 
 
+class EvaluatedSystem(Protocol):
+    """The parts of a system that ingest a dataset and answer its questions."""
+
+    @property
+    def corpus(self) -> Corpus: ...
+
+    @property
+    def manager(self) -> IngestionManager: ...
+
+    @property
+    def ingestion(self) -> Ingestion: ...
+
+    @property
+    def indexing(self) -> Indexing: ...
+
+    @property
+    def questions(self) -> Questions: ...
+
+
 class CorpusIntake:
     """Puts the pages that are new or changed. `page_of_key` then has the page of each document key."""
 
-    def __init__(self, services: System, dataset: Dataset, progress: Progress) -> None:
+    def __init__(self, services: EvaluatedSystem, dataset: Dataset, progress: Progress) -> None:
         self._services = services
         self._dataset = dataset
         self._progress = progress
@@ -57,7 +81,7 @@ class CorpusIntake:
 
     def run(self) -> IngestFigures:
         """Put every page and work until all are searchable. Raises `OpxError` if one fails."""
-        timed = _TimedEmbedder(self._services.embedder)
+        timed = _TimedEmbedder(self._services.indexing.embedder)
         self._services.indexing.replace_embedder(timed)
         started = time.perf_counter()
         unchanged = sum(not put for put in self._put_all())

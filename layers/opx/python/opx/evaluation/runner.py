@@ -1,4 +1,4 @@
-"""A dataset in services of its own: its corpus taken in, its questions asked."""
+"""Ingests the corpus of a dataset into a system of its own, and asks its questions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope
 from opx.evaluation.datasets import Dataset
 from opx.evaluation.figures import Table, means_by_kind
-from opx.evaluation.ingesting import CorpusIntake, IngestFigures, Progress
+from opx.evaluation.ingesting import CorpusIntake, EvaluatedSystem, IngestFigures, Progress
 from opx.ports import SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.hybrid import DEFAULT_FUSION, DEPTH, fused_hits
-from opx.system import System
 from opx.text.fields import words
 from opx.text.languages import question_languages
 
@@ -20,9 +19,9 @@ FUSIONS = (DEFAULT_FUSION, *(fusion for fusion in Fusion if fusion is not DEFAUL
 
 
 class Evaluation:
-    """One dataset in services of its own (an empty or reused home), so that nothing else is in the index."""
+    """One dataset in a system of its own (an empty or reused home), so that nothing else is in the index."""
 
-    def __init__(self, services: System, dataset: Dataset, progress: Progress | None = None) -> None:
+    def __init__(self, services: EvaluatedSystem, dataset: Dataset, progress: Progress | None = None) -> None:
         self.services = services
         self.dataset = dataset
         self.progress = progress or (lambda *_: None)
@@ -44,10 +43,10 @@ class Evaluation:
     # -- below the answers: what each leg and each fusion makes of a question
 
     def respond(self, question: str, depth: int) -> SearchResponse:
-        embedder = self.services.indexing.query_embedder or self.services.embedder
+        embedder = self.services.indexing.query_embedder or self.services.indexing.embedder
         vector = embedder.embed_query(question)
         languages = question_languages(question)
-        return self.services.index.search(SearchRequest(self.everything, question, vector, depth, languages))
+        return self.services.indexing.index.search(SearchRequest(self.everything, question, vector, depth, languages))
 
     @property
     def everything(self) -> SearchFilter:

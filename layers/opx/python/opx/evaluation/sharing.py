@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from opx.domain.record import replace
+from opx.lifecycle.reindex.indexing import Indexing
 from opx.ports import Embedder, SearchEngine, SearchIndex, SearchRequest, SearchResponse, Vector
-from opx.system import System
 
 
 @dataclass(slots=True)
@@ -43,12 +43,12 @@ class Shared:
 
 
 @contextmanager
-def shared_searches(services: System) -> Iterator[Shared]:
-    """While the block runs, the index and the embedder of these services answer the same question once."""
-    index, embedder, shared = services.index, services.embedder, Shared()
-    asked = services.indexing.editions.current().embedder if services.indexing.has_editions else embedder
+def shared_searches(indexing: Indexing) -> Iterator[Shared]:
+    """While the block runs, the index and the embedder answer the same question once."""
+    index, embedder, shared = indexing.index, indexing.embedder, Shared()
+    asked = indexing.editions.current().embedder if indexing.has_editions else embedder
     replacements = cast("SearchIndex", _Index(index, shared)), cast("Embedder", _Embedder(asked, shared))
-    with services.indexing.replaced(*replacements):
+    with indexing.replaced(*replacements):
         yield shared
 
 

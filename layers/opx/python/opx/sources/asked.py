@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from opx.errors import InvalidInputError, SourceBusyError
-from opx.runtime.metrics import Report
 from opx.sources.schedules import MAX_RETRIES, retry_delay
 
 if TYPE_CHECKING:
-    from opx.system import System
+    from opx.ports import Clock, Queue
+    from opx.sources.pulling import SourcePuller
+    from opx.sources.repository import SourceRepository
 
 log = logging.getLogger(__name__)
 
@@ -23,45 +24,51 @@ BUSY_SECONDS = 300
 _WISHES = ("everything", "accept_missing")
 
 
-def pull_asked(body: str, services: System, *, stop: Callable[[], bool], report: Report) -> None:
-    """Pull the source that a message names, for as long as `stop` allows; another message has the rest done.
+class PullRequests:
+    """Does one pull at a time; `pulls` gets the message that asks for the rest, or for another try."""
 
-    A source that is being pulled already is left to who does it, and one that was removed is forgotten. Raises
-    `InvalidInputError` for a message that names no source, and for a source with wrong options.
-    """
-    asked = _asked(body)
-    source_id = asked["source"]
-    if source_id not in {definition.source_id for definition in services.connectors.sources.all()}:
-        log.warning("there is no source %s any more", source_id)
-        return
-    # What goes on has begun anew already, if everything was wanted.
-    again = {"source": source_id, **({"accept_missing": True} if asked.get("accept_missing") else {})}
-    puller = services.connectors.puller(report)
-    try:
-        done = puller.pull(source_id, stop=stop, **{wish: bool(asked.get(wish)) for wish in _WISHES})
-    except SourceBusyError as exc:
-        log.info("left alone: %s", exc)
-        if any(asked.get(wish) for wish in _WISHES):  # somebody asked for it, and was told that it will be done
-            _send(services, asked, BUSY_SECONDS)
-        return
-    if done.more:
-        _send(services, again, 0)
-    elif done.error:
-        _try_again(services, again)
+    def __init__(self, sources: SourceRepository, puller: SourcePuller, pulls: Queue | None, clock: Clock) -> None:
+        self._sources = sources
+        self._puller = puller
+        self._pulls = pulls
+        self._clock = clock
 
+    def do(self, body: str, *, stop: Callable[[], bool]) -> None:
+        """Pull the source that a message names, for as long as `stop` allows; another message has the rest done.
 
-def _try_again(services: System, asked: Mapping[str, Any]) -> None:
-    """Three times, with growing pauses; afterwards the source waits for its next time."""
-    state = services.connectors.sources.state(asked["source"])
-    delay = retry_delay(state, services.clock())
-    if state.failures <= MAX_RETRIES and delay <= MAX_DELAY_SECONDS:
-        _send(services, asked, int(delay))
+        A source that is being pulled already is left to who does it, and one that was removed is forgotten. Raises
+        `InvalidInputError` for a message that names no source, and for a source with wrong options.
+        """
+        asked = _asked(body)
+        source_id = asked["source"]
+        if source_id not in {definition.source_id for definition in self._sources.all()}:
+            log.warning("there is no source %s any more", source_id)
+            return
+        # What goes on has begun anew already, if everything was wanted.
+        again = {"source": source_id, **({"accept_missing": True} if asked.get("accept_missing") else {})}
+        try:
+            done = self._puller.pull(source_id, stop=stop, **{wish: bool(asked.get(wish)) for wish in _WISHES})
+        except SourceBusyError as exc:
+            log.info("left alone: %s", exc)
+            if any(asked.get(wish) for wish in _WISHES):  # somebody asked for it, and was told that it will be done
+                self._send(asked, BUSY_SECONDS)
+            return
+        if done.more:
+            self._send(again, 0)
+        elif done.error:
+            self._try_again(again)
 
+    def _try_again(self, asked: Mapping[str, Any]) -> None:
+        """Three times, with growing pauses; afterwards the source waits for its next time."""
+        state = self._sources.state(asked["source"])
+        delay = retry_delay(state, self._clock())
+        if state.failures <= MAX_RETRIES and delay <= MAX_DELAY_SECONDS:
+            self._send(asked, int(delay))
 
-def _send(services: System, asked: Mapping[str, Any], delay: int) -> None:
-    if services.functions.pulls is None:
-        raise InvalidInputError("pulls can't be asked for here: OPX_PULL_QUEUE_URL is not set")
-    services.functions.pulls.send(json.dumps(asked), delay_seconds=delay)
+    def _send(self, asked: Mapping[str, Any], delay: int) -> None:
+        if self._pulls is None:
+            raise InvalidInputError("pulls can't be asked for here: OPX_PULL_QUEUE_URL is not set")
+        self._pulls.send(json.dumps(asked), delay_seconds=delay)
 
 
 def _asked(body: str) -> dict[str, Any]:

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from opx.domain.sources import KnowledgeSource, SourceDefinition
     from opx.domain.streams import StreamDefinition
     from opx.running import Feed
+    from opx.sources.asked import PullRequests
     from opx.sources.connecting import ConnectedSource, SourceSystem
     from opx.sources.control import SourceControl
     from opx.sources.pulling import SourcePuller
     from opx.sources.repository import SourceRepository
+    from opx.sources.watching import DirectoryFeed
     from opx.streams.control import StreamControl
     from opx.streams.definitions import StreamRepository
     from opx.streams.taking import RecordTaker
     from opx.telemetry.baselines.taking import BaselineTaker
     from opx.ways_in import ConnectedWaysIn
+    from opx.webhooks.receiving import WebhookReceiver
 
 PULL_LEASE_SECONDS = 900.0
 NO_LEASE = -1.0
@@ -180,6 +183,27 @@ class Connectors:
         if subscriptions := self._functions.stream_subscriptions:
             for stream in self.streams.all():
                 subscriptions.put(stream)
+
+    # -- what brings documents to this machine by itself
+
+    def directory_feed(self) -> DirectoryFeed:
+        """Follows the directories among the sources."""
+        from opx.sources.watching import DirectoryFeed
+
+        return DirectoryFeed(self.sources, self.puller, self._installation.clock)
+
+    def pull_requests(self, report: Report = unreported) -> PullRequests:
+        """Does the pulls that messages ask for."""
+        from opx.sources.asked import PullRequests
+
+        puller = self.puller(report)
+        return PullRequests(self.sources, puller, self._functions.pulls, self._installation.clock)
+
+    def webhook_receiver(self) -> WebhookReceiver:
+        """Receives webhooks. Raises `KnowledgeConfigError` for those that are declared wrongly."""
+        from opx.webhooks.receiving import receiver_of
+
+        return receiver_of(self._installation, self._tables, self._secrets(), self._manager())
 
     # -- both, as the manager of an installation offers them
 

@@ -57,11 +57,11 @@ def connected(
     items = SourceItems(system.tables.table(SOURCES), definition.source_id)
     web = open_web(
         rate=None if provided else connector_type(definition.kind).rate_limit(checked_options(definition)),
-        allowed_hosts=allowed_hosts(system.installation.settings),
+        allowed_hosts=system.installation.settings.private_hosts,
         validators=items,
         clock=system.installation.clock,
     )
-    book = AddressBook(allowed=allowed_hosts(system.installation.settings))
+    book = AddressBook(allowed=system.installation.settings.private_hosts)
     tools = SourceTools(
         web=web,
         secrets=_secrets_of(definition, system),
@@ -96,8 +96,3 @@ def refuse_files(definition: SourceDefinition, settings: Settings) -> None:
             f"source {definition.source_id}: {definition.kind} reads files of a machine, which a deployed system has not: "
             "run it on a laptop, or put the files into a bucket and use s3_prefix"
         )
-
-
-def allowed_hosts(settings: Settings) -> tuple[str, ...]:
-    """The hosts that an operator allowed."""
-    return tuple(host.strip() for host in settings.allowed_hosts.split(",") if host.strip())

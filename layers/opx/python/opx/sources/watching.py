@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,9 @@ from opx.sources.registry import checked_options
 
 if TYPE_CHECKING:
     from opx.domain.sources import SourceDefinition
-    from opx.system import System
+    from opx.ports import Clock
+    from opx.sources.pulling import SourcePuller
+    from opx.sources.repository import SourceRepository
 
 AGAIN_SECONDS = 10.0
 LOOK_MS = 50
@@ -24,23 +26,21 @@ class DirectoryFeed:
     """Follows the directories among the sources. Each is pulled once at the beginning: what changed while nobody
     looked is made up for."""
 
-    def __init__(self, services: System) -> None:
-        self._services = services
+    def __init__(self, sources: SourceRepository, puller: Callable[[], SourcePuller], clock: Clock) -> None:
+        self._sources = sources
+        self._puller = puller
+        self._clock = clock
         self._again: dict[str, float] = {}
         self._followed: dict[str, Generator[set[Any], None, None] | None] = {}
 
     def poll(self) -> Sequence[str]:
-        changed = [
-            source
-            for source in self._services.connectors.sources.all()
-            if _is_watched(source) and self._changed(source)
-        ]
+        changed = [source for source in self._sources.all() if _is_watched(source) and self._changed(source)]
         return [line for definition in changed for line in self._pulled(definition)]
 
     def _changed(self, definition: SourceDefinition) -> bool:
         due = self._again.get(definition.source_id)
         if due is not None:
-            if due > self._services.clock():
+            if due > self._clock():
                 return False
             del self._again[definition.source_id]
             return True
@@ -60,15 +60,15 @@ class DirectoryFeed:
     def _pulled(self, definition: SourceDefinition) -> list[str]:
         """Lines about a pull; one that could not be done is tried again after a while."""
         try:
-            report = self._services.connectors.puller().pull(definition.source_id)
+            report = self._puller().pull(definition.source_id)
         except SourceBusyError:
-            self._again[definition.source_id] = self._services.clock() + AGAIN_SECONDS
+            self._again[definition.source_id] = self._clock() + AGAIN_SECONDS
             return []
         except (InvalidInputError, StoreUnavailableError) as exc:
-            self._again[definition.source_id] = self._services.clock() + BROKEN_SECONDS
+            self._again[definition.source_id] = self._clock() + BROKEN_SECONDS
             return [f"source {definition.source_id}: {exc}"]
         if report.error:
-            self._again[definition.source_id] = self._services.clock() + AGAIN_SECONDS
+            self._again[definition.source_id] = self._clock() + AGAIN_SECONDS
         return [told(report)]
 
 

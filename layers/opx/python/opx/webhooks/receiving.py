@@ -41,7 +41,8 @@ from opx.webhooks.signatures import CONFIRMATION, NOTIFICATION, VERIFIERS, SnsMe
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
-    from opx.system import System
+    from opx.installation import Installation
+    from opx.ports import Tables
 
 log = logging.getLogger(__name__)
 
@@ -230,18 +231,21 @@ def _told(found: Read, written: list[str]) -> Answer:
     return Answer(202, {"state": "accepted", "documents": len(written)})
 
 
-def receiver_of(services: System) -> WebhookReceiver:
-    """Over the parts of a system. Raises `KnowledgeConfigError` for webhooks that are declared wrongly."""
-    table = services.tables.table(DELIVERIES)
+def receiver_of(
+    installation: Installation, tables: Tables, secrets: Secrets, manager: IngestionManager
+) -> WebhookReceiver:
+    """Receives the deliveries that knowledge.yaml declares. Raises `KnowledgeConfigError` for webhooks that are declared
+    wrongly."""
+    table, clock = tables.table(DELIVERIES), installation.clock
     return WebhookReceiver(
-        definitions=load_webhooks(services.installation.knowledge, services.installation.knowledge_path),
-        knowledge=services.installation.knowledge,
-        manager=services.manager,
-        prefix=services.installation.scope.prefix,
-        secrets=services.secrets,
-        memory=(Deliveries(table, services.clock), Order(table, services.clock)),
+        definitions=load_webhooks(installation.knowledge, installation.knowledge_path),
+        knowledge=installation.knowledge,
+        manager=manager,
+        prefix=installation.scope.prefix,
+        secrets=secrets,
+        memory=(Deliveries(table, clock), Order(table, clock)),
         web=_open_web,
-        clock=services.clock,
+        clock=clock,
     )
 
 

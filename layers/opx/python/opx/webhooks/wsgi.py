@@ -7,6 +7,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from http import HTTPStatus
 from types import TracebackType
@@ -15,12 +16,11 @@ from urllib.parse import parse_qsl
 
 from opx.errors import InvalidInputError
 from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
-from opx.webhooks.receiving import Answer, WebhookReceiver, answer, failed, receiver_of, too_large
+from opx.webhooks.receiving import Answer, WebhookReceiver, answer, failed, too_large
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from opx.system import System
 
 log = logging.getLogger(__name__)
 
@@ -29,16 +29,16 @@ _BLOCK_BYTES = 64 * 1024
 _MAX_PARAMETERS = 20
 
 
-def application(services: System, accepted: Callable[[], object] = lambda: None) -> WSGIApplication:
+def application(
+    open_receiver: Callable[[], WebhookReceiver], accepted: Callable[[], object] = lambda: None
+) -> WSGIApplication:
     """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else. `accepted` is called after each delivery
     that put something into the corpus, so that who works on it need not wait for its next look.
 
     A body is read in blocks and never beyond the limit.
     """
 
-    @cache
-    def receiver() -> WebhookReceiver:
-        return receiver_of(services)
+    receiver = cache(open_receiver)
 
     def respond(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
@@ -109,7 +109,9 @@ THREADS = 4
 class LocalServer:
     """Answers webhooks while inside `with`. `arrived` is called after each that put something into the corpus."""
 
-    def __init__(self, services: System, address: str, arrived: Callable[[], object]) -> None:
+    def __init__(
+        self, open_receiver: Callable[[], WebhookReceiver], address: str, arrived: Callable[[], object]
+    ) -> None:
         """Listens at once. Raises `InvalidInputError` for what is no `host:port`, and for one that is taken."""
         from waitress.server import create_server
 
@@ -119,7 +121,7 @@ class LocalServer:
         self._sockets: dict[int, Any] = {}
         try:
             self._server = create_server(
-                application(services, arrived),
+                application(open_receiver, arrived),
                 map=self._sockets,
                 host=match["host"].strip("[]"),
                 port=int(match["port"]),
@@ -145,7 +147,8 @@ class LocalServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.trigger.pull_trigger(self._server.close)  # in the server's own thread, which then ends
+        with suppress(OSError):  # the server's own thread, which ends with it, may close before it is woken
+            self._server.trigger.pull_trigger(self._server.close)
         self._thread.join(timeout=5)
         self._server.task_dispatcher.shutdown()
         self._close()

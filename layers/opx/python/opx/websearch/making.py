@@ -13,7 +13,6 @@ from opx.knowledge_file import Marked, read_section
 from opx.ports.sources import Secrets, WebClient
 from opx.ports.tables import Tables
 from opx.ports.web_search import WebSearch
-from opx.sources.connecting import allowed_hosts
 from opx.sources.web.client import open_web
 from opx.tables import WEB_CACHE
 from opx.websearch.providers import (
@@ -84,7 +83,7 @@ def internet_search(installation: Installation, tables: Tables, secrets: Secrets
         return None
     limited = LimitedWebSearch(
         wanted.search_provider,
-        _opening(wanted, secrets, allowed_hosts(installation.settings)),
+        _opening(wanted, secrets, installation.settings.private_hosts),
         seconds=DEADLINE_SECONDS,
     )
     if not wanted.cache_ttl:

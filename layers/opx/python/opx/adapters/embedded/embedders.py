@@ -16,7 +16,7 @@ import numpy as np
 
 from opx.errors import EmbeddingError, InvalidInputError
 from opx.ports import Vector
-from opx.settings import Settings
+from opx.settings import MULTILINGUAL, Settings
 from opx.text.analyzer import split_identifiers
 
 if TYPE_CHECKING:
@@ -249,7 +249,6 @@ class MiniLmEmbedder(OnnxEmbedder):
 # -- the model that is set
 
 DEFAULT = "all-MiniLM-L6-v2"
-MULTILINGUAL = "universal-sentence-encoder-multilingual"
 
 
 def chosen_embedder(settings: Settings) -> Embedder:

