@@ -102,3 +102,21 @@ def test_a_node_that_is_away_is_named_and_nothing_is_lost(opx: Commands, client:
     opx("ingest", "docs")
     refreshed(client, opx)
     assert opx.titles("unseal the vault")[0] == "Vault sealed"
+
+
+@pytest.mark.parametrize("filled_by", [("rebuild",), ("ingest", "docs")])
+def test_a_folder_takes_a_node_for_its_index_and_goes_back(
+    opx: Commands, client: OpenSearch, filled_by: tuple[str, ...]
+) -> None:
+    alone = Commands(opx.folder, "folder")
+    alone("ingest", "docs")
+    opx(*filled_by)
+    refreshed(client, opx)
+    assert opx.titles("the volume is full")[0] == "Disk full"
+    (opx.folder / "docs" / "disk.md").write_text(DISK.replace("Disk full", "Volume full"))
+    opx("ingest", "docs")
+    refreshed(client, opx)
+    assert opx.titles("the volume is full")[0] == "Volume full"
+    assert alone.titles("unseal the vault")[0] == "Vault sealed"
+    alone("rebuild")
+    assert alone.titles("the volume is full")[0] == "Volume full"
