@@ -74,7 +74,7 @@ FUNCTIONS = {
         ("opx.learning.capture", "opx.learning.outcomes.recording", "opx.edges.learning_events"),
     ),
     "process_checkpoint": ("ingest", ("opx.learning.checkpoints", "opx.learning.matching", "opx.ingestion.manager")),
-    "prune_knowledge": ("ingest", ("opx.lifecycle.pruning()", "opx.lifecycle.removal", "opx.adapters.aws.opensearch")),
+    "prune_knowledge": ("ingest", ("opx.lifecycle.pruning", "opx.lifecycle.removal", "opx.adapters.aws.opensearch")),
     "rebuild_index": (
         "ingest",
         ("opx.lifecycle.reindex.reindexing", "opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
