@@ -22,6 +22,7 @@ from opx.operations.context import Caller
 from opx.operations.registry import Access, Operation
 from opx.operations.requests import FieldFacts, fields_of
 from tests.contract.operation_edges import (
+    AGENT,
     BUILT,
     CALLER,
     REFUSED_BY_COMMAND,
@@ -45,6 +46,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 REGISTRY = load()
 OWN = Scope(CALLER.client_id, project_id=CALLER.project_id)
 UNKNOWN = "0" * 32
+RIVAL = Caller(Identity("rival", "depot", AGENT), agent=AGENT)
 CALLER_WITHOUT_RIGHTS = Identity(CALLER.client_id, CALLER.project_id, "deployer")
 PROBLEM = "The nightly export stops with a lock timeout"
 DISK = "# Disk full\n\n## Fix\n\n1. Delete rotated logs.\n2. {}\n\nservice:web|DEPENDS_ON|service:db\n"
@@ -90,6 +92,7 @@ def build(home: Path) -> dict[str, str]:
         done(world, "process_checkpoint")
         list(services.manager.work())
         ids["pattern"] = done(world, "list_patterns")["patterns"][0]["patternId"]
+        ids |= of_rival(replace(world, caller=RIVAL))
         done(world, "add_alias", alias="service:www", canonical="service:web")
         ids["merge"] = done(world, "merge_nodes", **{"from": "service:store", "into": "service:db"})["mergeId"]
         ids["hold"] = done(world, "add_hold", reason="a matter", document=ids["held"])["holdId"]
@@ -109,6 +112,24 @@ def build(home: Path) -> dict[str, str]:
         ids["archive"] = str(home.parent / "archive.zip")
         done(world, "export_archive", path=ids["archive"])
         return ids
+
+
+def of_rival(world: World) -> dict[str, str]:
+    """Ids of what another client has: an entry, a pattern, a receipt and a gap."""
+    found = done(world, "query", query="unseal the vault", config={"minConfidence": 0}, receipt=True)
+    done(world, "query", query="brew espresso")
+    entry = done(world, "capture_entry", **a_failure(occurrence="theirs"))["id"]
+    done(world, "capture_entry", **a_failure(success_verified=True))
+    done(world, "process_checkpoint")
+    list(world.services.manager.work())
+    pattern = done(world, "list_patterns")["patterns"][0]["patternId"]
+    gap = done(world, "list_gaps")["gaps"][0]["gapId"]
+    return {
+        "rival_entry": entry,
+        "rival_pattern": pattern,
+        "rival_receipt": found["receiptId"],
+        "rival_gap": gap,
+    }
 
 
 def a_failure(**changes: object) -> Json:
@@ -610,6 +631,31 @@ def check_refused_everywhere(world: World, name: str, fields: Json, code: str) -
     assert expected.code == code, expected
     for edge_name, edge in edges_of(operation).items():
         check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
+
+
+OF_OTHERS: Mapping[str, str] = {
+    "verify_entry": "rival_entry",
+    "verify_solution": "rival_entry",
+    "get_pattern": "rival_pattern",
+    "get_audit_record": "rival_receipt",
+    "record_outcome": "rival_receipt",
+    "report_outcome": "rival_receipt",
+    "settle_gap": "rival_gap",
+}
+"""Operations that take the id of something, and what another client has of that."""
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_what_another_client_has_is_as_unknown_as_what_nobody_has(world: World, name: str) -> None:
+    code, example = NOT_THERE[name]
+    theirs, fields = world.ids[OF_OTHERS[name]], example(world)
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    of_nobody = local(world, operation, fields)
+    asked = {field: theirs if value == UNKNOWN else value for field, value in fields.items()}
+    of_others = local(world, operation, asked)
+    assert (of_others.code, of_others.message.replace(theirs, UNKNOWN)) == (code, of_nobody.message)
+    check_refused_everywhere(world, name, asked, code)
 
 
 # -- who may

@@ -68,11 +68,10 @@ class UploadSigner(Protocol):
 class Storage(Protocol):
     """The bucket or folder of the corpus, and what belongs to it beside its objects.
 
-    `read_threads` reads at once are quicker than one after the other. `on_this_machine`: functions can't see it.
+    `read_threads` reads at once are quicker than one after the other.
     """
 
     read_threads: int
-    on_this_machine: bool
 
     @property
     def objects(self) -> ObjectStore: ...

@@ -101,7 +101,6 @@ class S3Storage:
     """`Storage` in a bucket."""
 
     read_threads = 8
-    on_this_machine = False
 
     def __init__(self, bucket: str, client: NewClient) -> None:
         self._bucket = bucket

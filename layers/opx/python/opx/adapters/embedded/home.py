@@ -102,7 +102,6 @@ class FolderStorage:
     """`Storage` in a folder."""
 
     read_threads = 1
-    on_this_machine = True
     past = None
     signer = None
 
