@@ -1,0 +1,103 @@
+"""What every `Tables`, `Storage` and `WorkQueue` keeps. A test class gives the fixture of the port."""
+
+from __future__ import annotations
+
+import pytest
+
+from opx.errors import ForbiddenAddressError, InvalidInputError, SourceRefusedError
+from opx.ports import Storage, Tables, WorkQueue
+from opx.tables import DOCUMENTS, PROJECTS
+
+PROJECT = {"clientId": "acme", "projectId": "shop"}
+
+
+class TablesContract:
+    def test_what_one_gives_another_one_of_the_same_specification_has(self, tables: Tables) -> None:
+        tables.table(PROJECTS).put({**PROJECT, "groupId": "web"})
+        assert tables.table(PROJECTS).get(PROJECT) == {**PROJECT, "groupId": "web"}
+        assert tables.table(DOCUMENTS).get({"documentId": "acme", "entry": "shop"}) is None
+
+    def test_every_item_is_listed_once(self, tables: Tables) -> None:
+        assert list(tables.every_item(PROJECTS)) == []
+        items = [{**PROJECT, "projectId": f"p{number}"} for number in range(30)]
+        tables.table(PROJECTS).put_many(items)
+        assert sorted(item["projectId"] for item in tables.every_item(PROJECTS)) == sorted(
+            item["projectId"] for item in items
+        )
+
+    @pytest.mark.parametrize("item", [{"clientId": "acme"}, {"clientId": "", "projectId": "x"}])
+    def test_an_item_that_would_not_be_stored_is_refused_before(self, tables: Tables, item: dict[str, str]) -> None:
+        with pytest.raises(InvalidInputError):
+            tables.check_item(PROJECTS, item)
+        assert list(tables.every_item(PROJECTS)) == []
+
+    def test_an_item_that_would_be_stored_is_not_stored_by_the_check(self, tables: Tables) -> None:
+        tables.check_item(PROJECTS, PROJECT)
+        assert list(tables.every_item(PROJECTS)) == []
+
+    def test_a_unit_of_work_keeps_what_was_written_in_it(self, tables: Tables) -> None:
+        with tables.unit_of_work():
+            tables.table(PROJECTS).put(PROJECT)
+        assert tables.table(PROJECTS).get(PROJECT) == PROJECT
+
+    def test_nothing_is_purged_or_scrubbed_that_is_in_use(self, tables: Tables) -> None:
+        tables.table(PROJECTS).put(PROJECT)
+        assert tables.purge_expired() == 0
+        tables.scrub()
+        assert tables.table(PROJECTS).get(PROJECT) == PROJECT
+
+    def test_closing_twice_does_no_harm(self, tables: Tables) -> None:
+        tables.close()
+        tables.close()
+
+
+class StorageContract:
+    def test_an_objects_location_is_known_before_it_exists(self, storage: Storage) -> None:
+        location = storage.location("documents/a b.md")
+        assert storage.objects.put("documents/a b.md", b"a").location == location
+
+    def test_history_has_what_objects_have(self, storage: Storage) -> None:
+        storage.objects.put("documents/a.md", b"a")
+        assert set(storage.history.held("documents/")) >= {"documents/a.md"}
+
+    @pytest.mark.parametrize("key", ["", "../a", "a//b"])
+    def test_a_key_that_would_not_be_stored_is_refused_before(self, storage: Storage, key: str) -> None:
+        with pytest.raises(InvalidInputError):
+            storage.check(key, {})
+
+    def test_metadata_that_is_too_long_is_refused_before(self, storage: Storage) -> None:
+        storage.check("documents/a.md", {"note": "short"})
+        with pytest.raises(InvalidInputError):
+            storage.check("documents/a.md", {"note": "x" * 5000})
+
+    def test_the_corpus_itself_is_no_other_bucket(self, storage: Storage) -> None:
+        with pytest.raises((ForbiddenAddressError, SourceRefusedError)):
+            storage.other_bucket("corpus")
+
+
+class WorkQueueContract:
+    def test_what_is_sent_waits_once(self, work: WorkQueue) -> None:
+        work.queue.send("a")
+        assert work.queue.waiting() == 1
+
+    def test_numbers_grow_where_this_process_sends_the_events(self, work: WorkQueue) -> None:
+        number = work.next_number
+        assert (number is not None) == work.in_process
+        if number:
+            first, second = number(), number()
+            assert first < second
+
+    def test_exclusive_work_gives_back_what_it_holds(self, work: WorkQueue) -> None:
+        for _ in range(2):
+            with work.exclusive(), work.exclusive_pull("source"), work.exclusive_reindex():
+                work.queue.send("a")
+
+    def test_messages_are_discarded_where_they_can_be_looked_at(self, work: WorkQueue) -> None:
+        for body in ("a", "b", "a"):
+            work.queue.send(body)
+        found = work.discard(lambda body: body == "a", dry=True)
+        assert found in (None, 2)
+        assert work.queue.waiting() == 3
+        if found is not None:
+            assert work.discard(lambda body: body == "a") == 2
+            assert work.queue.waiting() == 1
