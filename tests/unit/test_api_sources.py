@@ -14,7 +14,6 @@ from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.ports import Message
 from opx.settings import Settings
-from opx.sources.connecting import refuse_files
 from opx.system import System
 from tests.agent_calls import Handler
 from tests.api_requests import a_token, call, refusal
@@ -124,8 +123,9 @@ def test_a_deployed_system_reads_no_files_of_its_functions(
 ) -> None:
     tier = services.installation.knowledge.category("runbooks/procedures").tier
     definition = SourceDefinition("files", kind, "runbooks/procedures", tier, options=options)
+    services.installation.settings = replace(services.settings, backend="aws")
     with pytest.raises(InvalidInputError, match="reads files of a machine"):
-        refuse_files(definition, replace(services.settings, backend="aws"))
+        services.connectors.connected(definition)
 
 
 def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: System, pulls: Pulls) -> None:
