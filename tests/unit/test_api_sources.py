@@ -12,8 +12,10 @@ from lambdas.manage_knowledge.handler import make_handler
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
+from opx.installation import Installation
 from opx.ports import Message
 from opx.settings import Settings
+from opx.sources.connecting import connected
 from opx.system import System
 from tests.agent_calls import Handler
 from tests.api_requests import a_token, call, refusal
@@ -123,9 +125,9 @@ def test_a_deployed_system_reads_no_files_of_its_functions(
 ) -> None:
     tier = services.installation.knowledge.category("runbooks/procedures").tier
     definition = SourceDefinition("files", kind, "runbooks/procedures", tier, options=options)
-    services.installation.settings = replace(services.settings, backend="aws")
+    deployed = Installation(replace(services.settings, backend="aws"), services.clock)
     with pytest.raises(InvalidInputError, match="reads files of a machine"):
-        services.connectors.connected(definition)
+        connected(definition, replace(services.connectors._system, installation=deployed))
 
 
 def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: System, pulls: Pulls) -> None:
