@@ -14,6 +14,7 @@ from opx.domain.knowledge import Category
 from opx.errors import UnparsableDocumentError
 from opx.ingestion.parsing.code.languages import LANGUAGES
 from opx.ingestion.parsing.front_matter import is_opening
+from opx.ingestion.parsing.plain import LANGUAGES as CONFIGURATION
 from opx.ingestion.parsing.source import HEAD_BYTES, ParsedSource, Parser, Source
 from opx.ports.reading import ParsingTools
 
@@ -78,7 +79,7 @@ _FORMATS = {
     "jsonl": Format("json_mapping", "parse_json_lines", ".jsonl .ndjson"),
     "asciidoc": Format("asciidoc", "parse_asciidoc", ".adoc .asciidoc"),
     "rst": Format("restructured_text", "parse_restructured_text", ".rst .rest"),
-    "config": Format("plain", "parse_config", " ".join(LANGUAGES)),
+    "config": Format("plain", "parse_config", " ".join(CONFIGURATION)),
     "code": Format("code.source_code", "parse_code", " ".join(LANGUAGES)),
 }
 EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
