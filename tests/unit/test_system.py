@@ -17,6 +17,7 @@ from opx.adapters.embedded.secrets import FileSecrets
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 from opx.system import System, bootstrap
+from opx.tables import PROJECTS
 from tests.fakes import WordsEmbedder
 
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/ingest"
@@ -85,10 +86,27 @@ def test_an_unknown_address_is_refused_with_what_there_is(port: str, address: st
         Settings(**{port: address})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("index", ["opensearch://", "opensearch://host:9200", "opensearch:///name"])
+@pytest.mark.parametrize(
+    "index", ["opensearch://", "opensearch://host:9200", "opensearch:///name", "opensearch://host:x/name"]
+)
 def test_a_node_needs_a_host_and_a_name(tmp_path: Path, index: str) -> None:
     with pytest.raises(InvalidInputError, match="opensearch://HOST:PORT/NAME"):
         _ = a_system(tmp_path, index=index).index.derives_ids
+
+
+@pytest.mark.parametrize("store", ["s3:", "s3://", "s3:///"])
+def test_a_bucket_has_a_name(store: str) -> None:
+    with pytest.raises(InvalidInputError, match="s3://BUCKET"):
+        Settings(store=store)
+
+
+def test_without_a_region_of_aws_it_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    with pytest.raises(InvalidInputError, match="set AWS_DEFAULT_REGION"):
+        bootstrap(Settings(home=str(tmp_path), tables="dynamodb:")).tables.table(PROJECTS).get({})
 
 
 @pytest.mark.parametrize("port", ["store", "tables"])

@@ -225,6 +225,8 @@ class Settings:
             if address and scheme not in allowed:
                 choices = " or ".join(map(repr, allowed.values()))
                 raise InvalidInputError(f"{env_name(port)} must be {choices}, not {scheme!r}")
+        if self.store.removeprefix("s3:").strip("/") == "" != self.store:
+            raise InvalidInputError("OPX_STORE must name the bucket: s3://BUCKET")
         if self.address("queue") == FOLDER:
             return
         for port in ("store", "tables"):

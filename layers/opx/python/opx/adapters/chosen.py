@@ -229,14 +229,18 @@ class Ports:
         from opx.adapters.aws.ports import NODE_SETTLING_SECONDS, OpenSearchIndexes
 
         found, settings = urlsplit(address), self.settings
-        if not found.hostname or not found.path.strip("/"):
-            raise InvalidInputError("OPX_INDEX must name host and index: opensearch://HOST:PORT/NAME")
+        try:
+            port = found.port or 9200
+        except ValueError:
+            port = 0
+        if not found.hostname or not port or not found.path.strip("/"):
+            raise InvalidInputError("OPX_INDEX must name host, port and index: opensearch://HOST:PORT/NAME")
 
         def client() -> Any:
             from opx.adapters.aws.opensearch import node_client
 
             scheme = "https" if found.scheme.endswith("https") else "http"
-            endpoint = f"{scheme}://{found.hostname}:{found.port or 9200}"
+            endpoint = f"{scheme}://{found.hostname}:{port}"
             user = (unquote(found.username), unquote(found.password or "")) if found.username else None
             return node_client(endpoint, user, timeout=settings.search_timeout)
 

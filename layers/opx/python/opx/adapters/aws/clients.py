@@ -9,8 +9,10 @@ from typing import Any, Literal
 import boto3
 import botocore.session
 from botocore.config import Config
+from botocore.exceptions import NoRegionError
 
 import opx
+from opx.errors import InvalidInputError
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 20.0
@@ -74,4 +76,9 @@ def client(
         signature_version="s3v4" if service == "s3" else None,
         user_agent_extra=f"opx-knowledge/{opx.__version__}",
     )
-    return (session or boto3.Session()).client(service, region_name=region, config=config)  # type: ignore[call-overload]
+    try:
+        return (session or boto3.Session()).client(service, region_name=region, config=config)  # type: ignore[call-overload]
+    except NoRegionError:
+        raise InvalidInputError(
+            "AWS needs a region: set AWS_DEFAULT_REGION, or AWS_PROFILE to a profile that has one"
+        ) from None
