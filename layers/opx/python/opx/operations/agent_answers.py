@@ -41,8 +41,7 @@ class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
     section: Annotated[str, Meta(description="The headings above it, such as `Modules > Hooks`.")]
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")]
     warnings: Annotated[
-        tuple[str, ...],
-        Meta(description="Which of its steps were tried before in vain, or made things worse; if any."),
+        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or made things worse; if any.")
     ] = ()
 
 

@@ -30,7 +30,7 @@ from opx.operations.documents import (
 from opx.operations.forms import put_form
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import NOT_BLANK, Request, RequestError
+from opx.operations.requests import Filled, FilledText, Request, RequestError, Text
 from opx.ports import SearchFilter
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _METADATA = (
     "name that stays when the document changes."
 )
 
-ObjectKey = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_CHARACTERS, pattern=NOT_BLANK)]
+ObjectKey = Annotated[Filled, Meta(max_length=MAX_KEY_CHARACTERS)]
 Content = Annotated[
     str | dict[str, Any],
     Meta(description="A document: Markdown text, or an object that is read as JSON of the category."),
@@ -84,8 +84,7 @@ class Status(Record, frozen=True, kw_only=True):
     scope: str
     documents: int
     waiting: Annotated[
-        int | None,
-        Meta(description="Objects of all clients that wait for a worker; null for callers of one client."),
+        int | None, Meta(description="Objects of all clients that wait for a worker; null for callers of one client.")
     ]
     failed: int
     index: Annotated[str, Meta(description="`ok`, or what is wrong with it.")]
@@ -134,24 +133,20 @@ class IngestForm(Request, frozen=True, rename=None):
         ),
     ] = ""
     title: Annotated[str, Meta(max_length=500, description="The title, of a single file.")] = ""
-    tags: Annotated[
-        tuple[Annotated[str, Meta(max_length=100)], ...],
-        Meta(max_length=50, description="A tag; may be given several times."),
-    ] = ()
+    tags: Annotated[tuple[Text, ...], Meta(max_length=50, description="A tag; may be given several times.")] = ()
     services: Annotated[
-        tuple[Annotated[str, Meta(max_length=100)], ...],
-        Meta(max_length=50, description="A service that it is about; may be given several times."),
+        tuple[Text, ...], Meta(max_length=50, description="A service that it is about; may be given several times.")
     ] = ()
     author: Annotated[str, Meta(max_length=500, description="Who wrote it.")] = ""
-    version: Annotated[str, Meta(max_length=100, description="Its version.")] = ""
-    severity: Annotated[str, Meta(max_length=100, description="Its severity.")] = ""
-    language: Annotated[str, Meta(max_length=100, description="Its language, such as en.")] = ""
+    version: Annotated[Text, Meta(description="Its version.")] = ""
+    severity: Annotated[Text, Meta(description="Its severity.")] = ""
+    language: Annotated[Text, Meta(description="Its language, such as en.")] = ""
     source_uri: Annotated[str, Meta(max_length=2048, description="Where it comes from, of a single file.")] = ""
 
 
 class Ingest(Request, frozen=True):
     tier: Annotated[Tier, Meta(description="The category's tier.")]
-    category: Annotated[str, Meta(max_length=100, description="A category: its path, slashes included.")]
+    category: Annotated[Text, Meta(description="A category: its path, slashes included.")]
     document: Content | UnsetType = msgspec.UNSET
     metadata: Metadata | UnsetType = msgspec.UNSET
     documents: (
@@ -184,11 +179,7 @@ class Ingested(Record, frozen=True):
 
 
 @operation(
-    http="POST /ingest/{tier}/{category+}",
-    function=Function.MANAGE,
-    status=202,
-    access=Access.WRITER,
-    form=IngestForm,
+    http="POST /ingest/{tier}/{category+}", function=Function.MANAGE, status=202, access=Access.WRITER, form=IngestForm
 )
 def ingest(context: Context, request: Ingest) -> Ingested:
     """Take documents in: one with its metadata, or several. What is accepted is worked on afterwards."""
@@ -229,13 +220,7 @@ class FileFacts(Record, frozen=True, forbid_unknown_fields=True):
 
 class PrepareUpload(Request, frozen=True):
     source: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=1000,
-            pattern=NOT_BLANK,
-            description="The file's name in the corpus; it stays when the file changes.",
-        ),
+        Filled, Meta(max_length=1000, description="The file's name in the corpus; it stays when the file changes.")
     ]
     sha256: Sha256
     size: Size
@@ -323,13 +308,7 @@ def _signed(signer: UploadSigner, key: str, file: FileFacts, metadata: Mapping[s
 
 class ListObjects(Request, frozen=True):
     under: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=MAX_KEY_CHARACTERS,
-            pattern=NOT_BLANK,
-            description="The name of a file, or of a folder of files.",
-        ),
+        Filled, Meta(max_length=MAX_KEY_CHARACTERS, description="The name of a file, or of a folder of files.")
     ]
     after: After = ""
 
@@ -526,10 +505,7 @@ def _failed_items(context: Context, since: str = "") -> Iterator[FailedItem]:
 
 
 class RetryFailures(Request, frozen=True):
-    failure_ids: Annotated[
-        tuple[Annotated[str, Meta(min_length=1, max_length=100, pattern=NOT_BLANK)], ...],
-        Meta(max_length=MAX_BATCH, description="Which ones."),
-    ] = ()
+    failure_ids: Annotated[tuple[FilledText, ...], Meta(max_length=MAX_BATCH, description="Which ones.")] = ()
     all: Annotated[bool, Meta(description=f"True: all of the caller's own, {MAX_PAGE} at most.")] = False
 
 

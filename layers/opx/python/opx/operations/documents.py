@@ -20,13 +20,13 @@ from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundE
 from opx.operations.context import Context
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
 from opx.operations.registry import KNOWLEDGE, Tool, operation
-from opx.operations.requests import NOT_BLANK, Request, Text
+from opx.operations.requests import FilledText, Request, Text
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 _CANDIDATES_NAMED = 5
 _MOST = 10**9
 
-DocumentId = Annotated[str, Meta(max_length=100, description="The document id, as results give it.")]
+DocumentId = Annotated[Text, Meta(description="The document id, as results give it.")]
 
 
 class ListDocuments(Request, frozen=True):
@@ -168,12 +168,7 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
 
 
 class GetDocumentDetails(Request, frozen=True):
-    document_id: Annotated[
-        str,
-        Meta(
-            min_length=1, max_length=100, pattern=NOT_BLANK, description="The document id, as search results give it."
-        ),
-    ]
+    document_id: Annotated[FilledText, Meta(description="The document id, as search results give it.")]
 
 
 @operation(

@@ -30,7 +30,7 @@ from opx.graph.views import (
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
 from opx.operations.registry import KNOWLEDGE, Access, Function, Tool, operation
-from opx.operations.requests import NOT_BLANK, Request
+from opx.operations.requests import Filled, Request
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
@@ -51,17 +51,16 @@ MOST_RELATED = 30
 
 _THING = "A thing: namespace:value, such as service:checkout, or a name that only one thing has."
 
-Reference = Annotated[str, Meta(min_length=1, max_length=MAX_REFERENCE, pattern=NOT_BLANK)]
+Reference = Annotated[Filled, Meta(max_length=MAX_REFERENCE)]
 Thing = Annotated[Reference, Meta(description=_THING)]
-TypeName = Annotated[str, Meta(min_length=1, max_length=60, pattern=NOT_BLANK)]
+TypeName = Annotated[Filled, Meta(max_length=60)]
 TypeNames = Annotated[
     tuple[TypeName, ...],
     Meta(max_length=MAX_TYPES, description="A type of relation, such as depends_on; several for any of them."),
 ]
 Along = Annotated[Direction, Meta(description="Along relations, against them, or both.")]
 Since = Annotated[
-    str,
-    Meta(max_length=40, description="Only what was so then or later: how long ago (12h, 1d, 2w), a day or a time."),
+    str, Meta(max_length=40, description="Only what was so then or later: how long ago (12h, 1d, 2w), a day or a time.")
 ]
 Until = Annotated[str, Meta(max_length=40, description="Only what was so then or before.")]
 
@@ -319,11 +318,9 @@ def relink(context: Context, request: Relink) -> Relinked:  # noqa: ARG001 - as 
 
 class FindRelated(Request, frozen=True):
     reference: Annotated[
-        str,
+        Filled,
         Meta(
-            min_length=1,
             max_length=500,
-            pattern=NOT_BLANK,
             description="The thing: namespace:value, such as service:checkout or alert:highlatency, or only its name.",
         ),
     ]
@@ -371,18 +368,10 @@ def find_related(context: Context, request: FindRelated) -> RelatedAnswer:
 
 class ExplainRelation(Request, frozen=True):
     from_reference: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=500,
-            pattern=NOT_BLANK,
-            description="One thing: namespace:value, such as alert:highlatency, or only its name.",
-        ),
+        Filled,
+        Meta(max_length=500, description="One thing: namespace:value, such as alert:highlatency, or only its name."),
     ]
-    to_reference: Annotated[
-        str,
-        Meta(min_length=1, max_length=500, pattern=NOT_BLANK, description="The other thing, written alike."),
-    ]
+    to_reference: Annotated[Filled, Meta(max_length=500, description="The other thing, written alike.")]
 
 
 @operation(

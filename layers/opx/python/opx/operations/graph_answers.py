@@ -73,8 +73,7 @@ class RelatedThing(Record, frozen=True):
 
 class _Proved(Record, frozen=True, kw_only=True):
     evidence: Annotated[
-        tuple[Proof, ...],
-        Meta(description="The passages that prove the relations, by chunk id; of many, the first."),
+        tuple[Proof, ...], Meta(description="The passages that prove the relations, by chunk id; of many, the first.")
     ]
     document_ids: tuple[str, ...]
     partial: Annotated[bool, Meta(description="True if there may be more.")]
@@ -95,8 +94,7 @@ class RelationChain(_Proved, frozen=True, kw_only=True):
     target: str = field(name="to")
     connected: Annotated[bool, Meta(description="False if no connection of few enough steps is known.")]
     steps: Annotated[
-        tuple[Relation, ...],
-        Meta(description="The relations from one to the other; each has its own direction."),
+        tuple[Relation, ...], Meta(description="The relations from one to the other; each has its own direction.")
     ]
 
 

@@ -27,7 +27,7 @@ from opx.operations.context import Context
 from opx.operations.learning_answers import EntryAnswer
 from opx.operations.paging import fitting
 from opx.operations.registry import LEARNING, Access, Function, Tool, operation
-from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
+from opx.operations.requests import Filled, FilledText, Request, Text
 
 MAX_ENTRIES = 500
 
@@ -175,7 +175,7 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
 
 # -- tools of agents: scope, project and kind of agent follow from the call, so that no tool takes them
 
-FilledLongText = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=NOT_BLANK)]
+FilledLongText = Annotated[Filled, Meta(max_length=MAX_TEXT)]
 GateType = Annotated[FilledText, Meta(description="Which review it was, such as security_review.")]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
 
@@ -192,13 +192,7 @@ class SolutionResult(StrEnum):
 class CaptureFailureSolution(Request, frozen=True):
     failure_description: Annotated[FilledLongText, Meta(description="What went wrong, in plain words.")]
     solution_steps: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=MAX_STEPS_TEXT,
-            pattern=NOT_BLANK,
-            description="What was done about it, a step on each line.",
-        ),
+        Filled, Meta(max_length=MAX_STEPS_TEXT, description="What was done about it, a step on each line.")
     ]
     error_message: Annotated[str, Meta(max_length=MAX_ERROR, description="The error, copied as it was.")] = ""
     task_type: Annotated[Text, Meta(description="What kind of task it was, such as deployment.")] = ""
@@ -251,10 +245,7 @@ class CaptureGateRejection(Request, frozen=True):
 
 @operation(
     tool=Tool(
-        LEARNING,
-        "Keep what a person rejected at a review, why, and what was changed for it.",
-        opt_in=True,
-        writes=True,
+        LEARNING, "Keep what a person rejected at a review, why, and what was changed for it.", opt_in=True, writes=True
     )
 )
 def capture_gate_rejection(context: Context, request: CaptureGateRejection) -> EntryAnswer:
@@ -277,8 +268,7 @@ def capture_gate_approval(context: Context, request: CaptureGateApproval) -> Ent
 
 class CaptureWarning(Request, frozen=True):
     tried: Annotated[
-        FilledLongText,
-        Meta(description="The step that was tried, worded as the document has it if it is from one."),
+        FilledLongText, Meta(description="The step that was tried, worded as the document has it if it is from one.")
     ]
     effect: Annotated[Effect, Meta(description="What came of it.")]
     problem: Annotated[LongText, Meta(description="What it was tried against.")] = ""

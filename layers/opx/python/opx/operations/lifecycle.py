@@ -17,7 +17,7 @@ from opx.lifecycle.reviews import SOON_DAYS, ReviewReport
 from opx.operations.context import Context
 from opx.operations.documents import checked_id, find_document
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
+from opx.operations.requests import Filled, FilledText, Request, Text
 
 OPERATOR = "operator"
 """Who acts where the caller has no name."""
@@ -103,21 +103,12 @@ def list_holds(context: Context, request: ListHolds) -> HoldList:
 
 
 class AddHold(Request, frozen=True):
-    reason: Annotated[
-        str,
-        Meta(min_length=1, max_length=MAX_REASON, pattern=NOT_BLANK, description="Why, such as the matter's name."),
-    ]
+    reason: Annotated[Filled, Meta(max_length=MAX_REASON, description="Why, such as the matter's name.")]
     document: Annotated[FilledText, Meta(description="A document's id.")] | None = None
     category: Annotated[FilledText, Meta(description="A category, or the beginning of one's path.")] | None = None
     within: (
         Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=300,
-                pattern=NOT_BLANK,
-                description="The key of a scope: `client:acme`, `client:acme/project:shop`.",
-            ),
+            Filled, Meta(max_length=300, description="The key of a scope: `client:acme`, `client:acme/project:shop`.")
         ]
         | None
     ) = None

@@ -18,7 +18,7 @@ from opx.operations.learning import FilledLongText
 from opx.operations.learning_answers import ContextAnswer, PatternsAnswer
 from opx.operations.paging import fitting
 from opx.operations.registry import LEARNING, Access, Tool, operation
-from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
+from opx.operations.requests import Filled, FilledText, Request, Text
 
 MAX_TASK = 20_000
 MAX_PATTERNS = 500
@@ -28,7 +28,7 @@ MAX_OCCURRENCES = 200
 MAX_SORTED = 10_000
 """Patterns of a scope that are sorted by age."""
 
-TaskText = Annotated[str, Meta(min_length=1, max_length=MAX_TASK, pattern=NOT_BLANK)]
+TaskText = Annotated[Filled, Meta(max_length=MAX_TASK)]
 AgentType = Annotated[Text, Meta(description="Only what an agent of this type learned.")]
 TaskType = Annotated[Text, Meta(description="Only of tasks of this type.")]
 Technology = Annotated[Text, Meta(description="Only about this technology.")]

@@ -245,9 +245,7 @@ OPERATIONS = ToolGroup(
     "Logs, metrics, traces and baselines of the running systems, for operations agents.",
 )
 LEARNING = ToolGroup(
-    "learn-from-work",
-    "OPX Knowledge learning",
-    "What work taught: told by agents, and asked for by orchestrators.",
+    "learn-from-work", "OPX Knowledge learning", "What work taught: told by agents, and asked for by orchestrators."
 )
 GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 

@@ -28,7 +28,8 @@ MAX_NESTING = 32
 
 NOT_BLANK = r"\S"
 Text = Annotated[str, Meta(max_length=100)]
-FilledText = Annotated[str, Meta(min_length=1, max_length=100, pattern=NOT_BLANK)]
+Filled = Annotated[str, Meta(min_length=1, pattern=NOT_BLANK)]
+FilledText = Annotated[Filled, Meta(max_length=100)]
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,310}(\.[0-9]{1,310})?([eE][-+]?[0-9]{1,3})?")

@@ -12,21 +12,17 @@ from opx.domain.results import Answer
 from opx.operations.agent_answers import DocsAnswer, FoundAnswer, ResearchAnswer
 from opx.operations.context import Context
 from opx.operations.registry import KNOWLEDGE, Tool, operation
-from opx.operations.requests import NOT_BLANK, Request
+from opx.operations.requests import Filled, Request
 from opx.operations.search import CUT, DEFAULT_RESULTS, MAX_QUESTION, MAX_SEARCH_RESULTS, answered
 
 AGENT_CONFIDENCE = 0.7
 """What a result has to reach for an agent."""
 
-Words = Annotated[str, Meta(min_length=1, pattern=NOT_BLANK)]
 Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many results to return at most.")]
 
 
 class Research(Request, frozen=True):
-    topic: Annotated[
-        str,
-        Meta(min_length=1, max_length=MAX_QUESTION, pattern=NOT_BLANK, description=f"What is to be found out; {CUT}"),
-    ]
+    topic: Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"What is to be found out; {CUT}")]
     max_iterations: Annotated[
         int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")
     ] = DEFAULT_ITERATIONS
@@ -47,7 +43,7 @@ def research(context: Context, request: Research) -> ResearchReport:
 
 class SearchRunbooks(Request, frozen=True):
     query: Annotated[
-        Words, Meta(description="The symptom, alert name, error message or task, in plain words or copied as it is.")
+        Filled, Meta(description="The symptom, alert name, error message or task, in plain words or copied as it is.")
     ]
     max_results: Results = DEFAULT_RESULTS
 
@@ -67,8 +63,7 @@ def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
 
 class SearchPostmortems(Request, frozen=True):
     query: Annotated[
-        Words,
-        Meta(description="What is happening now, the affected service or the suspected cause, in plain words."),
+        Filled, Meta(description="What is happening now, the affected service or the suspected cause, in plain words.")
     ]
     max_results: Results = DEFAULT_RESULTS
 
@@ -88,7 +83,7 @@ def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAns
 
 class SearchDocs(Request, frozen=True):
     query: Annotated[
-        Words,
+        Filled,
         Meta(
             description="A question in plain words, or the name of a function, hook, option or error as it is written."
         ),
@@ -113,7 +108,7 @@ def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
 
 
 class ResearchTopic(Request, frozen=True):
-    topic: Annotated[Words, Meta(description="The topic or the question, in plain words.")]
+    topic: Annotated[Filled, Meta(description="The topic or the question, in plain words.")]
     max_iterations: Annotated[
         int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")
     ] = DEFAULT_ITERATIONS
@@ -138,10 +133,7 @@ def _found(
     context: Context, question: str, limit: int, category: str = "", mode: SearchMode = SearchMode.BALANCED
 ) -> Answer:
     config = QueryConfig(
-        categories=(category,) if category else None,
-        min_confidence=AGENT_CONFIDENCE,
-        max_results=limit,
-        mode=mode,
+        categories=(category,) if category else None, min_confidence=AGENT_CONFIDENCE, max_results=limit, mode=mode
     )
     return answered(context, question, config)
 

@@ -11,7 +11,7 @@ from opx.domain.webhooks import DeliveryAnswer, DeliveryProof, MadeSecret, Webho
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.registry import Access, operation
-from opx.operations.requests import NOT_BLANK, Request
+from opx.operations.requests import Filled, Request
 
 if TYPE_CHECKING:
     from opx.ports.sources import WritableSecrets
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
 WebhookName = Annotated[str, Meta(max_length=48, description="The name of a webhook of knowledge.yaml.")]
-SecretName = Annotated[str, Meta(min_length=1, max_length=512, pattern=NOT_BLANK, description="The name of a secret.")]
+SecretName = Annotated[Filled, Meta(max_length=512, description="The name of a secret.")]
 
 
 class ListWebhooks(Request, frozen=True):
