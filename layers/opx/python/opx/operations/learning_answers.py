@@ -12,6 +12,7 @@ from opx.domain.learning import EntryState, RAGPattern, StagingEntry
 from opx.domain.outcomes import Counted, OutcomeReport
 from opx.domain.record import Record, replace
 from opx.hygiene.untrusted import one_line
+from opx.operations.answers import Paragraphs, left_out, noted
 
 NO_PATTERN = "Nothing that was learned helps with this."
 WHAT_OTHERS_WROTE = (
@@ -53,37 +54,30 @@ class TaskContext(Record, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class EntryAnswer:
+class EntryAnswer(Paragraphs):
     """An entry as it is kept. Its texts are known to the agent that sent them, and aren't repeated."""
 
     entry: StagingEntry
 
-    def text(self) -> str:
-        remarks = [f"Note: {remark}" for remark in self.entry.remarks]
-        return "\n".join((f"Entry ID: {self.entry.id}", _NEXT[self.entry.state], *remarks))
+    def _paragraphs(self) -> Iterator[str]:
+        yield "\n".join((f"Entry ID: {self.entry.id}", _NEXT[self.entry.state], *noted(self.entry.remarks)))
 
     def record(self) -> KeptEntry:
         return KeptEntry(self.entry.id, self.entry.state, self.entry.remarks)
 
-    def shortened(self) -> None:
-        return None
-
 
 @dataclass(frozen=True, slots=True)
-class OutcomeAnswer:
+class OutcomeAnswer(Paragraphs):
     """An outcome as it is counted."""
 
     report: OutcomeReport
 
-    def text(self) -> str:
+    def _paragraphs(self) -> Iterator[str]:
         report = self.report
-        warned = "A warning will be shown before the step, once the project has its next checkpoint."
-        return "\n".join(
-            (
-                f"Outcome {report.counted}: {report.result.value} for {one_line(report.title)}.",
-                f"Known of the document: {report.standing.explanation}.",
-                *([warned] if report.warning_id else []),
-            )
+        warned = "\nA warning will be shown before the step, once the project has its next checkpoint."
+        yield (
+            f"Outcome {report.counted}: {report.result.value} for {one_line(report.title)}.\n"
+            f"Known of the document: {report.standing.explanation}.{warned if report.warning_id else ''}"
         )
 
     def record(self) -> CountedOutcome:
@@ -92,32 +86,24 @@ class OutcomeAnswer:
             report.outcome_id, report.document_id, report.counted, report.standing.explanation, report.warning_id
         )
 
-    def shortened(self) -> None:
-        return None
-
 
 @dataclass(frozen=True, slots=True)
-class PatternsAnswer:
+class PatternsAnswer(Paragraphs):
     """Patterns, the best first; `left_out` of them were dropped for their size."""
 
     patterns: tuple[RAGPattern, ...]
     left_out: int = 0
 
-    def text(self) -> str:
-        return "\n\n".join(self._parts())
-
-    def _parts(self) -> Iterator[str]:
+    def _paragraphs(self) -> Iterator[str]:
         if not self.patterns:
             yield NO_PATTERN
             return
-        yield from (f"Note: {note}" for note in self._notes())
-        yield WHAT_OTHERS_WROTE
+        yield from noted(self._notes(), after=WHAT_OTHERS_WROTE)
         for number, pattern in enumerate(self.patterns, 1):
             yield _pattern_text(number, pattern)
 
     def _notes(self) -> tuple[str, ...]:
-        left_out = f"{self.left_out} more patterns were left out, as the answer would be too large"
-        return (left_out,) if self.left_out else ()
+        return left_out(self.left_out, "patterns")
 
     def record(self) -> PatternList:
         return PatternList(self.patterns, self._notes())
@@ -143,16 +129,13 @@ def _pattern_text(number: int, pattern: RAGPattern) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextAnswer:
+class ContextAnswer(Paragraphs):
     """A text for a prompt, whose budget is kept where it is made."""
 
     context: str
 
-    def text(self) -> str:
-        return self.context or NO_PATTERN
+    def _paragraphs(self) -> Iterator[str]:
+        yield self.context or NO_PATTERN
 
     def record(self) -> TaskContext:
         return TaskContext(self.context)
-
-    def shortened(self) -> None:
-        return None
